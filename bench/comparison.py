@@ -41,6 +41,7 @@ from streams_recovery.core.jobs import (
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.engine.child_process import run_submit, tail
@@ -182,7 +183,9 @@ def _file(done: RangeCopied) -> SegmentFile:
 def loaded(on: Stage, load: Load, files: dict[int, tuple[SegmentFile, ...]]) -> tuple[RestoreResult, float, str]:
     """The load with its read-back, what it took to submit, and the id of the topic."""
     topic_id = create(on, TARGET, load)
-    partitions = tuple(PartitionToLoad(topic=TARGET, partition=number, first_offset=0, files=files[number]) for number in load.logs)
+    partitions = tuple(
+        PartitionToLoad(topic=TARGET, partition=number, first_offset=0, files=SegmentFiles.of(files[number])) for number in load.logs
+    )
     result, whole = on.submit("restore", RestoreSpec(application_id="app", partitions=partitions), RestoreResult)
     found = {one.partition: one.digest for one in result.read}
     if len(found) != load.partitions or any(found[one.partition] != one.digest for one in result.partitions):
@@ -194,7 +197,13 @@ def key_by_key(on: Stage, load: Load, files: dict[int, tuple[SegmentFile, ...]],
     """The comparison of everything, as it was before."""
     pairs = tuple(
         PartitionToVerify(
-            topic=TARGET, partition=number, target_topic=TARGET, topic_id=topic_id, start=0, end=load.of_partition, files=files[number]
+            topic=TARGET,
+            partition=number,
+            target_topic=TARGET,
+            topic_id=topic_id,
+            start=0,
+            end=load.of_partition,
+            files=SegmentFiles.of(files[number]),
         )
         for number in load.logs
     )

@@ -32,10 +32,10 @@ from examples.order_processing.orders import World
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.waiting import poll
 
 ORDERS, BURST = 2_000, 1_000
 

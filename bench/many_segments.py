@@ -1,4 +1,4 @@
-"""What a repository costs that names many segments: planning, publishing and checking the next savepoint, and listing and expiring many of them.
+"""What a repository costs that names many segments: planning, publishing and checking the next savepoint, planning a restore, and listing many savepoints.
 
     PYTHONPATH=plugins:. .venv/bin/python bench/many_segments.py [--segments 1000000] [--savepoints 1000]
 
@@ -23,13 +23,22 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from streams_recovery.core import codec
+from streams_recovery.core.approval import approval
+from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.restore.plan import Observed, RestorePlan
+from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.operations.restore.placing import topic_to_create
+from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.savepoint.copy import copy_plan
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic
 from streams_recovery.storage.repository import Repository
@@ -236,12 +245,61 @@ def listing(directory: Path, savepoints: int) -> None:
     told_memory()
 
 
+def restore_one(directory: Path, _: int) -> None:
+    """What planning a restore of the savepoint that is there, and telling Spark what to load, make of its files."""
+    store = store_in(directory)
+    [newest] = store.ids()
+    with timed("restore: the savepoint with its ranges"):
+        source = RestoreSource(manifest=store.read(newest))
+    with timed("restore: the plan, checked, and what a person approves"):
+        planned = _planned(source)
+        check_plan(planned, where="the plan")
+        approval(planned)
+    with timed("restore: the plan stored and read"):
+        planned = codec.loads(RestorePlan, codec.dumps(planned), where="the plan")
+    with timed("restore: what the Spark job is told, stored and read"):
+        loads = tuple(
+            PartitionToLoad(topic=topic.name, partition=part.partition, first_offset=0, files=part.files)
+            for topic in planned.create
+            for part in topic.partitions
+        )
+        spec = codec.dumps(RestoreSpec(application_id=APPLICATION, partitions=loads))
+        codec.loads(RestoreSpec, spec, where="the specification")
+    sys.stdout.write(f"restore: bytes of that specification\t{len(spec):,}\n")
+    told_memory()
+
+
+def _planned(source: RestoreSource) -> RestorePlan:
+    create = tuple(topic_to_create(Placed(image=topic, name=topic.name, made=True), None, source) for topic in source.manifest.topics)
+    return RestorePlan(
+        application_id=APPLICATION,
+        source_application_id=APPLICATION,
+        savepoint_id=source.manifest.savepoint_id,
+        captured_at=source.manifest.captured_at,
+        consistency=source.manifest.consistency,
+        safety=SafetyPolicy.REQUIRED,
+        delete=(),
+        create=create,
+        offsets=(),
+        strategy="exact",
+        offsets_agree=True,
+        warnings=(),
+        observed=Observed(instances=(), offsets_replaced={}, offsets_before={}, records_to_catch_up=0),
+    )
+
+
 def told_memory() -> None:
     """Print the largest memory so far."""
     sys.stdout.write(f"largest memory so far, MB\t{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}\n")
 
 
-PARTS: dict[str, Callable[[Path, int], None]] = {"fill_one": fill_one, "next_one": next_one, "fill_many": fill_many, "listing": listing}
+PARTS: dict[str, Callable[[Path, int], None]] = {
+    "fill_one": fill_one,
+    "next_one": next_one,
+    "restore_one": restore_one,
+    "fill_many": fill_many,
+    "listing": listing,
+}
 
 
 def _part(name: str, directory: Path, count: int) -> list[list[str]]:
@@ -268,13 +326,15 @@ def main() -> None:
         PARTS[asked.part](asked.directory, asked.count)
         return
     table = Table("what", "figure")
-    for count, what, fill, measure in (
-        (asked.segments, "segments in one savepoint", "fill_one", "next_one"),
-        (asked.savepoints, "savepoints", "fill_many", "listing"),
+    for count, what, fill, measures in (
+        (asked.segments, "segments in one savepoint", "fill_one", ("restore_one", "next_one")),
+        (asked.savepoints, "savepoints", "fill_many", ("listing",)),
     ):
         with tempfile.TemporaryDirectory(prefix="many-segments-") as name:
             _part(fill, Path(name), count)
-            rows = [[f"{count:,} {what}", ""], *_stored(Path(name)), *_part(measure, Path(name), count), *_stored(Path(name))]
+            before = _stored(Path(name))
+            figures = [row for measure in measures for row in _part(measure, Path(name), count)]
+            rows = [[f"{count:,} {what}", ""], *before, *figures, *_stored(Path(name))]
         for row in rows:
             table.add_row(*row)
     Console(width=140).print(table)

@@ -29,7 +29,7 @@ from embedded.java import find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from examples.order_processing.generator import create_topics
-from streams_recovery.waiting import poll
+from streams_recovery.core.waiting import poll
 
 Measured = tuple[float, float]
 

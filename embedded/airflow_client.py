@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from streams_recovery.core.errors import ApplicationNotReady, Refused
-from streams_recovery.waiting import poll
+from streams_recovery.core.waiting import poll
 
 _RUNNING = ("queued", "running", "restarting", "scheduled", None)
 _PASSED = ("success", "skipped", "removed")

@@ -21,7 +21,7 @@ from embedded.processes import Processes
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.waiting import poll
+from streams_recovery.core.waiting import poll
 
 SOURCE = Path(__file__).resolve().parents[1] / "examples" / "order_processing" / "OrderProcessing.java"
 _ORDERS, _SECONDS = 300, 120

@@ -87,7 +87,11 @@ def claim_slice(slices: list[range]) -> PortSlice:
             return PortSlice(ports)
         except OSError:
             continue
-    raise Refused(f"all {len(slices)} slices of ports are taken", next_step="end some of the stacks and tests that run on this machine")
+    raise Refused(
+        f"all {len(slices)} slices of ports are taken",
+        next_step="end some of the stacks and tests that run on this machine",
+        slices=len(slices),
+    )
 
 
 @cache

@@ -68,7 +68,12 @@ class Processes:
         child = self._children.get(name)
         if child is not None and child.poll() is not None:
             tail = self.log(name).read_text(errors="replace")[-1500:]
-            raise ApplicationNotReady(f"{name} ended with status {child.returncode}: {tail}", next_step=f"see {self.log(name)}")
+            raise ApplicationNotReady(
+                f"{name} ended with status {child.returncode}: {tail}",
+                next_step=f"see {self.log(name)}",
+                process=name,
+                status=child.returncode,
+            )
 
     def stop(self, name: str, *, seconds: float = _TERM_SECONDS) -> None:
         """End one process and everything in its session: SIGTERM, then, after ``seconds``, SIGKILL."""

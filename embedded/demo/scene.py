@@ -14,8 +14,8 @@ from examples.order_processing.generator import Generator
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.waiting import poll
 
 BACKUP = f"streams_backup_{APPLICATION}"
 _RUN_SECONDS = 600.0

@@ -62,4 +62,6 @@ def _differs(wanted: PartitionToLoad, how: str) -> PrefixDiffers:
         topic=wanted.topic,
         partition=wanted.partition,
         topic_id=wanted.topic_id,
+        first=wanted.first_offset,
+        last=wanted.first_offset + wanted.present - 1,
     )

@@ -142,8 +142,9 @@ def test_an_unusable_directory_is_named(tmp_path: Path) -> None:
 
 def test_a_store_that_does_not_answer_is_a_passing_failure() -> None:
     location = StorageLocation(backend="s3", bucket="b", endpoint="http://127.0.0.1:1", path_style=True, allow_http=True)
-    with pytest.raises(RepositoryUnavailable, match=r"reading key in .* failed after 2 attempts") as caught:
+    with pytest.raises(RepositoryUnavailable) as caught:
         Repository(location, CREDENTIALS, Retries(attempts=2)).get("key")
+    assert caught.value.facts == {"key": "key", "attempts": 2}
     assert CREDENTIALS.secret_access_key not in str(caught.value)
     assert CREDENTIALS.secret_access_key not in repr(CREDENTIALS)
 
@@ -209,8 +210,9 @@ def test_a_strange_object_in_a_log_is_passed_over(repository: Repository) -> Non
 def test_more_than_the_limit_is_not_read(repository: Repository) -> None:
     repository.create("large", b"x" * 100)
     assert repository.get("large", most_bytes=100) == b"x" * 100
-    with pytest.raises(Damaged, match=r"large in .* has 100 bytes, more than the 99 that"):
+    with pytest.raises(Damaged) as caught:
         repository.get("large", most_bytes=99)
+    assert caught.value.facts == {"key": "large", "bytes": 100, "limit": 99}
 
 
 @pytest.mark.fault("F63")
@@ -258,12 +260,14 @@ def test_a_note_that_is_written_once_is_the_first_one_and_any_other_is_told(repo
     only = notes.write_once("run", "plan", Entry(text="approved"))
     notes.write("run", "planned", Entry(text="another name"))
     notes.refuse_others("run", "plan")
-    with pytest.raises(Altered, match=f"{only.key} was not written by this run"):
+    with pytest.raises(Altered) as caught:
         notes.write_once("run", "plan", Entry(text="again"))
+    assert caught.value.facts == {"key": only.key}
     forged = notes.write("run", "plan", Entry(text="forged"))
     assert notes.read_once(Entry, "run", "plan") == notes.read(Entry, only) == Entry(text="approved")
-    with pytest.raises(Altered, match=rf"{forged.key} was not written by this run"):
+    with pytest.raises(Altered) as caught:
         notes.refuse_others("run", "plan")
+    assert caught.value.facts == {"key": forged.key}
 
 
 def test_a_savepoint_exists_once_published_and_stays_as_it_is(open_repository: OpenRepository) -> None:

@@ -17,7 +17,7 @@ from airflow.utils.db import initdb
 
 from streams_recovery.config.directory import load_application
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.operations.interval import Claimed
 from streams_recovery.operators.reprocess import interval_of, why_not_now
 from tests.support.project import PROJECT
@@ -112,8 +112,9 @@ def test_a_backfill_has_the_interval_of_its_run_and_anybody_else_has_to_name_one
     for data in ((NOON, ONE), (None, None)):
         with pytest.raises(ConfigInvalid, match="no interval is given"):
             interval_of("manual", "", "", data)
-    with pytest.raises(ConfigInvalid, match="a backfill has the intervals of the schedule"):
+    with pytest.raises(ConfigInvalid) as caught:
         interval_of("backfill", "2026-11-21T12:00:00Z", "2026-11-21T13:00:00Z", (NOON, ONE))
+    assert caught.value.facts == {"begin": "2026-11-21T12:00:00Z", "end": "2026-11-21T13:00:00Z"}
     with pytest.raises(ConfigInvalid, match="is no interval"):
         interval_of("backfill", "", "", (NOON, NOON))
 
@@ -152,8 +153,10 @@ def test_each_run_claims_its_interval_and_waits_when_no_slot_is_free(dag: Any, t
     waiting = claimed(dag, 1)
     assert (waiting.is_done, waiting.xcom_value) == (False, None)
     assert claimed(dag, 0).is_done, "the interval that has the slot is not in its own way"
-    with pytest.raises(AirflowFailException, match="only when its id is typed to confirm it, not 'x'"):
+    with pytest.raises(AirflowFailException, match="typed to confirm") as caught:
         claimed(dag, 0, publish="replace", confirm="x")
+    assert isinstance(caught.value.__cause__, Refused)
+    assert caught.value.__cause__.facts["confirm"] == "x"
     with pytest.raises(AirflowFailException, match="no interval is given"):
         claimed(dag, 0, "manual")
     moments = {"from": "2026-11-21T12:00:00Z", "to": "2026-11-22T12:00:00Z"}

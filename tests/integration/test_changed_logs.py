@@ -15,7 +15,7 @@ from embedded.processes import Processes
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap
-from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
 from streams_recovery.operations import restore, savepoint
 from tests.support.applications.savepoint_steps import begun, copy, cut, published, take
 from tests.support.applications.small import Small, asked, reopened, rows_of, small_application, untouched
@@ -47,14 +47,16 @@ def test_a_topic_that_was_created_again_after_the_cut_publishes_nothing(small: S
 
     with pytest.raises(Damaged) as caught:
         take(small, **{moment: again})
-    assert f"topic {tp.topic} was created again: topic id {ids[0]} became {ids[1]}" in str(caught.value)
+    assert caught.value.facts["ids"] == {tp.topic: (ids[0], ids[1])}
     assert untouched(small)
 
 
 @pytest.mark.fault("F21")
 def test_a_topic_that_was_deleted_after_the_cut_publishes_nothing(small: Small) -> None:
-    with pytest.raises(Damaged, match=rf"topic {small.output.topic} \(id .*\) was deleted"):
+    before = small.recovery.cluster.describe_topics([small.output.topic])[small.output.topic]
+    with pytest.raises(Damaged) as caught:
         take(small, after_copy=lambda: small.recovery.cluster.delete_topics([small.output.topic]))
+    assert caught.value.facts["ids"] == {small.output.topic: (before.topic_id, None)}
     assert untouched(small)
 
 
@@ -68,9 +70,9 @@ def add_partitions(small: Small, topic: str, count: int) -> None:
 def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_savepoint(archiving: Small) -> None:
     small, topic = archiving, archiving.input.topic
     first = take(small, after_cut=lambda: add_partitions(small, topic, 2))
-    assert [warning for warning in first.warnings if "partitions" in warning] == [
-        f"{topic} was given partitions after the cut: it has 2, 1 are in this savepoint"
-    ]
+    [warning] = [warning for warning in first.warnings if "partitions" in warning]
+    assert warning.startswith(topic)
+    assert "it has 2, 1" in warning
     added = TopicPartition(topic, 1)
     produce(small.recovery, added, 3)
     second = take(small)
@@ -79,11 +81,12 @@ def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_sa
     assert [row["value"] for row in rows_of(small.recovery, manifest, added)] == [b"v0", b"v1", b"v2"]
     assert manifest.parent_id == first.savepoint_id
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    with pytest.raises(Refused, match=f"input {topic} has 2 partitions, 1 at the savepoint"):
+    with pytest.raises(Refused, match="has 2 partitions") as caught:
         restore.plan(small.recovery, asked(small.recovery, savepoint=first.savepoint_id))
+    assert caught.value.facts["topics"] == [topic]
     # With an internal topic of another partition count Kafka Streams would not start: it is of another version, and has to be given up by name.
     small.recovery.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={})
-    with pytest.raises(Refused, match=rf"{small.changelog.topic} has 3 partitions, 1 in savepoint"):
+    with pytest.raises(Refused, match=f"{small.changelog.topic} has 3"):
         restore.plan(small.recovery, asked(small.recovery, savepoint=second.savepoint_id))
     given_up = asked(small.recovery, savepoint=second.savepoint_id, replace=True)
     planned = {step.name: step for step in restore.plan(small.recovery, given_up).create}
@@ -109,8 +112,10 @@ def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str
     (tmp_path / "status.py").write_text(MEDDLING_STATUS)
     status = [sys.executable, str(tmp_path / "status.py"), bootstrap, f"{name}.in", str(tmp_path / "calls")]
     with small_application(bootstrap, tmp_path, name=name, programs={"status": status}) as small:
-        with pytest.raises(TransientError, match=rf"topic {name}.in had 1 partitions and has 2.*Next: run the savepoint again"):
+        with pytest.raises(TransientError) as caught:
             take(small)
+        assert caught.value.facts["partitions"] == {f"{name}.in": (1, 2)}
+        assert caught.value.next_step == "run the savepoint again"
         assert untouched(small)
 
 
@@ -134,7 +139,8 @@ def test_an_input_s_lost_records_are_published_as_a_gap_and_told_once(archiving:
     small, tp = archiving, archiving.input
     first = take(small, after_cut=lambda: delete_below(small.recovery, tp, 3))
     (warning,) = first.warnings
-    assert warning.startswith(f"offsets 0..2 of {tp} are missing (deleted by retention while it was copied)")
+    assert warning.startswith(f"offsets 0..2 of {tp}")
+    assert "while it was copied" in warning
     manifest = small.recovery.savepoints.read(first.savepoint_id)
     assert [(row["offset"], row["value"]) for row in rows_of(small.recovery, manifest, tp)] == [(3, b"v3"), (4, b"v4")]
     assert holes(manifest, tp) == [(0, 3)]
@@ -145,7 +151,8 @@ def test_an_input_s_lost_records_are_published_as_a_gap_and_told_once(archiving:
     delete_below(small.recovery, tp, 7)  # two records between the savepoints were never seen by one
     third = take(small)
     (warning,) = third.warnings
-    assert warning.startswith(f"offsets 5..6 of {tp} are missing (deleted by retention before it was copied)")
+    assert warning.startswith(f"offsets 5..6 of {tp}")
+    assert "before it was copied" in warning
     manifest = small.recovery.savepoints.read(third.savepoint_id)
     assert [row["offset"] for row in rows_of(small.recovery, manifest, tp)] == [3, 4, 7, 8]
     assert holes(manifest, tp) == [(0, 3), (5, 7)]
@@ -169,12 +176,13 @@ def test_an_input_that_is_gone_altogether_is_a_gap_and_no_reason_to_have_no_save
     assert holes(manifest, small.input) == [(0, 5)]
     again = take(small)  # with input that the application had not read, offset 4
     (warning,) = again.warnings
-    assert f"offsets 4..4 of {small.input} were deleted before the application read them" in warning
+    assert f"offsets 4..4 of {small.input} were" in warning
     assert holes(small.recovery.savepoints.read(again.savepoint_id), small.input) == [(0, 5)]
     assert again.parent_id == manifest.savepoint_id
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    with pytest.raises(Refused, match=rf"{small.input}: committed offset 4 is outside \[5, 5\]"):
+    with pytest.raises(Refused) as caught:
         restore.plan(small.recovery, asked(small.recovery, savepoint=again.savepoint_id))
+    assert (caught.value.facts["offsets"], caught.value.facts["logs"]) == ({str(small.input): 4}, {str(small.input): (5, 5)})
 
 
 @pytest.mark.fault("F23")
@@ -190,8 +198,9 @@ def test_state_with_a_hole_is_never_restored(small: Small) -> None:
     )
     small.recovery.savepoints.publish(damaged)
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
-    with pytest.raises(Refused, match=rf"no whole state: offsets 0\.\.3 of {small.changelog}.*are missing"):
+    with pytest.raises(Refused) as caught:
         restore.plan(small.recovery, asked(small.recovery, savepoint=damaged.savepoint_id))
+    assert caught.value.facts["holes"] == [(str(small.changelog), 0, 4)]
     assert restore.plan(small.recovery, asked(small.recovery, savepoint=whole.savepoint_id)).rows == 7
 
 
@@ -243,8 +252,10 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
             short = later.recovery.cluster.high_watermarks([small.changelog])[small.changelog]
             assert 0 < short < 10
             produce(later.recovery, small.changelog, 20)
-            with pytest.raises(StateDamaged, match=rf"lost records .*its records of leader epoch \d+ end at {short}, before offset 10"):
+            with pytest.raises(StateDamaged, match=f"end at {short}") as caught:
                 published(later)
+            [damage] = caught.value.facts["damage"]
+            assert (damage.kind, damage.topic, damage.partitions) == (DamageKind.TRUNCATED, small.changelog.topic, (0,))
             second = published(later, changed_state=ChangedState.INTENDED)
             image, before = second.topic(small.changelog.topic), first.topic(small.changelog.topic)
             assert image is not None
@@ -258,7 +269,9 @@ def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_sha
 
         lose_the_end()
         with reopened(small) as last:
-            with pytest.raises(Damaged, match=rf"{small.changelog} ends at \d+ for leader epoch \d+, the cut at {short + 20}"):
+            with pytest.raises(Damaged) as damaged:
                 savepoint.gather(last.recovery, ticket, *done)
+            end, at_cut = damaged.value.facts["ends"][str(small.changelog)]
+            assert end < at_cut == short + 20
             savepoint.finish(last.recovery, ticket)
             assert last.recovery.savepoints.ids() == [first.savepoint_id, second.savepoint_id]

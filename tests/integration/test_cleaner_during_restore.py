@@ -13,9 +13,9 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.waiting import poll
 from tests.support.applications.restore_steps import load_of, loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, lose_state

@@ -54,8 +54,9 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
     with cloned.clone() as clone:
         plan = rollout.plan_cutover(old, clone, request(CUT_OVER))
         assert (plan.again, plan.lag, plan.outputs) == ({name: 2}, {name: 2}, {own: real})
-        with pytest.raises(Refused, match="2 records behind its input, more than 1"):
+        with pytest.raises(Refused, match="behind its input") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER, max_lag=1))
+        assert (caught.value.facts["lag"], caught.value.facts["max_lag"]) == ({name: 2}, 1)
 
     report = switched(cloned, request(CUT_OVER))
     assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
@@ -94,7 +95,7 @@ def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_ou
         assert cloned.started_with("next") is None
         savepoints.finish(clone, begun(clone))
         assert cloned.started_with("next") == real, "what a dead savepoint had stopped is started as what it is"
-        with pytest.raises(Refused, match="would take back what it has done since"):
+        with pytest.raises(Refused, match="would take back"):
             restore.plan(clone, asked(clone, source=old.application_id, replace=True))
 
 
@@ -152,13 +153,13 @@ def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: B
     old.application.stop(timeout=10)
     with cloned.clone() as clone:
         commit(old, {small.input: 4})
-        with pytest.raises(
-            Refused, match=f"has read input that it has not, whose output would be missing: {partition_text(small.input)} by 1"
-        ):
+        with pytest.raises(Refused, match="has read input") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
+        assert caught.value.facts["missing"] == {partition_text(small.input): 1}
         commit(old, {small.input: 5, small.tail: 1})
-        with pytest.raises(Refused, match=f"unread records in repartition topics.*{partition_text(small.tail)} by 3"):
+        with pytest.raises(Refused, match="unread records") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
+        assert caught.value.facts["unread"] == {partition_text(small.tail): 3}
     assert cloned.started_with("next") == cloned.own
 
 
@@ -270,8 +271,9 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
         old.ownership.append(entry(old, clone, "dead", Role.RETIRED, again={}, tail={}))
         produce(old, small.input, 1)
         commit(clone, {small.input: 6})
-        with pytest.raises(Refused, match=f"whose output would be missing: {partition_text(small.input)} by 1"):
+        with pytest.raises(Refused, match="has read input") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
+        assert caught.value.facts["missing"] == {partition_text(small.input): 1}
     assert switched(cloned, request(ROLL_BACK)).again == {partition_text(small.input): 1}
 
 
@@ -279,8 +281,10 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     old, small = cloned.old, cloned.small
     switched(cloned, request(CUT_OVER))
     old.groups.set_offsets(old.application_id, {small.input: None})
-    with cloned.clone() as clone, pytest.raises(Refused, match=r"offsets of .* are not those it had when it was retired"):
+    with cloned.clone() as clone, pytest.raises(Refused, match="was retired") as caught:
         rollout.plan_cutover(old, clone, request(ROLL_BACK))
+    name = partition_text(small.input)
+    assert (caught.value.facts["committed"].get(name, 0), caught.value.facts["retired_offsets"]) == (0, {name: 5})
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))
     assert report.live == old.application_id

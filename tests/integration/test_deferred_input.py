@@ -34,6 +34,9 @@ def stamps(recovery: RecoveryContext, tp: TopicPartition) -> list[int]:
     return [at for _, _, at in read(recovery, tp.topic)]
 
 
+BEFORE_INPUT = {"phase": "recovered", "at_least": "input-complete", "before": "closed"}
+
+
 def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_before(again: Again) -> None:
     request = again.request(20, 45)
     request = replace(request, slice=replace(request.slice, lateness=6, overlap=10))
@@ -45,13 +48,15 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     assert str(copy) not in {f"{one.topic}-{one.partition}" for one in before.partitions}
     note(recovery, ticket, Phase.RECOVERED)
     for too_early in (restore.drain, lambda *_: interval.publish_results(recovery, ticket, request)):
-        with pytest.raises(Refused, match="in phase recovered; this step belongs between input-complete and closed"):
+        with pytest.raises(Refused) as caught:
             too_early(recovery, ticket)
+        assert caught.value.facts == BEFORE_INPUT
     for too_early in (restore.drain_before_interval, restore.plan_load_deferred):
         with pytest.raises(ApplicationNotReady, match=f"behind on {copy} by 1"):
             too_early(recovery, ticket)
-    with pytest.raises(Refused, match="in phase recovered; this step belongs between input-complete and closed"):
+    with pytest.raises(Refused) as caught:
         restore.finish(recovery, ticket, before)
+    assert caught.value.facts == BEFORE_INPUT
 
     commit(recovery, {copy: 1})
     ended = restore.drain_before_interval(recovery, ticket)
@@ -59,12 +64,18 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
     with member(recovery, recovery.application_id, copy.topic), pytest.raises(ApplicationRunning, match="it-member"):
         restore.plan_load_deferred(recovery, ticket)
     job = restore.plan_load_deferred(recovery, ticket)
-    with pytest.raises(Damaged, match=f"{copy} should hold 6 rows; the job wrote 0"):
+    with pytest.raises(Damaged) as short:
         restore.check_load_deferred(recovery, ticket, None)
+    assert {name: short.value.facts[name] for name in ("topic", "expected", "written")} == {
+        "topic": copy.topic,
+        "expected": 6,
+        "written": 0,
+    }
     load(recovery, job)
     assert stamps(recovery, copy) == [10, 20, 20, 30, 40, 40]
-    with pytest.raises(Damaged, match="1 of 1 partitions are not proven equal"):
+    with pytest.raises(Damaged) as unproven:
         restore.check_verify_deferred(recovery, ticket, before, None, None)
+    assert (unproven.value.facts["partitions"], unproven.value.facts["compared"]) == ([str(copy)], 1)
     # The same again, as a run that died before it could say so would find it.
     assert replace(restore.drain_before_interval(recovery, ticket), seconds=ended.seconds) == ended
     fed = restore.check_load_deferred(recovery, ticket, load(recovery, restore.plan_load_deferred(recovery, ticket)))
@@ -104,9 +115,11 @@ def test_an_application_that_did_not_close_is_not_given_the_interval(again: Agai
     commit(recovery, {TopicPartition(recovery.config.topics.inputs[0], 0): 3})
     with (
         configured(again, recovery, stop=says([{**GONE[0], "closed_cleanly": False}])) as killed,
-        pytest.raises(Damaged, match=r"did not close\. Next: .*process the interval again"),
+        pytest.raises(Damaged, match="did not close") as caught,
     ):
         restore.drain_before_interval(killed, ticket)
+    assert caught.value.facts == {"application_id": recovery.application_id}
+    assert "process the interval again" in caught.value.next_step
     entry = again.ended(recovery, claimed, ticket, finished=False)
     assert (entry.succeeded, entry.outcome) == (False, "failed after recovered"), "not after it was closed, which its removal did"
 
@@ -143,12 +156,14 @@ def test_what_an_application_has_read_from_is_never_made_anew(again: Again) -> N
     with pytest.raises(PrefixDiffers) as differs:
         load(recovery, job)
     recovery.repository.create(failure_key(str(job.result_key)), codec.dumps(JobFailure.of(differs.value)))
-    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
+    with pytest.raises(Damaged) as strange:
         restore.plan_load_deferred(recovery, ticket)
+    assert strange.value.facts == {"partitions": [str(copy)]}
     recovery.repository.delete([failure_key(str(job.result_key))])
     write(recovery, copy.topic, [(b"k", b"a stranger's", 1)] * 4)
-    with pytest.raises(Damaged, match=f"{copy} hold records that this restore cannot have written"):
+    with pytest.raises(Damaged) as strange:
         restore.plan_load_deferred(recovery, ticket)
+    assert strange.value.facts == {"partitions": [str(copy)]}
     assert recovery.cluster.describe_topics([copy.topic])[copy.topic].topic_id == before
     interval.remove(recovery, ticket, None)
 

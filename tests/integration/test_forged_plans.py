@@ -145,8 +145,9 @@ def test_a_plan_that_was_replaced_is_refused_too(small: Small, tmp_path: Path) -
         file = tmp_path / "repository" / ticket.plan.key
         whole = file.read_bytes()
         file.write_bytes(whole.replace(b'"strategy":"exact"', b'"strategy":"EXACT"'))
-        with pytest.raises(Altered, match=f"{ticket.plan.key} is not what this run wrote"):
+        with pytest.raises(Altered) as caught:
             restores.plan_load(recovery, ticket)
+        assert (caught.value.facts["key"], caught.value.facts["written"]) == (ticket.plan.key, ticket.plan.sha256)
         file.write_bytes(whole)
         with pytest.raises(Altered, match=r"holds plan .* was approved"):
             restores.plan_load(recovery, replace(ticket, plan_hash="0" * 64))
@@ -171,8 +172,9 @@ def test_a_plan_that_is_there_before_its_restore_stops_it(small: Small, monkeypa
     planned = restores.plan(still, asked(recovery, replace=True))
     monkeypatch.setattr("streams_recovery.operations.restore.open.new_id", lambda *_, **__: "20261121T010203Z-0123456789")
     key = recovery.artifacts.write_once("20261121T010203Z-0123456789", "restore-plan", planned).key
-    with pytest.raises(Altered, match=f"{key} was not written by this run"):
+    with pytest.raises(Altered, match="not written by") as caught:
         restores.open_restore(still, asked(recovery, replace=True), run_id="r", requested_by="test", approved_hash=planned.hash)
+    assert caught.value.facts == {"key": key}
     assert recovery.lock.holder() is None
 
 
@@ -190,8 +192,9 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     assert [part.first_offset for part in recovery.artifacts.read(RestoreSpec, spec).partitions] == [
         planned.ends[partition_text(here.input)]
     ]
-    with pytest.raises(Altered, match=f"{forged.key} is not what this run wrote"):
+    with pytest.raises(Altered) as caught:
         restores.plan_append_job(recovery, replace(ticket, plan=replace(ticket.plan, key=forged.key)))
+    assert (caught.value.facts["key"], caught.value.facts["written"]) == (forged.key, ticket.plan.sha256)
     restores.leave_append(recovery, ticket)
 
     # Another file with as many rows is another plan.
@@ -208,8 +211,9 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
         topics=(replace(topic, partitions=(part, part)),),
     )
     quarantine_log(recovery, "29991121T010203Z-0123456789").append(strange)
-    with pytest.raises(Damaged, match=f"has records of {here.input} more than once"):
+    with pytest.raises(Damaged) as caught:
         restores.plan_append(recovery, "latest")
+    assert caught.value.facts["partitions"] == [str(here.input)]
 
 
 @pytest.mark.fault("F14")

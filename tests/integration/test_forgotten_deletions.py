@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.waiting import poll
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, rows_of, small_application
 from tests.support.applications.topic_records import commit

@@ -81,8 +81,9 @@ def test_an_application_that_nobody_saw_close_is_never_exact(application: Applic
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_running_application_whose_writers_are_not_transactional_is_never_exact(application: Application, guarantee: str) -> None:
     small = application(programs={"status": says(RUNNING)}, guarantee=guarantee)
-    with pytest.raises(NotExact, match="the application was not held, and the changelog writers are not proven transactional"):
+    with pytest.raises(NotExact) as caught:
         cut(small.recovery, QuiesceMode.LIVE)
+    assert caught.value.facts["reasons"][-1].endswith("not proven transactional")
     assert cut(with_policy(small.recovery, require="ahead_allowed"), QuiesceMode.LIVE).consistency is Consistency.AHEAD
 
 
@@ -95,8 +96,10 @@ def test_an_application_that_does_not_stop_gives_no_savepoint(application: Appli
 
 @pytest.mark.fault("F44")
 def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
-    with member(small), pytest.raises(ApplicationRunning, match=rf"the group {small.recovery.application_id} is in use: stranger at"):
+    with member(small), pytest.raises(ApplicationRunning) as caught:
         take(small)
+    assert caught.value.facts["group"] == small.recovery.application_id
+    assert str(caught.value.facts["members"]).startswith("stranger at")
     assert untouched(small)
 
 
@@ -104,7 +107,7 @@ def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> No
     ticket = begun(small.recovery)
     try:
         quiesced = savepoint.quiesce(small.recovery, ticket)
-        with member(small), pytest.raises(NotExact, match="running again during the cut: a group member"):
+        with member(small), pytest.raises(NotExact, match="a group member"):
             savepoint.capture(small.recovery, ticket, quiesced)
     finally:
         savepoint.finish(small.recovery, ticket)

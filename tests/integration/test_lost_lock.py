@@ -157,12 +157,13 @@ def test_one_that_wakes_while_the_other_run_works_takes_neither_its_lock_nor_its
     known, awake = recovery.savepoints.ids(), through(recovery, recovery.repository, later(1))
     tickets: list[Ticket] = []
     dozing = Dozing(recovery.repository, part, lambda: tickets.append(begun(awake)))
-    with pytest.raises(LockLost, match=r"no longer holds the lock it took as number \d+"):
+    with pytest.raises(LockLost) as caught:
         take(through(recovery, dozing))
+    assert caught.value.facts.keys() == {"owner", "number"}
     (ticket,) = tickets
     held = awake.lock.holder()
     assert held is not None
-    assert held.acquired == ticket.lock.number
+    assert held.acquired == ticket.lock.number > caught.value.facts["number"]
     assert {item.run for item in topic_holds.outstanding(recovery)} == {ticket.savepoint_id}
     assert marked(configs(recovery)[small.changelog.topic], ticket.mark)
     assert recovery.savepoints.ids() == known
@@ -191,9 +192,10 @@ def test_a_chain_without_its_middle_is_refused_by_name_and_the_next_savepoint_is
     assert last[:2] == middle, "the last one shares the files of both"
     (Path(str(recovery.config.storage.path)) / lost).unlink()
     for savepoint_id in ids[1:]:
-        with pytest.raises(Damaged, match=rf"savepoint {savepoint_id} is not whole, 1 of its files .*: {lost} is missing \(") as caught:
+        with pytest.raises(Damaged, match="is not whole") as caught:
             plan(recovery, savepoint_id)
-        assert f"{small.changelog}, offsets" in str(caught.value)
+        assert caught.value.facts["savepoint"] == savepoint_id
+        assert [file.startswith(f"{lost} is missing ({small.changelog}, ") for file in caught.value.facts["files"]] == [True]
         assert caught.value.exit_code == 6
     with pytest.raises(TargetNotEmpty):
         plan(recovery, ids[0])

@@ -92,8 +92,10 @@ def test_from_full_to_minimal_and_back_every_record_of_state_is_copied_again(sma
 
 def test_an_application_without_state_can_be_saved_minimally_only(small: Small) -> None:
     small.recovery.cluster.delete_topics([small.changelog.topic])
-    with pytest.raises(Refused, match=r"has no changelog topic.*set backup\.profile to minimal"):
+    with pytest.raises(Refused, match="no changelog topic") as caught:
         publish(of_profile(small, Profile.FULL))
+    assert caught.value.facts == {"application_id": small.recovery.application_id, "taken_by": {}}
+    assert "backup.profile" in caught.value.next_step
     minimal = of_profile(small, Profile.MINIMAL)
     found = minimal.recovery.savepoints.read(publish(minimal))
     assert found.profile is Profile.MINIMAL

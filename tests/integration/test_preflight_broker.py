@@ -36,10 +36,10 @@ def test_an_internal_topic_with_other_partitions_stops_a_plan_unless_it_may_be_r
     take(small)
     small.recovery.cluster.delete_topics([small.changelog.topic, small.tail.topic])
     small.recovery.cluster.create_topic(small.changelog.topic, partitions=3, replication_factor=1, config={"cleanup.policy": "compact"})
-    with pytest.raises(
-        Refused, match=r"totals-changelog has 3 partitions, 1 in savepoint .*Existing internal topic has invalid partitions"
-    ):
+    with pytest.raises(Refused, match="has 3 partitions") as caught:
         restore.plan(small.recovery, asked(small.recovery))
+    assert caught.value.facts["kinds"] == ["partitions"]
+    assert [small.changelog.topic in finding for finding in caught.value.facts["findings"]] == [True]
     planned = restore.plan(small.recovery, asked(small.recovery, replace=True))
     (warning,) = planned.warnings
     assert "has 3 partitions, 1 in savepoint" in warning

@@ -13,7 +13,7 @@ from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import RestoreResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.proofs import Proof
+from streams_recovery.core.restore.proofs import Need, Proof
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries, note, stored_plan
@@ -91,8 +91,9 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
     assert report.verdict is restore.Verdict.EQUAL
     produce(recovery, TopicPartition(mine[2], 1), 1)
     assert wanted(recovery, ticket) == [TopicPartition(mine[2], 1)]
-    with pytest.raises(Damaged, match=f"1 of 4 partitions .*{mine[2]}-1: it was not read back"):
+    with pytest.raises(Damaged) as caught:
         restore.check_verify(recovery, ticket, load_of(ticket), None)
+    assert (caught.value.facts["compared"], caught.value.facts["problems"]) == (4, {f"{mine[2]}-1": str(Need.NOT_READ)})
     restore.abandon(recovery, ticket)
     recovery.cluster.delete_topics(mine[2:])
 
@@ -120,14 +121,18 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     ticket = restored(small)
     assert wanted(recovery, ticket) == []
     produce(recovery, small.changelog, 1)
-    with pytest.raises(Damaged, match=f"1 of 2 partitions .*{small.changelog}: it changed after it was read"):
+    with pytest.raises(Damaged) as caught:
         restore.check_verify(recovery, ticket, load_of(ticket), None)
+    assert (caught.value.facts["compared"], caught.value.facts["problems"]) == (2, {str(small.changelog): str(Need.CHANGED)})
     assert wanted(recovery, ticket) == [small.changelog], "the other one is proven"
-    with pytest.raises(Damaged, match=f"{small.changelog}: 4 records in the savepoint, 5 in the topic"):
+    with pytest.raises(Damaged) as caught:
         verified(recovery, ticket)
+    [(partition, problem)] = caught.value.facts["problems"].items()
+    assert (partition, "4 records" in problem, "5 in the topic" in problem) == (str(small.changelog), True, True)
     assert restore.phase_of(recovery, ticket) is Phase.LOADED
-    with pytest.raises(Damaged, match="nothing says what the verification of restore"):
+    with pytest.raises(Damaged) as caught:
         restore.require_verified(recovery, ticket)
+    assert caught.value.facts == {"restore": ticket.restore_id}
     restore.abandon(recovery, ticket)
 
 
@@ -137,16 +142,18 @@ def test_a_log_of_another_identity_is_compared_again_and_passes_if_it_is_equal(s
     rows = rows_in(read(recovery.connection, tp, 0, 4))
     recreate(recovery, tp.topic)
     write(recovery.connection, tp, rows)
-    with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
+    with pytest.raises(Damaged) as caught:
         restore.check_verify(recovery, ticket, load_of(ticket), None)
+    assert caught.value.facts["problems"] == {str(tp): str(Need.CHANGED)}
     compared = compare(recovery, restore.plan_verify(recovery, ticket, load_of(ticket)))
     proofs = {one.topic: (one.proof, one.rows) for one in restore.check_verify(recovery, ticket, load_of(ticket), compared).partitions}
     assert proofs == {tp.topic: (Proof.KEYS, 4), small.tail.topic: (Proof.ROWS, 3)}
 
     alter(recovery.cluster, {tp.topic: {"cleanup.policy": "delete"}})
     delete_below(recovery, tp, 1)
-    with pytest.raises(Damaged, match=f"{tp}: it changed after it was read"):
+    with pytest.raises(Damaged) as caught:
         restore.check_verify(recovery, ticket, load_of(ticket), compared)
+    assert caught.value.facts["problems"] == {str(tp): str(Need.CHANGED)}
     recovery.cluster.delete_topics([tp.topic])
     with pytest.raises(NotFound):
         restore.plan_verify(recovery, ticket, load_of(ticket))
@@ -168,7 +175,7 @@ def test_a_result_that_has_read_nothing_back_proves_nothing(small: Small) -> Non
         job = restore.plan_verify(recovery, ticket, left)
         with pytest.raises(Damaged) as told:
             restore.check_verify(recovery, ticket, left, None)
-        assert f"{job.ranges} of 2 partitions are not proven equal" in told.value.reason
+        assert (len(told.value.facts["partitions"]), told.value.facts["compared"]) == (job.ranges, 2)
         assert (
             "not the same" if result.read and result.partitions and result.read[0].digest == "0" * 64 else "not read back"
         ) in told.value.reason
@@ -199,7 +206,7 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     recovery = small.recovery
     ticket = restored(small, compare_keys=True)
     assert wanted(recovery, ticket) == [small.changelog], "only state has keys"
-    with pytest.raises(Damaged, match=f"{small.changelog}: its keys were not compared"):
+    with pytest.raises(Damaged, match=f"{small.changelog}: its keys"):
         restore.check_verify(recovery, ticket, load_of(ticket), None)
     summary = verified(recovery, ticket)
     assert [(one.topic, one.proof) for one in summary.partitions] == [(small.tail.topic, Proof.ROWS), (small.changelog.topic, Proof.KEYS)]

@@ -38,8 +38,9 @@ def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: 
     publish(small)
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\)"):
         restore.plan(recovery, asked(recovery, restore.Rebuild, offsets=strategy("earliest")))
-    with pytest.raises(Refused, match="exact offsets belong to a savepoint's state"):
+    with pytest.raises(Refused) as caught:
         restore.plan(recovery, rebuild(recovery, "exact"))
+    assert caught.value.facts == {"strategy": "exact"}
     planned = restore.plan(recovery, rebuild(recovery))
     assert [gone.name for gone in planned.delete] == sorted([small.changelog.topic, small.tail.topic])
     assert f"| {small.changelog.topic} | 4 | deleted |" in markdown(planned)
@@ -84,8 +85,9 @@ def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_nam
     recovery.cluster.delete_topics([unproven])
     recovery.cluster.create_topic(unproven[: -len("changelog")] + "er-changelog", partitions=1, replication_factor=1, config={})
     newer = unproven[: -len("changelog")] + "er-changelog"
-    with pytest.raises(TargetNotEmpty, match=f"nothing but their names says that these topics are {recovery.application_id}'s: {newer}"):
+    with pytest.raises(TargetNotEmpty, match="but their names") as caught:
         restore.plan(recovery, rebuild(recovery))
+    assert caught.value.facts == {"topics": [newer]}
     cleared(recovery, rebuild(recovery, delete=(newer,)))
     names = recovery.cluster.topic_names()
     assert newer not in names
@@ -120,8 +122,9 @@ def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: 
     produce(recovery, small.output, 1)
     recreate(recovery, small.output.topic)
     produce(recovery, small.output, 1)
-    with pytest.raises(PlanChanged, match=f"were created since the plan was approved: {small.output.topic}"):
+    with pytest.raises(PlanChanged, match="were created since") as caught:
         restore.prepare(recovery, ticket)
+    assert caught.value.facts == {"topics": [small.output.topic]}
     restore.abandon(recovery, ticket)
 
 
@@ -142,8 +145,9 @@ def test_a_topic_that_was_made_anew_after_the_approval_is_not_deleted(small: Sma
     ticket = opened(recovery, rebuild(recovery))
     saved(recovery, ticket)
     recreate(recovery, small.changelog.topic)
-    with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
+    with pytest.raises(PlanChanged, match="were created since") as caught:
         restore.prepare(recovery, ticket)
+    assert caught.value.facts == {"topics": [small.changelog.topic]}
     assert small.changelog.topic in recovery.cluster.topic_names()
     restore.abandon(recovery, ticket)
 
@@ -225,5 +229,6 @@ def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_
 def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
     savepoint = publish(small)
     lose(small)
-    with pytest.raises(Refused, match=f"input {small.input.topic} is gone, and its records are not in the savepoint"):
+    with pytest.raises(Refused, match="is gone") as caught:
         restore.plan(small.recovery, rebuild(small.recovery, inputs_from=savepoint))
+    assert caught.value.facts["topics"] == [small.input.topic]

@@ -37,8 +37,10 @@ def test_what_was_replaced_comes_back(small: Small) -> None:
     produce(recovery, small.changelog, 3)
     newer = f"{recovery.application_id}-newer-changelog"
     recovery.cluster.create_topic(newer, partitions=1, replication_factor=1, config={})
-    with pytest.raises(TargetNotEmpty, match=rf"does not know: {newer}\..*name each topic that may go"):
+    with pytest.raises(TargetNotEmpty, match="does not know") as caught:
         restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True, delete=(newer[:-1],)))
+    assert caught.value.facts == {"topics": [newer]}
+    assert "`delete`" in caught.value.next_step
     ticket = opened(recovery, asked(recovery, savepoint=savepoint, replace=True, delete=(newer,)))
     with pytest.raises(Refused, match="this step belongs between saved"):
         restore.prepare(recovery, ticket)
@@ -83,8 +85,9 @@ def test_a_topic_that_somebody_created_after_the_approval_is_not_deleted(small: 
     recovery.cluster.delete_topics([small.changelog.topic])
     created = recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={})
     produce(recovery, small.changelog, 2)
-    with pytest.raises(PlanChanged, match=f"created since the plan was approved: {small.changelog.topic}"):
+    with pytest.raises(PlanChanged, match="were created since") as caught:
         restore.prepare(recovery, ticket)
+    assert caught.value.facts == {"topics": [small.changelog.topic]}
     assert recovery.cluster.describe_topics([small.changelog.topic])[small.changelog.topic].topic_id == created.topic_id
     assert restore.abandon(recovery, ticket).phase == "saved"
 
@@ -114,8 +117,9 @@ def test_with_nothing_left_there_is_nothing_to_save_and_nothing_to_undo(small: S
     assert loaded(recovery, ticket) == 7
     restore.abandon(recovery, ticket)
     for which in (ticket.restore_id, "latest"):
-        with pytest.raises(NotFound, match=f"no safety savepoint was taken before restore {which}.*restores that have one: none"):
+        with pytest.raises(NotFound) as caught:
             restore.plan(recovery, asked(recovery, restore.Undo, restore_id=which, replace=True))
+        assert caught.value.facts == {"restore": which, "known": []}
 
 
 @pytest.mark.parametrize("policy", [SafetyPolicy.REQUIRED, SafetyPolicy.BEST_EFFORT])

@@ -18,6 +18,7 @@ from streams_recovery.core.jobs import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.waiting import poll
 from streams_recovery.kafka import range_consumer
 from streams_recovery.kafka.batch_reader import MOST_BYTES, read_at_once
 from streams_recovery.kafka.clients import Clients
@@ -27,7 +28,6 @@ from streams_recovery.kafka.messages import size_of
 from streams_recovery.kafka.range_consumer import ReadingClient
 from streams_recovery.kafka.range_copy import announce, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.waiting import poll
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.records import end_of, read, topic
 

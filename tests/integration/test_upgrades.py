@@ -14,13 +14,13 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.rollout import Step
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.waiting import poll
 from tests.support.applications.pair import Both, Here, free, request, roles, switched
 from tests.support.applications.restore_steps import opened
 from tests.support.applications.savepoint_steps import copy, take

@@ -26,6 +26,7 @@ from streams_recovery.core.repository.check import CheckSpec
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.spark_home import installed_spark
 from streams_recovery.engine.submitter import SparkJob
@@ -33,7 +34,6 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.waiting import poll
 from tests.support.compose_files import SECRETS, environment, outside
 from tests.support.project import GOLDEN
 

@@ -92,5 +92,6 @@ def test_a_difference_that_no_newest_record_shows_is_found_all_the_same(case):
     recovery.cluster.create_topic(tp.topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
     write(recovery.connection, tp, [rows[1], rows[0], *rows[2:]])
     write(recovery.connection, case.app.logs[1], case.saved_rows(1))
-    with pytest.raises(Damaged, match=f"1 of {PARTITIONS} partitions .*{tp}: .* not the same; the newest records of all keys are the same"):
+    with pytest.raises(Damaged, match="newest records") as caught:
         case.verify(ticket)
+    assert caught.value.facts["partitions"] == [str(tp)]

@@ -38,13 +38,17 @@ def test_what_a_job_leaves_is_named_with_its_hash(job, in_session):
 def test_a_result_that_is_there_before_the_job_has_one_is_refused_by_its_name(job, in_session):
     forged = codec.dumps(BackupResult(ranges=(), seconds=0.0))
     job.repository.create(RESULT, forged)
-    with pytest.raises(Altered, match=rf"{RESULT} was there before this job had a result.*remove it, then run this step again"):
+    with pytest.raises(Altered, match="was there before") as caught:
         in_session.submit(job)
+    assert caught.value.facts == {"key": RESULT}
+    assert "run this step again" in caught.value.next_step
     assert job.repository.get(RESULT) == forged
 
 
 def test_a_specification_that_was_replaced_is_refused_by_its_name(job, in_session, location):
     (Path(location.path) / job.spec.key).write_bytes(codec.dumps(replace(SPEC, application_id="another")))
-    with pytest.raises(Altered, match=rf"{job.spec.key} is not what this run wrote"):
+    with pytest.raises(Altered) as caught:
         in_session.submit(job)
+    assert caught.value.facts["key"] == job.spec.key
+    assert caught.value.facts["written"] != caught.value.facts["found"]
     assert job.repository.size(RESULT) is None

@@ -80,8 +80,14 @@ def test_a_beginning_that_differs_is_never_continued_but_begun_again(case, how):
     tp = case.app.logs[0]
     write(case.recovery.connection, tp, changed(case.saved_rows(0)[:50])[how])
     before, end = case.topic_id(), end_of(case.recovery.connection, tp)
-    with pytest.raises(PrefixDiffers, match=f"{tp}: what an interrupted load left at offsets 0 to {end - 1}"):
+    with pytest.raises(PrefixDiffers) as caught:
         case.load(ticket)
+    assert (caught.value.facts["topic"], caught.value.facts["partition"], caught.value.facts["first"], caught.value.facts["last"]) == (
+        tp.topic,
+        str(tp.partition),
+        "0",
+        str(end - 1),
+    )
     assert end_of(case.recovery.connection, tp) == end, "nothing was written behind it"
     assert case.load(ticket).rows == PARTITIONS * ROWS
     assert case.topic_id() != before
@@ -123,8 +129,9 @@ def test_a_topic_that_vanished_or_was_not_noted_is_created_and_a_stranger_s_reco
     cluster.delete_topics([name])
     cluster.create_topic(name, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
     write(case.recovery.connection, case.app.logs[0], case.saved_rows(0)[:1])
-    with pytest.raises(TargetNotEmpty, match=f"that are not of this restore: {name}"):
+    with pytest.raises(TargetNotEmpty, match="of this restore") as caught:
         restore.plan_load(case.recovery, ticket)
+    assert caught.value.facts == {"topics": [name]}
     assert end_of(case.recovery.connection, case.app.logs[0]) == 1
 
 
@@ -157,8 +164,10 @@ def test_two_jobs_at_once_are_noticed_by_the_count_whatever_they_claim(case):
     result = case.job("restore", plan, ticket)
     for tp in case.app.logs:
         write(case.recovery.connection, tp, case.saved_rows(tp.partition))
-    with pytest.raises(Damaged, match=rf"should hold {ROWS} rows; the job wrote {ROWS}, the log holds \[0, {2 * ROWS}\)"):
+    with pytest.raises(Damaged) as caught:
         restore.check_load(case.recovery, ticket, result)
+    assert (caught.value.facts["expected"], caught.value.facts["written"]) == (ROWS, ROWS)
+    assert (caught.value.facts["log_start"], caught.value.facts["log_end"]) == (0, 2 * ROWS)
     assert restore.phase_of(case.recovery, ticket) is Phase.CREATED
     assert case.load(ticket).present == 0
     assert case.app.contents() == case.truth
@@ -184,8 +193,9 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
         for part, count in rows
     ]
     key = case.recovery.artifacts.write(ticket.restore_id, "forged", RestoreResult(partitions=tuple(loaded), seconds=1.0))
-    with pytest.raises(Damaged, match=f"-1 should hold {ROWS} rows; the job wrote {claimed or 0}"):
+    with pytest.raises(Damaged) as caught:
         restore.check_load(case.recovery, ticket, key)
+    assert (caught.value.facts["partition"], caught.value.facts["expected"], caught.value.facts["written"]) == (1, ROWS, claimed or 0)
 
 
 @pytest.mark.fault("F42")

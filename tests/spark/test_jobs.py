@@ -18,6 +18,7 @@ from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
 from tests.support.examples.rows import SHAPES, digest_of, rows_in
@@ -28,14 +29,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
 def restore(spark, access, *loads):
-    wanted = tuple(PartitionToLoad(topic=tp.topic, partition=tp.partition, first_offset=first, files=files) for tp, first, files in loads)
+    wanted = tuple(
+        PartitionToLoad(topic=tp.topic, partition=tp.partition, first_offset=first, files=SegmentFiles.of(files))
+        for tp, first, files in loads
+    )
     return load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
 
 
 def verify(spark, access, *pairs, keyed=()):
     """Each pair: archived partition and its files, target partition and its range."""
     wanted = tuple(
-        PartitionToVerify(topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=files)
+        PartitionToVerify(
+            topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=SegmentFiles.of(files)
+        )
         for tp, files, target, start, end in pairs
     )
     return compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
@@ -75,7 +81,7 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     wanted = [rows[number] for number in taken]
     cut = RowCut(by=by, moment=20, first_later=1, rows=len(wanted), late=0)
     write(connection, target, wanted[:1])
-    load = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=files, present=1, cut=cut)
+    load = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=SegmentFiles.of(files), present=1, cut=cut)
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access)
     (loaded,), (found,) = result.partitions, result.read
     assert (loaded.rows, loaded.present, loaded.archived_rows) == (len(wanted), 1, len(wanted))
@@ -83,7 +89,14 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     assert (found.start, found.end, found.rows) == (0, len(wanted), len(wanted))
     assert rows_in(read(connection, target, 0, len(wanted))) == wanted
     check = PartitionToVerify(
-        topic=source.topic, partition=0, target_topic=target.topic, topic_id="", start=0, end=len(wanted), files=files, cut=cut
+        topic=source.topic,
+        partition=0,
+        target_topic=target.topic,
+        topic_id="",
+        start=0,
+        end=len(wanted),
+        files=SegmentFiles.of(files),
+        cut=cut,
     )
     for other, equal in ((check, True), (replace(check, cut=replace(cut, moment=10, first_later=0)), False)):
         (found,) = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(other,), keyed=()), access).partitions
@@ -236,7 +249,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, t
         restore(spark, access, (target, 0, (copied.copied.file,)))
     assert isinstance(caught.value.cause, TargetNotEmpty)
     assert end_of(connection, target) == 1
-    behind = PartitionToLoad(topic=target.topic, partition=0, first_offset=1, files=(copied.copied.file,))
+    behind = PartitionToLoad(topic=target.topic, partition=0, first_offset=1, files=SegmentFiles.of((copied.copied.file,)))
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(behind,)), access)
     assert result.partitions[0].acknowledged_first == 1
     (found,) = result.read

@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 
 from streams_recovery.core.jobs import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from tests.support.kafka.records import end_of, topic
 
 pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -86,7 +87,7 @@ def test_a_task_s_memory_is_bounded_whatever_its_partition_holds(submit, connect
             )
         file = backup.ranges[0].copied.file
         assert (file.rows, file.payload_bytes) == (count, count * (record_bytes + 16))
-        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=(file,))
+        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=SegmentFiles.of((file,)))
         with Peaks() as loading:
             restore = submit("restore", RestoreSpec(application_id="app", partitions=(load,)), RestoreResult, master="local[1]")
         assert restore.partitions[0].rows == count

@@ -22,6 +22,7 @@ from streams_recovery.core.jobs import (
     VerifySpec,
 )
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
 from tests.support.kafka.records import end_of, topic, write
 from tests.support.spark.submission import RESULT_LIMIT
@@ -43,14 +44,18 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
         assert len({done.worker for done in backup.ranges}) == 2
 
         files = {done.partition: (done.copied.file,) for done in backup.ranges}
-        loads = tuple(PartitionToLoad(topic=target, partition=number, first_offset=0, files=files[number]) for number in files)
+        loads = tuple(
+            PartitionToLoad(topic=target, partition=number, first_offset=0, files=SegmentFiles.of(files[number])) for number in files
+        )
         restore = submit("restore", RestoreSpec(application_id="app", partitions=loads), RestoreResult)
         assert [done.rows for done in restore.partitions] == [ROWS] * PARTITIONS
         assert len({done.worker for done in restore.partitions}) == 2
         assert [(read.rows, read.digest) for read in restore.read] == [(ROWS, done.digest) for done in restore.partitions]
 
         pairs = tuple(
-            PartitionToVerify(topic=source, partition=number, target_topic=target, topic_id="", start=0, end=ROWS, files=files[number])
+            PartitionToVerify(
+                topic=source, partition=number, target_topic=target, topic_id="", start=0, end=ROWS, files=SegmentFiles.of(files[number])
+            )
             for number in files
         )
         verify = submit("verify", VerifySpec(application_id="app", partitions=pairs, keyed=(source,)), VerifyResult, master="local[2]")
@@ -73,7 +78,7 @@ def test_nobody_goes_on_writing_when_the_driver_was_killed(submit, connection):
         write(connection, TopicPartition(source, 0), rows)
         wanted = RangeToCopy(topic=source, partition=0, start=0, end=len(rows), size_hint=1)
         backup = submit("backup", BackupSpec(application_id="app", ranges=(wanted,), compression_level=1), BackupResult, master="local[1]")
-        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=(backup.ranges[0].copied.file,))
+        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=SegmentFiles.of((backup.ranges[0].copied.file,)))
         into = TopicPartition(target, 0)
         killer = threading.Thread(target=kill_driver_when, args=(lambda: end_of(connection, into) > 5000,))
         killer.start()

@@ -26,6 +26,7 @@ from streams_recovery.core.jobs import (
 )
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.outcome import read_outcome
@@ -93,10 +94,14 @@ def everything(side, source):
     backup = side.run("backup", BackupSpec(application_id="app", ranges=(span,), compression_level=3))
     files = (backup.ranges[0].copied.file,)
     load = RestoreSpec(
-        application_id="app", partitions=(PartitionToLoad(topic=side.target, partition=0, first_offset=0, files=files),), stall_seconds=60
+        application_id="app",
+        partitions=(PartitionToLoad(topic=side.target, partition=0, first_offset=0, files=SegmentFiles.of(files)),),
+        stall_seconds=60,
     )
     restore = side.run("restore", load)
-    pair = PartitionToVerify(topic=source, partition=0, target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=files)
+    pair = PartitionToVerify(
+        topic=source, partition=0, target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=SegmentFiles.of(files)
+    )
     verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,)))
     with pytest.raises(TargetNotEmpty) as refused:
         side.run("restore", load)

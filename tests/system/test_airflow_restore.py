@@ -13,8 +13,8 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore
-from streams_recovery.waiting import poll
 from tests.support.stack.dag_runs import PATIENCE, Play, internal_rows
 from tests.support.stack.listeners import Listening
 from tests.support.stack.stage import stage

@@ -23,8 +23,8 @@ from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.waiting import poll
 from tests.support.kafka.records_below import records_below
 from tests.support.stack.dag_runs import Play
 from tests.support.stack.stage import Stage, stage

@@ -11,8 +11,8 @@ from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import conditions, quiesce_record, restore, scheduled_run
-from streams_recovery.waiting import poll
 from tests.support.applications.small import asked
 from tests.support.applications.topic_records import aborted
 from tests.support.leases import later

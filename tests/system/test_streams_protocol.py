@@ -11,8 +11,8 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
-from streams_recovery.waiting import poll
 from tests.support.applications.savepoint_steps import begun, copy
 from tests.support.applications.small import STOPPED, says, with_policy
 from tests.support.stack.oracle import problems
@@ -41,8 +41,9 @@ def test_a_running_application_never_looks_stopped(on: Stage) -> None:
     blind = replace(recovery, application=open_application(mistaken, recovery.application_id))
     ticket = begun(blind)
     try:
-        with pytest.raises(ApplicationRunning, match=f"group {recovery.application_id} of the streams protocol is "):
+        with pytest.raises(ApplicationRunning, match="streams protocol") as caught:
             savepoint.quiesce(blind, ticket)
+        assert caught.value.facts == {"group": recovery.application_id, "members": []}
     finally:
         savepoint.finish(blind, ticket)
     committed = recovery.groups.committed(recovery.application_id, recovery.groups.committed_partitions(recovery.application_id))

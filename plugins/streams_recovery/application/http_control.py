@@ -124,6 +124,7 @@ def too_large(what: str, limit: int) -> AnswerTooLarge:
         f"the answer of {what} has more than {limit} bytes, which is all that is read",
         next_step="set queryable: false for this store",
         where=what,
+        limit=limit,
     )
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
-from streams_recovery import waiting
 from streams_recovery.cli.words import words
+from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.text.next_command import with_configs
 

@@ -13,6 +13,7 @@ def clone_of(config: ApplicationConfig) -> Clone:
         raise ConfigInvalid(
             f"{config.name} is not configured as a clone",
             next_step="write a clone section; docs/strategies/clone.md explains it",
+            application=config.name,
         )
     return config.clone
 

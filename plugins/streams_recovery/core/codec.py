@@ -14,7 +14,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from reprlib import Repr
 from typing import Any, ClassVar, Final, Self, TypeVar, cast
@@ -109,7 +109,8 @@ def decode(kind: Any, plain: Any, *, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         return _decode_dataclass(kind, plain, where)
     if isinstance(kind, type) and issubclass(kind, StoredAs):
-        return kind.from_stored(decode(kind.stored_kind, plain, where=where))
+        stored = decode(kind.stored_kind, plain, where=where)
+        return _made(lambda: kind.from_stored(stored), where)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         values = [member.value for member in kind]
         _expect(isinstance(plain, str) and plain in values, f"one of {values}", plain, where)
@@ -145,8 +146,12 @@ def _decode_dataclass(kind: Any, plain: Any, where: str) -> Any:
     missing = sorted(set(hints) - set(plain))
     _expect(not unknown and not missing, f"the keys of {kind.__name__}", {"unknown": unknown, "missing": missing}, where)
     fields = {name: decode(hint, plain[name], where=f"{where}.{name}") for name, hint in hints.items()}
+    return _made(lambda: kind(**fields), where)
+
+
+def _made(make: Callable[[], T], where: str) -> T:
     try:
-        return kind(**fields)
+        return make()
     except PermanentError as error:
         # A value's own check does not know which object the value came from.
         raise Damaged(f"{where}: {error.reason}", next_step=_NOT_OURS, **(error.facts | {"where": where})) from None

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from streams_recovery.core import errors
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.point_in_time import RowCut
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.throttle import Throttle
@@ -107,7 +108,7 @@ class PartitionToLoad:
     topic: str
     partition: int
     first_offset: int
-    files: tuple[SegmentFile, ...]
+    files: SegmentFiles
     present: int = 0
     topic_id: str | None = None
     cut: RowCut | None = None
@@ -118,13 +119,12 @@ class PartitionToLoad:
         """Records to write."""
         if self.limit is not None:
             return self.limit
-        return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
+        return self.files.rows if self.cut is None else self.cut.rows
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of their keys and values; where not all rows are written, the part that they are of all."""
-        size, rows = sum(file.payload_bytes for file in self.files), sum(file.rows for file in self.files)
-        return size * self.rows // max(1, rows)
+        return self.files.payload_bytes * self.rows // max(1, self.files.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class PartitionToVerify:
     topic_id: str
     start: int
     end: int
-    files: tuple[SegmentFile, ...]
+    files: SegmentFiles
     cut: RowCut | None = None
 
 

@@ -115,6 +115,9 @@ class KafkaCluster:
             try:
                 return self._clients.patiently("describing topics", ask)
             except NotFound as error:
+                if "code" not in error.facts:
+                    # It was not the cluster that said so: its connection is missing.
+                    raise
                 # Metadata had the topic and the configurations did not: it is just being created or deleted.
                 if not deadline.pause():
                     raise TransientError(

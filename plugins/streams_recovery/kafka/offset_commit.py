@@ -92,19 +92,22 @@ def _not_taken(clients: Clients, group_id: str, wanted: Wanted, refused: Refusal
     text = ", ".join(f"{tp} ({errors.name_of(code)})" for tp, code in sorted(refused.items())[:_SHOWN])
     worst = min(refused.values(), key=errors.transient)
     error = errors.by_code(worst, f"group {group_id}: {len(refused)} of {len(wanted)} offsets were not taken: {text}")
+    error.facts["offsets"] = len(wanted)
     error.facts["refused"] = {str(tp): errors.name_of(code) for tp, code in refused.items()}
     return error
 
 
 def _check_read_back(clients: Clients, group_id: str, wanted: Wanted) -> None:
     found = read_unsettled(clients, group_id, wanted.keys())
-    wrong = [f"{tp}: wanted {_shown(want)}, found {_shown(found[tp])}" for tp, want in sorted(wanted.items()) if not _same(found[tp], want)]
-    if wrong:
+    differ = [tp for tp, want in sorted(wanted.items()) if not _same(found[tp], want)]
+    if differ:
+        wrong = [f"{tp}: wanted {_shown(wanted[tp])}, found {_shown(found[tp])}" for tp in differ]
         raise Damaged(
             f"group {group_id} does not have the offsets that were set: {'; '.join(wrong[:_SHOWN])}",
             next_step="make sure that nothing else commits for this group, then set them again",
             group=group_id,
-            wrong=len(wrong),
+            wanted={str(tp): _shown(wanted[tp]) for tp in differ},
+            found={str(tp): _shown(found[tp]) for tp in differ},
         )
 
 
@@ -118,7 +121,9 @@ def _put_back(clients: Clients, group_id: str, before: Committed, error: Recover
     except RecoveryError as worse:
         left = dict.fromkeys(before, f"unknown: {worse.reason}")
     if not left:
-        return type(error)(f"{error.reason}; all offsets are as they were before", next_step=error.next_step, **error.facts)
+        return type(error)(
+            f"{error.reason}; all offsets are as they were before", next_step=error.next_step, **(error.facts | {"left": {}})
+        )
     text = "; ".join(f"{tp} had {_shown(before[tp])}, now {now}" for tp, now in sorted(left.items())[:_SHOWN])
     return Damaged(
         f"{error.reason}; and {len(left)} offsets of group {group_id} could not be put back: {text}",

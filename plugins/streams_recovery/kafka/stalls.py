@@ -28,7 +28,7 @@ def why_nothing_comes(
     connection: KafkaConnection, tp: TopicPartition, position: int, end: int, last_error: str, seconds: float
 ) -> RecoveryError:
     """The error for a reader that has stood at ``position``, short of ``end``, for ``seconds``."""
-    facts = {"topic": tp.topic, "partition": tp.partition, "position": position, "end": end}
+    facts = {"topic": tp.topic, "partition": tp.partition, "position": position, "end": end, "seconds": seconds}
     silent = f"{tp} stands at {position}, short of {end}, for {seconds:g} s"
     try:
         with KafkaCluster(connection, timeout=ASK_SECONDS) as cluster:

@@ -27,4 +27,5 @@ def workspace(doing: str) -> Iterator[Path]:
             next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for one segment. Then run again",
             host=socket.gethostname(),
             directory=where,
+            doing=doing,
         ) from error

@@ -146,6 +146,8 @@ class PartitionWriter:
                 f"{self._tp}: row {self._acknowledged} was written at offset {message.offset()}, "
                 f"not at {self._expected_end + self._acknowledged}: someone else writes to this partition",
                 "stop the program that writes to it, then resume the restore",
+                offset=message.offset(),
+                expected=self._expected_end + self._acknowledged,
             )
         else:
             self._acknowledged += 1
@@ -168,12 +170,15 @@ class PartitionWriter:
 
     def _stalled(self) -> RecoveryError:
         brokers = self._producers.connection.bootstrap_servers
-        waiting = f"{self._sent - self._acknowledged} rows wait behind offset {self._expected_end + self._acknowledged}"
+        waiting = self._sent - self._acknowledged
+        behind = f"{waiting} rows wait behind offset {self._expected_end + self._acknowledged}"
         return self._fact(
             BrokerUnavailable,
-            f"{self._tp}: no acknowledgement from {brokers} for {self._stall_seconds:g} s, {waiting}. {self._producers.last_error}".strip(),
+            f"{self._tp}: no acknowledgement from {brokers} for {self._stall_seconds:g} s, {behind}. {self._producers.last_error}".strip(),
             "check that the brokers run and have enough replicas in sync; then resume the restore",
             brokers=brokers,
+            seconds=self._stall_seconds,
+            waiting=waiting,
         )
 
     def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
@@ -183,7 +188,7 @@ class PartitionWriter:
             f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
         )
         kind: type[RecoveryError] = BrokerUnavailable if error.retriable() else Refused
-        return self._fact(kind, reason, next_step, max_message_bytes=self._limit)
+        return self._fact(kind, reason, next_step, max_message_bytes=self._limit, error_name=error.name())
 
     def _too_large(self, offset: int, key: bytes | None, value: bytes | None) -> RecoveryError:
         size = len(key or b"") + len(value or b"")

@@ -75,6 +75,7 @@ def discover(recovery: RecoveryContext) -> Discovery:
             next_step="check application.id; name the application's stores under `stores` in the configuration if its topics are taken for another "
             "one's; for an application without state set backup.profile to minimal",
             application_id=application_id,
+            taken_by={one.topic: one.group for one in inventory.claimed},
         )
     return _described(recovery, inventory, group)
 

@@ -9,11 +9,11 @@ from typing import Literal
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import Locked, require_lock
 from streams_recovery.operations.unfinished import has_destroyed, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.waiting import poll
 
 LOGGER = logging.getLogger("streams_recovery.operations.quiesce_record")
 _ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")

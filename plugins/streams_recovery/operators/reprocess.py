@@ -39,7 +39,10 @@ def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None
     if begin or end:
         if run_type == "backfill":
             raise ConfigInvalid(
-                "a backfill has the intervals of the schedule, and from and to are given", next_step="leave from and to out"
+                "a backfill has the intervals of the schedule, and from and to are given",
+                next_step="leave from and to out",
+                begin=begin,
+                end=end,
             )
         return written_interval(begin, end)
     if run_type != "backfill" or data[0] is None or data[1] is None:

@@ -91,7 +91,9 @@ class AppendLog(Generic[T]):
                 taken = newest + 1
                 continue
             return newest + 1
-        raise RepositoryUnavailable(f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix)
+        raise RepositoryUnavailable(
+            f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
+        )
 
     def prune(self, keep: int, *, whole: bool = True) -> int:
         """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went. With ``whole`` false numbers may be missing."""

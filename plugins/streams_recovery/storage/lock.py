@@ -91,6 +91,7 @@ class ApplicationLock:
                 f"the lock is held by {held.owner!r} for {held.purpose}, not by {owner!r}",
                 next_step="make sure that the run which holds it is dead, and name that one",
                 owner=held.owner,
+                named=owner,
             )
         self.release(LockTicket(owner=held.owner, number=held.acquired))
         return True

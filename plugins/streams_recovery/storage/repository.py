@@ -73,6 +73,7 @@ class Repository:
                 next_step="remove this object, or put it back from a copy, and find out who wrote it",
                 key=key,
                 bytes=max(size, read),
+                limit=most_bytes,
             )
         return b"".join(parts)
 

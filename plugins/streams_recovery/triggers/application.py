@@ -11,9 +11,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.waiting import Notice
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations.conditions import WATCHES, ConditionState
-from streams_recovery.waiting import Notice
 
 
 class WatchTrigger(BaseTrigger):

@@ -17,8 +17,8 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.savepoint.cut import Readings
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.waiting import poll
 from tests.support.applications.small import RUNNING, STOPPED, says
 from tests.support.kafka.records_below import records_below
 from tests.support.programs.java import STREAMS, command_of

@@ -19,12 +19,12 @@ from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import interval, restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.interval import Claimed, ReprocessOptions, ReprocessRequest
 from streams_recovery.operations.restore.open import note
-from streams_recovery.waiting import poll
 from tests.support.applications.restore_steps import saved, written
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, says, small_application

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.core.restore.request import SafetyPolicy
@@ -19,7 +20,7 @@ TOPIC = TopicToCreate(
     held_config={"cleanup.policy": "compact", "retention.ms": "-1"},
     final_config={"cleanup.policy": "compact"},
     replaces=None,
-    partitions=(PartitionLoad(partition=0, files=(FILE,)), PartitionLoad(partition=1, files=())),
+    partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((FILE,))), PartitionLoad(partition=1, files=SegmentFiles.of(()))),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.proofs import PartitionProof, Proof
@@ -29,7 +30,9 @@ def proven(
 
 def create(name: str, role: TopicRole, *rows: int) -> TopicToCreate:
     """A topic to create, with so many rows to load into each partition."""
-    loads = tuple(PartitionLoad(partition=at, files=(replace(FILE, rows=count),) if count else ()) for at, count in enumerate(rows))
+    loads = tuple(
+        PartitionLoad(partition=at, files=SegmentFiles.of((replace(FILE, rows=count),) if count else ())) for at, count in enumerate(rows)
+    )
     return TopicToCreate(name=name, role=role, replication_factor=1, held_config={}, final_config={}, replaces=None, partitions=loads)
 
 

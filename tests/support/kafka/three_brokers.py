@@ -21,7 +21,7 @@ from embedded.java import SHORT_JOBS, find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.waiting import poll
+from streams_recovery.core.waiting import poll
 
 NODES = (1, 2, 3)
 START_SECONDS = 180.0

@@ -16,9 +16,9 @@ from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.waiting import poll
 
 ORDERS = 4_000
 # A broker refuses timestamps more than an hour ahead: a test may feed 2 million orders of 5 ms each before that.

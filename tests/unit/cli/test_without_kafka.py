@@ -56,8 +56,9 @@ def test_whatever_only_reads_the_repository_needs_no_kafka_connection(run: Run, 
 
 
 def test_evidence_is_looked_for_in_the_repository(run: Run) -> None:
-    with pytest.raises(NotFound, match="there is no evidence of restore latest of shop"):
+    with pytest.raises(NotFound, match="no evidence") as caught:
         raise run("evidence", "shop").exception or AssertionError
+    assert caught.value.facts == {"restore": "latest"}
 
 
 def test_what_needs_the_cluster_names_the_connection_that_is_missing(run: Run) -> None:

@@ -67,8 +67,9 @@ def test_a_program_starts_a_live_clone_by_other_arguments(tmp_path: Path) -> Non
 
 
 def test_only_a_clone_can_be_live(tmp_path: Path) -> None:
-    with pytest.raises(ConfigInvalid, match="orders is not configured as a clone"):
+    with pytest.raises(ConfigInvalid, match="as a clone") as caught:
         live(load(written(tmp_path, OLD, "orders"), {}))
+    assert caught.value.facts == {"application": "orders"}
 
 
 @pytest.mark.parametrize(

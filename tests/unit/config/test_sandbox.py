@@ -68,6 +68,19 @@ def test_a_drill_that_is_turned_off_is_not_compared_with_the_application(tmp_pat
 
 
 @pytest.mark.parametrize(
+    ("what", "second"),
+    [
+        ("name one", '{name: one, url: "http://127.0.0.1:18099", state_directory: drill/other}'),
+        ("url http://127.0.0.1:18083", '{name: two, url: "http://127.0.0.1:18083", state_directory: drill/other}'),
+        ("state_directory", '{name: two, url: "http://127.0.0.1:18099", state_directory: drill/state}'),
+    ],
+)
+def test_two_instances_of_a_drill_share_nothing(tmp_path: Path, what: str, second: str) -> None:
+    text = refused(tmp_path, APPLICATION + DRILL.replace("drill/state}]", f"drill/state}}, {second}]"))
+    assert f"drill.process: instances: two of them have the {what}" in text
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("late: drill-late}\n", "}\n", "outputs late have no name of their own"),

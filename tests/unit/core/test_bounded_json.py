@@ -95,7 +95,7 @@ def test_what_is_no_json_in_utf_8_is_refused(data: bytes) -> None:
 
 def test_a_text_is_measured_against_the_limit_that_is_given() -> None:
     assert parsed(b"[1,2]", most_bytes=5) == [1, 2]
-    with pytest.raises(Unusable, match="it has 5 bytes, the limit is 4"):
+    with pytest.raises(Unusable, match="limit is 4"):
         parsed(b"[1,2]", most_bytes=4)
 
 

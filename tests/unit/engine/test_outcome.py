@@ -81,8 +81,9 @@ def test_another_result_than_the_job_s_is_refused_by_its_name(repository, tmp_pa
 def test_the_job_s_own_error_is_raised_again(repository, tmp_path):
     cause = Damaged("a file is broken", next_step="choose another", key="k", offset=5)
     stored(repository)
-    with pytest.raises(Damaged, match=r"a file is broken\. Next: choose another") as caught:
+    with pytest.raises(Damaged) as caught:
         submitted(repository, tmp_path, JobReceipt(result=None, failure=JobFailure.of(cause)))
+    assert (caught.value.reason, caught.value.next_step) == ("a file is broken", "choose another")
     assert caught.value.facts == {"key": "k", "offset": "5"}
 
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
-from streams_recovery.core.errors import TransientError
+from streams_recovery.core.errors import NotFound, TransientError
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.kafka.scripted_clients import Script, ScriptedClients, future, offsets, refusal
@@ -49,6 +49,18 @@ def test_an_override_of_one_topic_that_is_refused_is_an_error() -> None:
     client = Script(incremental_alter_configs=[refused], describe_configs=[overrides()])
     with pytest.raises(Exception, match="altering topic configurations failed"):
         cluster(client).change_configs(["a", "b"], add_one)
+
+
+def test_a_connection_that_is_missing_is_not_waited_for() -> None:
+    asked = []
+
+    def look_up() -> KafkaConnection:
+        asked.append(1)
+        raise NotFound("connection kafka_default is not defined", next_step="define it")
+
+    with KafkaCluster(look_up, timeout=5.0) as opened, pytest.raises(NotFound):
+        opened.describe_topics(["t"])
+    assert asked == [1]
 
 
 def test_nothing_to_change_asks_nothing() -> None:

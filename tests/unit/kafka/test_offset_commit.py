@@ -168,25 +168,27 @@ def test_offsets_are_sent_without_the_leader_epoch_of_the_old_log() -> None:
 
 
 def test_what_was_stored_differently_is_damage_and_is_named() -> None:
-    with pytest.raises(Damaged, match=r"t-1: wanted 5 'AgAA', found 5 'AgAA\\x00'") as caught:
+    with pytest.raises(Damaged) as caught:
         groups(Coordinator({A: known(1)}, spoils=[B])).set_offsets("g", {A: known(5), B: known(5)})
+    assert caught.value.facts["wanted"] == {"t-1": "5 'AgAA'"}
+    assert caught.value.facts["found"] == {"t-1": r"5 'AgAA\x00'"}
     assert "t-0" not in str(caught.value)
-    assert caught.value.facts["wrong"] == 1
 
 
 def test_the_worst_of_several_reasons_decides_and_all_are_told() -> None:
     refuses = {A: pure.CoordinatorLoadInProgressError, B: pure.UnknownTopicOrPartitionError}
-    told = r"2 of 3 .*t-0 \(CoordinatorLoadInProgressError\), t-1 \(UnknownTopicOrPartitionError\)"
-    with pytest.raises(NotFound, match=told) as caught:
+    with pytest.raises(NotFound) as caught:
         groups(Coordinator({}, refuses=refuses)).set_offsets("g", {A: known(1), B: known(1), C: known(1)})
+    assert caught.value.facts["offsets"] == 3
     assert caught.value.facts["refused"] == {"t-0": "CoordinatorLoadInProgressError", "t-1": "UnknownTopicOrPartitionError"}
     with pytest.raises(TransientError):
         groups(Coordinator({}, refuses={A: pure.CoordinatorLoadInProgressError})).set_offsets("g", {A: known(1)})
 
 
 def test_a_partition_without_an_answer_was_not_set() -> None:
-    with pytest.raises(RecoveryError, match="1 of 2 offsets were not taken: t-1"):
+    with pytest.raises(RecoveryError) as caught:
         groups(Coordinator({}, silent=[B])).set_offsets("g", {A: known(1), B: known(1)})
+    assert (caught.value.facts["offsets"], list(caught.value.facts["refused"])) == (2, ["t-1"])
 
 
 @pytest.mark.fault("F43")

@@ -192,8 +192,9 @@ def test_what_a_manifest_says_of_its_ranges_is_compared_with_them(tmp_path: Path
         monkeypatch.setattr(
             type(store), "outline", lambda *_, images=images: replace(outline, topics=(replace(outline.topics[0], partitions=images),))
         )
-        with pytest.raises(Damaged, match="do not hold what it says of t-0"):
+        with pytest.raises(Damaged, match="hold what it") as caught:
             store.read(first)
+        assert caught.value.facts == {"topic": "t", "partition": 0}
 
 
 def test_whoever_may_not_publish_any_more_is_stopped_when_only_the_manifest_is_missing(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.layout import Layout
@@ -160,7 +161,7 @@ def test_nothing_is_read_of_an_object_that_is_too_large(repository: Repository) 
         file.truncate(1 << 40)
     with pytest.raises(Damaged) as caught:
         repository.get("sparse")
-    assert caught.value.facts == {"key": "sparse", "bytes": 1 << 40}
+    assert caught.value.facts == {"key": "sparse", "bytes": 1 << 40, "limit": MOST_BYTES}
 
 
 @pytest.mark.fault("F63")

@@ -120,8 +120,7 @@ class ProcessRuns(StartingKind):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        for what, value in _twice(self.instances):
-            raise ValueError(f"instances: two of them have the {what} {value}; each needs its own")
+        _require_apart(self.instances)
         return self
 
 
@@ -132,6 +131,11 @@ class SandboxProcess(Section):
     instances: Annotated[tuple[ProcessInstance, ...], Field(min_length=1)]
     environment: Environment = Field(default_factory=dict)
     command: Argv | None = None
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        _require_apart(self.instances)
+        return self
 
 
 class Slot(Section):
@@ -171,6 +175,11 @@ class ReprocessProcess(IntervalSection):
         for what, value in _twice(instance for slot in self.slots for instance in slot.instances):
             raise ValueError(f"slots: two instances have the {what} {value}; they may run at the same time")
         return self
+
+
+def _require_apart(instances: Iterable[ProcessInstance]) -> None:
+    for what, value in _twice(instances):
+        raise ValueError(f"instances: two of them have the {what} {value}; each needs its own")
 
 
 def _twice(instances: Iterable[ProcessInstance]) -> Iterator[tuple[str, str]]:

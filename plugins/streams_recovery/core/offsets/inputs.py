@@ -101,17 +101,18 @@ def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, lo
 def _check_reach(
     strategy: OffsetStrategy, exact: Mapping[TopicPartition, OffsetToSet], chosen: Mapping[TopicPartition, OffsetToSet], logs: Logs
 ) -> None:
+    beyond = {tp: item.offset for tp, item in chosen.items() if not logs.starts[tp] <= item.offset <= logs.ends[tp]}
     outside = [
-        f"{tp}: {'committed offset' if item.offset == exact[tp].offset else 'offset'} {item.offset} is outside "
-        f"[{logs.starts[tp]}, {logs.ends[tp]}]"
-        for tp, item in chosen.items()
-        if not logs.starts[tp] <= item.offset <= logs.ends[tp]
+        f"{tp}: {'committed offset' if offset == exact[tp].offset else 'offset'} {offset} is outside [{logs.starts[tp]}, {logs.ends[tp]}]"
+        for tp, offset in beyond.items()
     ]
     if outside:
         raise Refused(
             f"records would be skipped, or all be read again: {'; '.join(outside)}",
             next_step=strategy.NEXT_STEP_OUTSIDE,
             problems=outside,
+            offsets={str(tp): offset for tp, offset in beyond.items()},
+            logs={str(tp): (logs.starts[tp], logs.ends[tp]) for tp in beyond},
         )
 
 

@@ -62,11 +62,12 @@ class OffsetSnapshot:
         """One group. Raises ``NotFound`` with the names of the existing groups."""
         found = next((group for group in self.groups if group.group_id == group_id), None)
         if found is None:
-            known = ", ".join(group.group_id for group in self.groups) or "none"
+            known = [group.group_id for group in self.groups]
             raise NotFound(
-                f"snapshot {self.snapshot_id} has no offsets of group {group_id}; it has: {known}",
+                f"snapshot {self.snapshot_id} has no offsets of group {group_id}; it has: {', '.join(known) or 'none'}",
                 next_step="name one of those",
                 group=group_id,
+                known=known,
             )
         return found
 

@@ -54,6 +54,7 @@ def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: It
             f"{doing} cannot begin, nothing was changed. "
             + " ".join(f"({at}) {found.text if found.is_command else found}." for at, found in enumerate(stopping, 1)),
             next_step="correct all of it, then run again",
+            kinds=[found.kind for found in stopping],
             findings=[str(found) for found in stopping],
         ).then(*(found.remedy for found in stopping if found.is_command), *look_again)
     return tuple(str(found) for found in findings)

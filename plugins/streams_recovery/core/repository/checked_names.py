@@ -49,7 +49,9 @@ def check_partitions(what: str, partitions: Iterable[TopicPartition], *, where: 
     check_names("topic", {tp.topic for tp in counted}, where=where)
     wrong = sorted(tp for tp, times in counted.items() if times > 1 or tp.partition < 0)
     if wrong:
-        raise _damaged(f"{where} has {what} of {', '.join(map(str, wrong[:_NAMED]))} more than once, or there is no such partition", where)
+        raise _damaged(
+            f"{where} has {what} of {', '.join(map(str, wrong[:_NAMED]))} more than once, or there is no such partition", where, wrong
+        )
 
 
 def check_segment_key(key: str, application_id: str, about: TopicPartition, *, where: str) -> None:
@@ -59,9 +61,10 @@ def check_segment_key(key: str, application_id: str, about: TopicPartition, *, w
         raise _damaged(f"{where} names {key[:200]!r} for {about}, which is not below {inside}", where)
 
 
-def _damaged(reason: str, where: str) -> Damaged:
+def _damaged(reason: str, where: str, wrong: Iterable[TopicPartition] = ()) -> Damaged:
     return Damaged(
         reason,
         next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
         where=where,
+        partitions=[str(tp) for tp in wrong],
     )

@@ -82,6 +82,8 @@ def require(entries: tuple[JournalEntry, ...], *, at_least: Phase, before: Phase
         f"this restore is in phase {now}; this step belongs between {at_least} and {before}",
         next_step="trigger a new restore instead of clearing tasks of this one",
         phase=now.value,
+        at_least=at_least.value,
+        before=before.value,
     )
 
 

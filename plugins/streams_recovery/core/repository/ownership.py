@@ -55,6 +55,6 @@ def require_startable(last: OwnershipEntry | None, application_id: str) -> None:
     if last is not None and last.role is Role.RETIRED:
         raise Refused(
             f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
-            next_step=f"to go back to it, roll the clone back: `streams-recovery roll-back <name of {last.other}>`, or streams_clone with step roll_back",
+            next_step=f"to go back to it, run streams_clone of {last.other} with the step roll_back, or `streams-recovery roll-back` with its configuration",
             other=last.other,
         )

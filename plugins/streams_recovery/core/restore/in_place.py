@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
+from streams_recovery.core.repository.manifest import PartitionImage
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.point_in_time import RowCut
 
 _NAMED = 3
@@ -23,7 +24,7 @@ class LaterPartition:
     """Records of one partition that do not belong to the moment: the rows of ``files``, in order, that ``cut`` selects."""
 
     partition: int
-    files: tuple[SegmentFile, ...]
+    files: SegmentFiles
     cut: RowCut
 
     @property

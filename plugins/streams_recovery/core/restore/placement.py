@@ -42,12 +42,14 @@ def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topi
 
 def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
     """The decision for every topic. Raises ``Refused`` with all problems at once."""
-    placed, problems = [], _output_problems(manifest, target)
+    placed, problems, topics = [], _output_problems(manifest, target), []
     for topic in manifest.topics:
         name = target_name(topic, manifest, target.application_id, target.topic_map)
         made, problem = _decided(topic, name, manifest, target)
         placed.append(Placed(image=topic, name=name, made=made))
-        problems += [problem] if problem else []
+        if problem:
+            problems.append(problem)
+            topics.append(name)
     names = [one.name for one in placed]
     problems += [f"{name} would stand for two topics of the savepoint" for name in sorted({n for n in names if names.count(n) > 1})]
     if problems:
@@ -56,6 +58,7 @@ def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
             next_step="nothing was changed; archive the inputs (backup.survive_cluster_loss: true) to restore where they are not, map topics of another "
             "application (restore.topic_map), or rebuild from the input",
             problems=problems,
+            topics=topics,
         )
     return tuple(placed)
 

@@ -13,7 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import SegmentFile
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.point_in_time import AsOf, RowCut
@@ -41,20 +41,19 @@ class PartitionLoad:
     """Files to write to one partition, in this order; with a ``cut`` only the rows that it takes. ``compacted`` ones are the same state, not the same log."""
 
     partition: int
-    files: tuple[SegmentFile, ...]
+    files: SegmentFiles
     cut: RowCut | None = None
     compacted: bool = False
 
     @property
     def rows(self) -> int:
         """Records to write."""
-        return sum(file.rows for file in self.files) if self.cut is None else self.cut.rows
+        return self.files.rows if self.cut is None else self.cut.rows
 
     @property
     def payload_bytes(self) -> int:
         """Bytes of their keys and values; of a cut file the part that its rows are of all."""
-        size, rows = sum(file.payload_bytes for file in self.files), sum(file.rows for file in self.files)
-        return size * self.rows // max(1, rows)
+        return self.files.payload_bytes * self.rows // max(1, self.files.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

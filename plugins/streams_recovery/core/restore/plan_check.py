@@ -40,5 +40,5 @@ def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str)
 def _check_files(topics: Sequence[TopicToCreate] | Sequence[LaterTopic], application_id: str, where: str) -> None:
     for topic in topics:
         for part in topic.partitions:
-            for file in part.files:
-                check_segment_key(file.key, application_id, TopicPartition(topic.name, part.partition), where=where)
+            for key in part.files.keys:
+                check_segment_key(key, application_id, TopicPartition(topic.name, part.partition), where=where)

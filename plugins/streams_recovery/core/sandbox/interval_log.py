@@ -56,6 +56,8 @@ def reprocess_request(requested: ReprocessOptions, interval: Interval, applicati
         raise Refused(
             f"results are put into the outputs of {application_id} only when its id is typed to confirm it, not {requested.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave the results side by side",
+            application_id=application_id,
+            confirm=requested.confirm,
         )
     if requested.tombstones and publish is PublishPolicy.SIDE_BY_SIDE:
         raise ConfigInvalid("tombstones belong to publish replace", next_step="leave them out, or replace")

@@ -42,12 +42,18 @@ class DamageKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """An internal topic that changed. ``topic_id`` is the present one, None if the topic does not exist."""
+    """An internal topic that changed. ``topic_id`` is the present one, None if the topic does not exist. ``since`` is the savepoint that it is compared
+    with, None for a changelog that no savepoint has. ``taken_by`` is the group that a claimed topic is assigned to. ``partitions`` are those that were
+    truncated.
+    """
 
     kind: DamageKind
     topic: str
     topic_id: str | None
     problem: str
+    since: str | None = None
+    taken_by: str | None = None
+    partitions: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return self.problem
@@ -133,23 +139,30 @@ def changed_topics(
 def _gone(last: Manifest, image: TopicImage, claim: ClaimedTopic | None) -> Damage:
     if claim is None:
         what = f"topic {image.name} (id {image.topic_id}) is in savepoint {last.savepoint_id} and does not exist any more"
-        return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what)
+        return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what, since=last.savepoint_id)
     what = (
         f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is assigned to {claim.group}, because a consumer "
         "group of that name exists"
     )
-    return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what)
+    return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what, since=last.savepoint_id, taken_by=claim.group)
 
 
 def _replaced(last: Manifest, image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Damage | None:
     if here.topic_id != image.topic_id:
         what = f"topic {image.name} was created again since savepoint {last.savepoint_id}: id {image.topic_id} became {here.topic_id}"
-        return Damage(kind=DamageKind.RECREATED, topic=image.name, topic_id=here.topic_id, problem=what)
-    why = [f"partition {number}: {why}" for number, why in _cut_back(image, here, epoch_ends)]
-    if not why:
+        return Damage(kind=DamageKind.RECREATED, topic=image.name, topic_id=here.topic_id, problem=what, since=last.savepoint_id)
+    cut_back = list(_cut_back(image, here, epoch_ends))
+    if not cut_back:
         return None
-    what = f"topic {image.name} lost records since savepoint {last.savepoint_id}: {'; '.join(why[:5])}"
-    return Damage(kind=DamageKind.TRUNCATED, topic=image.name, topic_id=here.topic_id, problem=what)
+    why = [f"partition {number}: {why}" for number, why in cut_back[:5]]
+    return Damage(
+        kind=DamageKind.TRUNCATED,
+        topic=image.name,
+        topic_id=here.topic_id,
+        problem=f"topic {image.name} lost records since savepoint {last.savepoint_id}: {'; '.join(why)}",
+        since=last.savepoint_id,
+        partitions=tuple(number for number, _ in cut_back),
+    )
 
 
 def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Iterator[tuple[int, str]]:
@@ -193,4 +206,5 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
         f"the state of {application_id} is damaged: {'; '.join(map(str, refused[:10]))}",
         next_step="; ".join(steps),
         topics=[one.topic for one in refused],
+        damage=refused,
     )

@@ -8,12 +8,12 @@ from streams_recovery.core.errors import Damaged, LockHeld
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest, Provenance
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.compaction.plan import refuse_if_compacted, sizes
 from streams_recovery.operations.compaction.values import CompactSummary, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import software
-from streams_recovery.waiting import poll
 
 
 def publish(

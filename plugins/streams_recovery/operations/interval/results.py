@@ -16,6 +16,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import OutputReport, PublishReport, ReprocessRequest
 from streams_recovery.core.sandbox.results import Every, Newest, PublishPolicy, Readers, decide_every, decide_newest, readers
+from streams_recovery.core.waiting import pause
 from streams_recovery.kafka.transactional_append import append
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import check_outputs, outputs_of
@@ -25,7 +26,6 @@ from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.drain import whole_input
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
-from streams_recovery.waiting import pause
 
 _ATTEMPTS: Final = 5
 _AGAIN_SECONDS: Final = 2.0

@@ -6,8 +6,8 @@ import re
 
 from streams_recovery.application.port import StopReport
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
+from streams_recovery.core.waiting import Notice, poll
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.waiting import Notice, poll
 
 # Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
 _STREAM_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
@@ -36,6 +36,7 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
         raise ApplicationRunning(
             f"the group {recovery.application_id} is in use: {hosts}",
             next_step="stop these instances; they are not among those this configuration can stop",
+            group=recovery.application_id,
             members=hosts,
         )
     recovery.groups.evict(recovery.application_id, group.members)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.waiting import poll_falling, while_falling
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.waiting import poll_falling, while_falling
 
 
 def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], *, again: str) -> None:
@@ -30,10 +30,10 @@ def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int],
     )
     if left:
         reason = f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s"
-        raise _not_ready(recovery, reason, again)
+        raise _not_ready(recovery, reason, again, behind=left)
 
 
-def _not_ready(recovery: RecoveryContext, reason: str, again: str) -> ApplicationNotReady:
+def _not_ready(recovery: RecoveryContext, reason: str, again: str, **facts: object) -> ApplicationNotReady:
     """The error, with what every instance says."""
     states = ", ".join(
         f"{i.name}: {i.state}, {i.streams_state}{f', {i.restoring} records left to restore' if i.restoring else ''} ({i.detail})"
@@ -43,6 +43,7 @@ def _not_ready(recovery: RecoveryContext, reason: str, again: str) -> Applicatio
         f"{recovery.application_id}: {reason}. Instances: {states}",
         next_step="look at the instances' logs, then run it again: what is down is started, and waited for",
         states=states,
+        **facts,
     ).then(again)
 
 

@@ -8,11 +8,11 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot, RollbackPlan, RollbackReport, plan_rollback
+from streams_recovery.core.waiting import Notice
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
-from streams_recovery.waiting import Notice
 
 _EMPTY_SECONDS = 5.0
 

@@ -115,7 +115,10 @@ def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
     found = _quarantine(recovery, restore_id)
     if found.appended_at is not None:
         raise Refused(
-            f"the later input of restore {found.restore_id} was appended {moment(found.appended_at)}", next_step="nothing is left to do"
+            f"the later input of restore {found.restore_id} was appended {moment(found.appended_at)}",
+            next_step="nothing is left to do",
+            restore=found.restore_id,
+            appended_at=found.appended_at,
         )
     rows = {TopicPartition(topic.name, part.partition): part.rows for topic in found.topics for part in topic.partitions}
     check_later(found.topics, application_id=recovery.application_id, where=recovery.layout.quarantine(found.restore_id))
@@ -154,7 +157,11 @@ def _quarantine(recovery: RecoveryContext, restore_id: str) -> Quarantine:
         prefix = recovery.layout.quarantines
         known = sorted(filter(is_id, {key.removeprefix(prefix).split("/")[0] for key in recovery.repository.keys(prefix)}))
         if not known:
-            raise NotFound(f"no restore of {recovery.application_id} has set input aside", next_step="nothing is left to do")
+            raise NotFound(
+                f"no restore of {recovery.application_id} has set input aside",
+                next_step="nothing is left to do",
+                application_id=recovery.application_id,
+            )
         restore_id = known[-1]
     return quarantine_of(restore_id, tuple(quarantine_log(recovery, restore_id).read_all()))
 
@@ -170,6 +177,7 @@ def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
         raise Refused(
             f"inputs are gone, or are not those that restore {found.restore_id} made: {', '.join(others)}",
             next_step="nothing was changed; the records are in the savepoint all the same, where any reader of Parquet finds them",
+            restore=found.restore_id,
             topics=others,
         )
 

@@ -40,6 +40,7 @@ def drain_before_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> E
         raise Damaged(
             f"{recovery.application_id} was stopped in the middle of its interval and did not close",
             next_step="look at the instances' logs, raise stop_timeout_seconds if they need longer, and process the interval again",
+            application_id=recovery.application_id,
         )
     return ended
 

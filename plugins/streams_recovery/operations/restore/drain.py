@@ -11,6 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lag import RecordLag
@@ -18,7 +19,6 @@ from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.operations.restore.values import EndsSummary, RestoreTicket
-from streams_recovery.waiting import while_falling
 
 _NAMED = 10
 

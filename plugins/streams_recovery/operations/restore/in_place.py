@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from streams_recovery.core.bounded_json import MOST_BYTES
@@ -16,6 +17,7 @@ from streams_recovery.core.kafka_types import (
     partition_text,
 )
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import (
     InPlace,
     LaterPartition,
@@ -27,6 +29,7 @@ from streams_recovery.core.restore.in_place import (
 )
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
+from streams_recovery.core.waiting import pause
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
@@ -35,7 +38,6 @@ from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import rows_below_and_no_later
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.waiting import pause
 
 _NAMED = 5
 
@@ -46,7 +48,11 @@ def later_topics(begin: RestoreSource) -> tuple[LaterTopic, ...]:
     for topic in begin.manifest.topics:
         if topic.role is TopicRole.INPUT and topic.archived:
             rests = {image.partition: rest_of(image.files(), _cut(begin, topic, image.partition).rows) for image in topic.partitions}
-            parts = [LaterPartition(partition=number, files=rest.files, cut=rest.rows) for number, rest in rests.items() if rest.rows.rows]
+            parts = [
+                LaterPartition(partition=number, files=SegmentFiles.of(rest.files), cut=rest.rows)
+                for number, rest in rests.items()
+                if rest.rows.rows
+            ]
             found += [LaterTopic(name=topic.name, partitions=tuple(parts))] if parts else []
     return tuple(found)
 
@@ -76,20 +82,28 @@ def look(
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     there = {topic.name for topic in inputs}
     cut = tuple(topic for topic in later if topic.name in there)
-    moved, problems = _other_groups(recovery, may_move, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
-    missing = [why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))]
+    moved, groups = _other_groups(recovery, may_move, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
+    missing = {tp: why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))}
+    transactions = recovery.transactions.blocking(partitions)
     problems = [
         *(f"{name} is written by the application itself" for name in sorted(there & set(recovery.config.topics.outputs))),
         *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
-        *(f"{why}: take a savepoint now that the producers are stopped" for why in (*missing, *_truncated(recovery, images, present))),
-        *(f"a transaction is open on {one}" for one in recovery.transactions.blocking(partitions)),
-        *problems,
+        *(
+            f"{why}: take a savepoint now that the producers are stopped"
+            for why in (*missing.values(), *_truncated(recovery, images, present))
+        ),
+        *(f"a transaction is open on {one}" for one in transactions),
+        *(problem for group in groups for problem in group.problems),
     ]
     if problems:
         raise Refused(
             f"the inputs of {recovery.application_id} cannot be cut in place: {'; '.join(problems[:20])}",
             next_step="nothing was changed; do what each of these needs, or bring a second application to the moment instead",
             problems=problems,
+            not_archived={str(tp): (ends[tp], images[tp].end) for tp in missing},
+            transactions=[str(one) for one in transactions],
+            members={group.name: group.members for group in groups if group.members},
+            unnamed={group.name: group.unnamed for group in groups if group.unnamed},
         )
     check_still(recovery, partitions, seconds)
     return InPlace(still_seconds=seconds, ends={partition_text(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
@@ -136,11 +150,31 @@ def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> 
     return {tp: (ends[tp], written[tp]) for tp in partitions}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OtherGroup:
+    """What blocks moving another group: its first ``members``, and the topics that it has read while nobody has named it. Nothing does if both are
+    empty.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    unnamed: tuple[str, ...]
+
+    @property
+    def problems(self) -> list[str]:
+        """What blocks it, as text."""
+        members, unnamed = ", ".join(self.members), ", ".join(self.unnamed)
+        return [
+            *([f"group {self.name} has members ({members}): stop them"] if members else []),
+            *([f"group {self.name} has read {unnamed}: name it (groups) to move it too"] if unnamed else []),
+        ]
+
+
 def _other_groups(
     recovery: RecoveryContext, may_move: Collection[str], begin: RestoreSource, inputs: Collection[TopicImage]
-) -> tuple[tuple[MovedOffset, ...], list[str]]:
-    """Offsets of every other group on these inputs as they will be, and what blocks moving them."""
-    names, moved, problems = {topic.name for topic in inputs}, [], []
+) -> tuple[tuple[MovedOffset, ...], list[_OtherGroup]]:
+    """Offsets of every other group on these inputs as they will be, and the groups, with what blocks moving them."""
+    names, moved, groups = {topic.name for topic in inputs}, [], []
     kinds = recovery.cluster.groups() if names else {}
     # Share groups have no committed offsets of their own.
     for group_id in sorted(name for name in other_groups(recovery) if kinds.get(name, "share") != "share"):
@@ -148,17 +182,17 @@ def _other_groups(
         if not partitions:
             continue
         group = recovery.groups.describe(group_id)
-        if not group.empty:
-            members = ", ".join(member.client_id for member in group.members[:_NAMED]) or group.state
-            problems.append(f"group {group_id} has members ({members}): stop them")
-        if group_id not in may_move:
-            problems.append(
-                f"group {group_id} has read {', '.join(sorted({tp.topic for tp in partitions}))}: name it (groups) to move it too"
+        groups.append(
+            _OtherGroup(
+                name=group_id,
+                members=() if group.empty else tuple(member.client_id for member in group.members[:_NAMED]) or (str(group.state),),
+                unnamed=() if group_id in may_move else tuple(sorted({tp.topic for tp in partitions})),
             )
+        )
         for tp, known in sorted(recovery.groups.committed(group_id, partitions).items()):
             if known is not None:
                 moved.append(_moved(recovery, begin, group_id, tp, known))
-    return tuple(moved), problems
+    return tuple(moved), groups
 
 
 def _moved(recovery: RecoveryContext, begin: RestoreSource, group_id: str, tp: TopicPartition, known: CommittedOffset) -> MovedOffset:

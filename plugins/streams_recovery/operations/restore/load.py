@@ -166,6 +166,10 @@ def check_written(
                 next_step=next_step,
                 topic=tp.topic,
                 partition=tp.partition,
+                expected=rows,
+                written=done.rows if done else 0,
+                log_start=starts[tp],
+                log_end=ends[tp],
             )
     return LoadSummary(
         topics=len({tp.topic for tp in expected}),

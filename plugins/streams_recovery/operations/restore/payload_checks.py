@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
@@ -17,18 +17,20 @@ _SAMPLE = 20
 
 def check_whole(topics: Sequence[TopicImage]) -> None:
     """Raise ``Refused`` when records of an internal topic are missing: there is no such thing as state with a hole in it."""
-    holes = [
-        f"offsets {gap.start}..{gap.end - 1} of {topic.name}-{image.partition} ({gap.reason})"
+    found = [
+        (f"{topic.name}-{image.partition}", gap)
         for topic in topics
         if topic.role.internal
         for image in topic.partitions
         for gap in image.gaps
     ]
+    holes = [f"offsets {gap.start}..{gap.end - 1} of {tp} ({gap.reason})" for tp, gap in found]
     if holes:
         raise Refused(
             f"the savepoint has no whole state: {'; '.join(holes[:20])} are missing",
             next_step="choose another savepoint, or rebuild the state from the input",
             gaps=holes,
+            holes=[(tp, gap.start, gap.end) for tp, gap in found],
         )
 
 
@@ -42,6 +44,7 @@ def check_values(topics: Sequence[TopicImage]) -> None:
                 key=file.key,
                 topic=tp.topic,
                 partition=tp.partition,
+                timestamp=file.min_timestamp,
             )
 
 
@@ -54,11 +57,11 @@ def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str
     found = []
     for topic in topics:
         # One file tells, and the smallest is read soonest.
-        files = sorted((file.bytes, file.key, file) for _, file in _files([topic]))
-        if files and savepoint_warnings.has_schema_ids(first_values(recovery.repository, files[0][2], _SAMPLE)):
+        smallest = min((file for _, file in _files([topic])), key=lambda file: (file.bytes, file.key), default=None)
+        if smallest is not None and savepoint_warnings.has_schema_ids(first_values(recovery.repository, smallest, _SAMPLE)):
             found.append(topic.name)
     return found
 
 
-def _files(topics: Sequence[TopicImage]) -> list[tuple[TopicPartition, SegmentFile]]:
-    return [(TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files()]
+def _files(topics: Sequence[TopicImage]) -> Iterator[tuple[TopicPartition, SegmentFile]]:
+    return ((TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.placement import Placed, Target, target_name
 from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
@@ -77,6 +78,6 @@ def topic_to_create(placed: Placed, existing: TopicDescription | None, source: R
 def partition_load(topic: str, image: PartitionImage, source: RestoreSource) -> PartitionLoad:
     """The files of one partition, and which of their rows are taken."""
     cut = source.cuts.get(TopicPartition(topic, image.partition))
-    files = tuple(image.files()) if cut is None else cut.files
+    files = SegmentFiles.of(image.files() if cut is None else cut.files)
     compacted = any(copied.compacted for copied in image.ranges if copied.file)
     return PartitionLoad(partition=image.partition, files=files, cut=None if cut is None else cut.rows, compacted=compacted)

@@ -11,12 +11,12 @@ from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.query_check import QueryCheck, judge
+from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import last_rows
-from streams_recovery.waiting import poll
 
 QUERIED: Final = "queried"
 KEYS: Final = 100

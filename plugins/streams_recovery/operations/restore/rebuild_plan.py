@@ -15,6 +15,7 @@ from streams_recovery.core.names import store_name
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import (
     Observed,
     OffsetToSet,
@@ -157,7 +158,7 @@ def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:
             held_config=owner_config(topic.config),
             final_config=owner_config(topic.config),
             replaces=topic.topic_id,
-            partitions=tuple(PartitionLoad(partition=number, files=()) for number in range(topic.partitions)),
+            partitions=tuple(PartitionLoad(partition=number, files=SegmentFiles.of(())) for number in range(topic.partitions)),
         )
         for topic in described
     )

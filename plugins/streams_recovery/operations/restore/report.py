@@ -76,6 +76,8 @@ def report_of(
         raise Damaged(
             f"restore {ticket.restore_id} has no evidence that it is equal to savepoint {planned.savepoint_id or planned.inputs_from}: {report.verdict}{gaps}",
             next_step="stop the application, and run the comparison of this restore again",
+            restore=ticket.restore_id,
+            verdict=str(report.verdict),
             missing=missing,
         )
     return report

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.manifest import CopiedRange, Manifest, TopicImage
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
@@ -66,22 +66,29 @@ def check_published(recovery: RecoveryContext, store: SavepointStore, savepoint_
             )
 
 
-def pieces_of(topics: Iterable[TopicImage]) -> list[tuple[TopicPartition, CopiedRange]]:
+def pieces_of(topics: Iterable[TopicImage]) -> Iterator[tuple[TopicPartition, CopiedRange]]:
     """Every range of these topics."""
-    return [
-        (TopicPartition(topic.name, image.partition), piece) for topic in topics for image in topic.partitions for piece in image.ranges
-    ]
+    for topic in topics:
+        for image in topic.partitions:
+            tp = TopicPartition(topic.name, image.partition)
+            yield from ((tp, piece) for piece in image.ranges)
+
+
+def pieces_with(topics: Iterable[TopicImage], files: Iterable[SegmentFile]) -> Iterator[tuple[TopicPartition, CopiedRange]]:
+    """The ranges of these topics that have one of ``files``."""
+    keys = {file.key for file in files}
+    return ((tp, piece) for tp, piece in pieces_of(topics) if piece.file is not None and piece.file.key in keys)
 
 
 def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[tuple[TopicPartition, CopiedRange]]) -> None:
     """Raise ``Damaged`` naming the files of these ranges that are missing or have another size."""
     # Sizes only: what is in a file is checked before its first row is used.
     sizes = recovery.repository.sizes(Layout(manifest.application_id).segments)
+    wrong = [(tp, piece, piece.file) for tp, piece in wanted if piece.file is not None and sizes.get(piece.file.key) != piece.file.bytes]
     damaged = [
-        f"{piece.file.key} {'is missing' if (size := sizes.get(piece.file.key)) is None else f'has {size} bytes, not {piece.file.bytes}'} "
+        f"{file.key} {'is missing' if (size := sizes.get(file.key)) is None else f'has {size} bytes, not {file.bytes}'} "
         f"({tp}, offsets {piece.start} to {piece.end - 1})"
-        for tp, piece in wanted
-        if piece.file is not None and sizes.get(piece.file.key) != piece.file.bytes
+        for tp, piece, file in wrong
     ]
     if damaged:
         raise Damaged(
@@ -90,6 +97,7 @@ def check_files(recovery: RecoveryContext, manifest: Manifest, wanted: Iterable[
             "are whole",
             savepoint=manifest.savepoint_id,
             files=damaged,
+            sizes={file.key: sizes.get(file.key) for _, _, file in wrong},
         ).then(*((command("verify", recovery.config.name),) if manifest.application_id == recovery.application_id else ()))
 
 

@@ -105,16 +105,18 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
         if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.offset, item.metadata)
     ]
     # Other groups may have moved on since.
-    wrong += [
-        f"{one.tp} of group {one.group}: nothing in place of {one.offset}"
+    lost = [
+        one
         for one in (planned.in_place.groups if planned.in_place else ())
         if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
     ]
+    wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.offset}" for one in lost]
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
             next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again",
             wrong=wrong,
+            lost=[(one.group, str(one.tp), one.offset) for one in lost],
         ).then(resume_command(recovery, ticket))
 
 

@@ -15,12 +15,12 @@ from streams_recovery.core.restore.load_progress import LoadAction, LoadProgress
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.storage.json_object import read_value
-from streams_recovery.waiting import poll
 
 LOAD_RESULT: Final = "load-result"
 STRANGERS: Final = (

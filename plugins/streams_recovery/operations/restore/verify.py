@@ -141,6 +141,8 @@ def proven(
             next_step="let nothing rely on these topics; run the comparison again if one changed or was not compared, else restore again, and verify the "
             "repository if it repeats",
             partitions=sorted(map(str, found.problems)),
+            problems={str(tp): problem for tp, problem in found.problems.items()},
+            compared=len(work),
         )
     return found.proofs
 

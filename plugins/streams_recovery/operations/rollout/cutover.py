@@ -9,6 +9,7 @@ from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning
 from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.rollout.cutover import Step, counts_text
+from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
@@ -18,7 +19,6 @@ from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
 from streams_recovery.operations.rollout.open import again_command, hold_both, running
 from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
-from streams_recovery.waiting import while_falling
 
 REPORT = "cut-over-report"
 
@@ -49,7 +49,7 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
 
 def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
     if role(recovery) is Role.LIVE:
-        # Until the outputs have changed hands it is to run: whoever is killed, its next savepoint brings it back.
+        # Until the outputs are transferred it is to run: whoever is killed, its next savepoint brings it back.
         quiesce_record.begin_stop(recovery, ticket.run, ())
     return {recovery.application_id: bring_down(recovery).clean}
 
@@ -148,7 +148,7 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 
 def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    """What changed hands by this run, or by the one that this run finishes."""
+    """What was transferred by this run, or by the one that this run finishes."""
     live = clone if ticket.step is Step.CUT_OVER else old
     last = live.ownership.last()
     if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):

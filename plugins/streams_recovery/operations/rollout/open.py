@@ -26,17 +26,27 @@ def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> Cut
     configured = clone.config.clone
     max_lag = request.max_lag if request.max_lag is not None or configured is None else configured.max_lag
     found = problems(pair, request.step, max_lag=max_lag or 0, restore_first=request.restore_first)
-    refuse(found, f"{request.step} of {pair.clone.application_id}")
+    refuse(
+        found,
+        f"{request.step} of {pair.clone.application_id}",
+        lag=pair.lag,
+        max_lag=max_lag or 0,
+        missing=pair.clone_ahead,
+        unread=pair.old.unread,
+        committed=pair.old.committed,
+        retired_offsets=pair.old.retired_offsets,
+    )
     return cutover_plan(pair, request.step)
 
 
-def refuse(found: tuple[str, ...], doing: str) -> None:
-    """Raise ``Refused`` with all of ``found``, if there is any. ``doing`` completes the sentence "... cannot begin"."""
+def refuse(found: tuple[str, ...], doing: str, **facts: object) -> None:
+    """Raise ``Refused`` with all of ``found``, if there is any, and the ``facts``. ``doing`` completes the sentence "... cannot begin"."""
     if found:
         raise Refused(
             f"{doing} cannot begin, nothing was changed. " + " ".join(f"({number}) {one}." for number, one in enumerate(found, 1)),
-            next_step="deal with all of it, then run it again; step roll_back goes back to the old application whatever was begun",
+            next_step="remove each of these causes, then run it again; step roll_back goes back to the old application whatever was begun",
             findings=list(found),
+            **facts,
         )
 
 
@@ -82,7 +92,7 @@ def hold_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicke
 
 
 def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
-    """Leave a cut-over that did not finish as the repository says things are: before the outputs changed hands, what ran runs again; after that, the one
+    """Leave a cut-over that did not finish as the repository says things are: before the outputs were transferred, what ran runs again; after that, the one
     that writes them by now. One that is finished, or that another run has taken over from, is left alone.
 
     Raises what a start raises; the locks are kept then, so that it may be tried again.
@@ -152,7 +162,7 @@ def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     if role(old) is Role.RETIRED:
         return f"run roll_back again to finish it: {old.application_id} stays down until then", (again,)
     if role(clone) is Role.STANDBY and ticket.step is Step.CUT_OVER:
-        return "nothing changed hands; see why it failed and run it again", (again,)
+        return "no output was transferred; see why it failed and run it again", (again,)
     return f"run {ticket.step} again to finish it", (again,)
 
 

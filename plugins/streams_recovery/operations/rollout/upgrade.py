@@ -39,7 +39,7 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
             next_step="the old application is started again; see why it did not close cleanly, then run the upgrade again",
         )
     if role(clone) is not Role.STANDBY:
-        raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="nothing changed hands; see which run did that")
+        raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="no output was transferred; see which run did that")
     require_down(old)
     last = old.ownership.last()
     if last is None or last.role is not Role.RETIRED or last.run != ticket.request.run_id:

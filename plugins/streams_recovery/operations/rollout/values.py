@@ -64,7 +64,7 @@ class LiveStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverReport:
-    """A cut-over that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs changed hands."""
+    """A cut-over that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs were transferred."""
 
     step: Step
     run: str

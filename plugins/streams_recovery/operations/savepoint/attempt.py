@@ -9,12 +9,12 @@ from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof
 from streams_recovery.core.savepoint.cut import Committed, Evidence, Offsets, PartitionCut, Readings, proof
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.quiesce import still_held
 from streams_recovery.operations.savepoint.readings import read_cut
 from streams_recovery.operations.savepoint.values import Quiesced
-from streams_recovery.waiting import poll
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01

@@ -84,6 +84,7 @@ def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> No
             f"{request.confirm!r}",
             next_step="nothing was changed; type it exactly, or leave changed_state out",
             application_id=recovery.application_id,
+            confirm=request.confirm,
         )
 
 

@@ -104,6 +104,7 @@ def _take(
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
         next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
+        attempts=policy.attempts,
         reasons=reasons,
     ) from gone
 

@@ -7,13 +7,13 @@ from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
 from streams_recovery.core.savepoint import assumptions
+from streams_recovery.core.waiting import pause, poll
 from streams_recovery.kafka.messages import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
-from streams_recovery.waiting import pause, poll
 
 # A commit starts up to one interval after the pause and takes a moment to become visible. One that takes longer shows as an open transaction; without
 # transactions nothing would tell.

@@ -24,7 +24,14 @@ def check_same_application(before: Discovery, after: Discovery) -> None:
     ]
     if changes:
         raise TransientError(
-            f"the application changed while the cut was read: {'; '.join(changes)}", next_step="run the savepoint again", changes=changes
+            f"the application changed while the cut was read: {'; '.join(changes)}",
+            next_step="run the savepoint again",
+            changes=changes,
+            partitions={
+                name: (before.topics[name].partitions, after.topics[name].partitions)
+                for name in sorted(set(before.topics) & set(after.topics))
+                if before.topics[name].partitions != after.topics[name].partitions
+            },
         )
 
 
@@ -49,14 +56,21 @@ def check_same_logs(recovery: RecoveryContext, draft: CutDraft) -> tuple[str, ..
             f"the copy is not of one log: {'; '.join(others)}",
             next_step="run the savepoint again; what was created again is copied in full",
             topics=others,
+            ids={
+                topic.name: (topic.topic_id, now[topic.name].topic_id if topic.name in now else None)
+                for topic in draft.topics
+                if topic.name not in now or now[topic.name].topic_id != topic.topic_id
+            },
         )
     epochs = {cut.tp: cut.leader_epoch for topic in draft.topics for cut in topic.partitions if cut.leader_epoch is not None}
-    cut_back = truncated(draft.topics, recovery.cluster.epoch_ends(epochs))
+    ends = recovery.cluster.epoch_ends(epochs)
+    cut_back = truncated(draft.topics, ends)
     if cut_back:
         raise Damaged(
             f"logs were truncated after the cut: {'; '.join(cut_back)}",
             next_step="find out why a broker lost acknowledged records, then run the savepoint again",
             partitions=cut_back,
+            ends={str(cut.tp): (ends[cut.tp], cut.end) for topic in draft.topics for cut in topic.partitions if cut.tp in ends},
         )
     return grown(draft.topics, now)
 

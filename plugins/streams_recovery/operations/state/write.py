@@ -146,6 +146,9 @@ def _wanted(side: Side, base: Base, rows: Sequence[Row]) -> list[Wanted]:
         raise Refused(
             f"{len(alive)} keys of store {side.store} are {len(known)} when they are decoded: which is meant cannot be told from a table",
             next_step="set the store's key format to bytes",
+            store=side.store,
+            keys=len(alive),
+            decoded=len(known),
         )
     like_key, like_value = next(((entry.key, entry.value) for entry in alive.values()), (None, None))
     found = []

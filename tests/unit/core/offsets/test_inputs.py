@@ -227,5 +227,6 @@ def test_in_an_input_that_is_made_offsets_count_its_rows(reset: str, without: in
 
 @pytest.mark.parametrize("text", ["timestamp:2026-11-21T12:00:00Z", "duration:P1D"])
 def test_no_time_is_looked_up_in_an_input_that_is_yet_to_be_made(text: str) -> None:
-    with pytest.raises(Refused, match="inputs that are created from the savepoint: copy"):
+    with pytest.raises(Refused, match="offset by time") as caught:
         in_made(parsed(text))
+    assert caught.value.facts["topics"] == ["copy"]

@@ -12,6 +12,7 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository import stored_manifest
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.plan_check import check_plan
@@ -52,7 +53,7 @@ def later(*partitions: LaterPartition) -> InPlace:
     return InPlace(still_seconds=1, ends={}, later=(LaterTopic(name="orders", partitions=partitions),), groups=())
 
 
-PART = LaterPartition(partition=0, files=(), cut=CUT)
+PART = LaterPartition(partition=0, files=SegmentFiles.of(()), cut=CUT)
 ELSEWHERE = replace(FILE, key="another/segments/t/0/0.parquet")  # type: ignore[type-var]
 
 
@@ -67,7 +68,7 @@ ELSEWHERE = replace(FILE, key="another/segments/t/0/0.parquet")  # type: ignore[
         (replace(PLAN, create=(replace(TOPIC, partitions=(TOPIC.partitions[0], TOPIC.partitions[0])),)), r"partitions \[0, 0\]"),
         (replace(PLAN, source_application_id=".."), "application id '..' is not allowed"),
         (replace(PLAN, in_place=later(PART, PART)), f"records of orders-0 {TWICE}"),
-        (replace(PLAN, in_place=later(replace(PART, files=(ELSEWHERE,)))), "is not below orders/segments/"),
+        (replace(PLAN, in_place=later(replace(PART, files=SegmentFiles.of([ELSEWHERE])))), "is not below orders/segments/"),
         (replace(PLAN, source_application_id="another"), "is not below another/segments/"),
     ],
 )

@@ -12,6 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import LaterPartition, LaterTopic, QuarantineEntry, check_stood_still, quarantine_of, uncovered
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.support.examples.savepoints import image, segment
@@ -69,7 +70,9 @@ def test_having_looked_at_nothing_proves_nothing() -> None:
         check_stood_still({}, {}, 30)
 
 
-PART = LaterPartition(partition=0, files=(), cut=RowCut(by=CutBy.TIMESTAMP, moment=7, first_later=3, rows=2, late=0, rest=True))
+PART = LaterPartition(
+    partition=0, files=SegmentFiles.of(()), cut=RowCut(by=CutBy.TIMESTAMP, moment=7, first_later=3, rows=2, late=0, rest=True)
+)
 ASIDE = QuarantineEntry(
     kind="set-aside",
     at=1,
@@ -81,8 +84,9 @@ ASIDE = QuarantineEntry(
 
 
 def test_a_quarantine_is_what_its_entries_say() -> None:
-    with pytest.raises(NotFound, match="restore x has set no input aside"):
+    with pytest.raises(NotFound, match="no input aside") as caught:
         quarantine_of("x", ())
+    assert caught.value.facts == {"restore": "x"}
     aside = quarantine_of("x", (ASIDE,))
     assert (aside.savepoint_id, aside.moment, aside.begun, aside.appended_at) == ("s", 7, None, None)
     assert [topic.rows for topic in aside.topics] == [4]

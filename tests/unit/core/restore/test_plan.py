@@ -9,6 +9,7 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
 from streams_recovery.core.restore.plan import Observed, PartitionLoad, PointInTime, RestorePlan, TopicToDelete, require_agreement
@@ -21,9 +22,11 @@ from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
 assert FILE is not None
 
 
-COPY = replace(TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=(FILE,), cut=CUT),))
+COPY = replace(
+    TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((FILE,)), cut=CUT),)
+)
 POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
-LATER = LaterPartition(partition=0, files=(FILE,), cut=replace(CUT, rows=1, rest=True))
+LATER = LaterPartition(partition=0, files=SegmentFiles.of((FILE,)), cut=replace(CUT, rows=1, rest=True))
 MOVED = MovedOffset(group="billing", topic="orders", partition=0, before=9, offset=4, metadata="m", again=3)
 IN_PLACE = InPlace(still_seconds=30, ends={"orders 0": 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,))
 PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
@@ -57,7 +60,7 @@ def with_topic(**changes: object) -> RestorePlan:
         replace(PLAN, safety=SafetyPolicy.SKIP),
         replace(PLAN, delete=(TopicToDelete(name="orders-newer-changelog", topic_id="an id"),)),
         with_topic(partitions=TOPIC.partitions[:1]),
-        with_topic(partitions=(PartitionLoad(partition=0, files=(replace(FILE, sha256="1" * 64),)), TOPIC.partitions[1])),
+        with_topic(partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((replace(FILE, sha256="1" * 64),))), TOPIC.partitions[1])),
     ],
 )
 def test_another_deed_has_another_hash(other: RestorePlan) -> None:
@@ -214,7 +217,7 @@ def sliced(rows: int, lead: int) -> PartitionLoad:
         late=0,
         slice=RowSlice(since=None, first=None, stop=None, own=1, lead=lead),
     )
-    return PartitionLoad(partition=0, files=(FILE,), cut=cut)
+    return PartitionLoad(partition=0, files=SegmentFiles.of((FILE,)), cut=cut)
 
 
 @pytest.mark.parametrize(

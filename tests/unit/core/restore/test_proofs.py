@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.jobs import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import PartitionLoad
 from streams_recovery.core.restore.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
 from streams_recovery.segments.schema import RowDigest
 from tests.support.examples.restore_plan import FILE
 
 STATE, OTHER, BARE = TopicPartition("s-changelog", 0), TopicPartition("k-repartition", 0), TopicPartition("s-changelog", 1)
-WORK = {tp: PartitionLoad(partition=tp.partition, files=() if tp is BARE else (replace(FILE, rows=5),)) for tp in (STATE, OTHER, BARE)}
+WORK = {
+    tp: PartitionLoad(partition=tp.partition, files=SegmentFiles.of(() if tp is BARE else (replace(FILE, rows=5),)))
+    for tp in (STATE, OTHER, BARE)
+}
 NOW = {tp: LogState(topic_id=f"id-{tp.topic}", start=0, end=0 if tp is BARE else 5) for tp in WORK}
 KEYED = ("s-changelog",)
 

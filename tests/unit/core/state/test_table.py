@@ -89,5 +89,6 @@ def test_versions_are_told_by_the_moment_they_begin_and_end_where_the_next_begin
 
 def test_a_store_of_unknown_kind_is_not_shown() -> None:
     check_known("s", KV)
-    with pytest.raises(Refused, match="kind of store s is not known"):
+    with pytest.raises(Refused, match="is not known") as caught:
         check_known("s", StoreKind.UNKNOWN)
+    assert caught.value.facts == {"store": "s"}

@@ -118,8 +118,9 @@ def test_what_cannot_be_shown_is_refused_by_its_name(shop: RecoveryContext) -> N
     undeclared = shop.config.model_copy(update={"stores": {}})
     from dataclasses import replace
 
-    with pytest.raises(Refused, match="kind of store totals is not known"):
+    with pytest.raises(Refused, match="is not known") as caught:
         state.open_side(replace(shop, config=undeclared), "totals", SECOND)
+    assert caught.value.facts == {"store": "totals"}
 
 
 @pytest.mark.fault("F20")

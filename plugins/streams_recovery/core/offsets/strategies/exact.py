@@ -34,4 +34,5 @@ class Exact(Strategy):
         raise Refused(
             "exact offsets belong to a savepoint's state, and a rebuild begins without state",
             next_step="choose earliest, or restore from a savepoint",
+            strategy=self.text,
         )

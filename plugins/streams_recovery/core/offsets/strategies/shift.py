@@ -49,4 +49,5 @@ class Shift(Strategy):
                 f"no committed offset to shift from: {listed(without)}",
                 next_step="choose earliest, a time, or specific offsets",
                 strategy=self.text,
+                partitions=sorted(map(str, without)),
             )

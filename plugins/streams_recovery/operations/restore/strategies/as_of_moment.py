@@ -12,7 +12,7 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_of
+from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder, topic_of
 from streams_recovery.operations.restore.strategies.strategy import Strategy, named
@@ -49,12 +49,13 @@ class AsOfMoment(Strategy):
         search = BaseSavepointFinder(recovery=recovery, wanted=wanted, as_of=self.as_of)
         base, archive = search.without_state() if self.savepoint == NO_STATE else search.with_state()
         cuts = search.cuts(archive)
-        pieces = [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
-        check_files(recovery, archive, pieces)
+        check_files(recovery, archive, pieces_with(archive.topics, (file for cut in cuts.values() for file in cut.files)))
         if not any(cut.rows.rows for tp, cut in cuts.items() if topic_of(archive, tp.topic).role is TopicRole.INPUT):
             raise Refused(
                 f"no archived input of {archive.application_id} is as old as {moment(self.as_of.moment)}",
                 next_step="choose a later moment; there is no state before the first record",
+                application_id=archive.application_id,
+                moment=self.as_of.moment,
             )
         return RestoreSource(
             manifest=restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset),
@@ -84,4 +85,5 @@ def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:
             next_step="configure a second application (an id, outputs and copies of the inputs of its own, restore.topic_map), and restore "
             f"that one with {recovery.application_id} as its source; or restore into another cluster; or stop all producers and other readers of the "
             "inputs and have these cut (in_place)",
+            application_id=recovery.application_id,
         )

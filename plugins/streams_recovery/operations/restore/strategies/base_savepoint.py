@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.errors import Damaged, Refused
@@ -41,6 +41,7 @@ class BaseSavepointFinder:
     _archives: dict[object, Manifest] = field(default_factory=dict)
     _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
     _passed: list[str] = field(default_factory=list)
+    _unfit: list[dict[str, object]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
     def with_state(self) -> tuple[Manifest, Manifest]:
@@ -54,12 +55,13 @@ class BaseSavepointFinder:
             why = self._why_not(manifest)
             if why is None:
                 return manifest, self._archives[_inputs(manifest)]
-            self._passed.append(f"{manifest.savepoint_id}: {why}")
+            self._pass_over(manifest.savepoint_id, *why)
         self._check_archive()
         raise Refused(
             f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
             next_step=f"choose a later moment, or build the state from the archived input alone (savepoint {NO_STATE})",
             passed=self._passed,
+            unfit=self._unfit,
         )
 
     def archive(self) -> Manifest:
@@ -118,28 +120,40 @@ class BaseSavepointFinder:
             try:
                 yield store.read(savepoint_id)
             except Damaged as error:
-                self._passed.append(f"{savepoint_id}: {error.reason}")
+                self._pass_over(savepoint_id, error.reason, error.facts)
                 self.unreadable.append(savepoint_id)
 
-    def _why_not(self, base: Manifest) -> str | None:
+    def _pass_over(self, savepoint_id: str, why: str, facts: Mapping[str, object]) -> None:
+        self._passed.append(f"{savepoint_id}: {why}")
+        self._unfit.append({**facts, "savepoint": savepoint_id})
+
+    def _why_not(self, base: Manifest) -> tuple[str, Mapping[str, object]] | None:
+        """Why it is no base, as text and as facts."""
         archive = self._archives.get(_inputs(base))
         if not self._label_fits(base):
-            return f"it is {base.consistency}"
+            return f"it is {base.consistency}", {"consistency": base.consistency.value}
         if base.profile is not Profile.FULL:
-            return "it has no state"
+            return "it has no state", {"profile": base.profile.value}
         if archive is None:
-            return "its inputs are not archived"
+            return "its inputs are not archived", {"archived_to": None}
         if archive.captured_at < self.as_of.moment:
-            return f"the archive of its inputs ends {moment(archive.captured_at)}"
+            return f"the archive of its inputs ends {moment(archive.captured_at)}", {"archived_to": archive.captured_at}
         cuts, reset = self.cuts(archive), self.recovery.config.application.auto_offset_reset
         for topic in base.topics:
             if topic.role is TopicRole.INPUT:
                 images = {image.partition: image for image in topic_of(archive, topic.name).partitions}
                 for image in topic.partitions:
                     tp = TopicPartition(topic.name, image.partition)
-                    why = why_no_base(tp, read_up_to(image, reset), base.captured_at, images[image.partition], cuts[tp].rows)
+                    read, archived = read_up_to(image, reset), images[image.partition]
+                    why = why_no_base(tp, read, base.captured_at, archived, cuts[tp].rows)
                     if why is not None:
-                        return why
+                        first_later = cuts[tp].rows.first_later
+                        return why, {
+                            "partition": str(tp),
+                            "read": read,
+                            "first_later": first_later,
+                            "archived_from": archived.archived_from,
+                        }
         return self._why_damaged(base)
 
     def _label_fits(self, base: Manifest) -> bool:
@@ -148,11 +162,11 @@ class BaseSavepointFinder:
         allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
         return self.wanted.savepoint == base.savepoint_id and base.consistency in allowed
 
-    def _why_damaged(self, base: Manifest) -> str | None:
+    def _why_damaged(self, base: Manifest) -> tuple[str, Mapping[str, object]] | None:
         try:
             check_state(self.recovery, self.recovery.savepoints_of(self.wanted.source), base)
         except Damaged as error:
-            return error.reason
+            return error.reason, error.facts
         return None
 
     def _check_archive(self) -> None:
@@ -160,12 +174,17 @@ class BaseSavepointFinder:
             raise Refused(
                 f"no savepoint of {self.wanted.source} in {self.recovery.repository.location} has the records of all its inputs",
                 next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
+                application_id=self.wanted.source,
+                archived_to=None,
             )
         newest = max(found.captured_at for found in self._archives.values())
         if newest < self.as_of.moment:
             raise Refused(
                 f"input of {self.wanted.source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
                 next_step="take a savepoint first",
+                application_id=self.wanted.source,
+                archived_to=newest,
+                moment=self.as_of.moment,
             )
 
 

@@ -15,7 +15,7 @@ from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.sandbox.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_of
+from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource, empty_source, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
 from streams_recovery.operations.restore.strategies.strategy import Strategy, named
@@ -44,9 +44,7 @@ class Interval(Strategy):
         cuts = _cuts(recovery, archive, wanted, base)
         if base is None:
             _check_complete(recovery, archive, cuts, wanted)
-        check_files(
-            recovery, archive, [piece for piece in pieces_of(archive.topics) if piece[0] in cuts and piece[1].file in cuts[piece[0]].files]
-        )
+        check_files(recovery, archive, pieces_with(archive.topics, (file for cut in cuts.values() for file in cut.files)))
         manifest = (
             _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
         )
@@ -137,16 +135,17 @@ def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
 
 def _check_complete(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
     images = {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
-    missing = [
-        why
+    missing = {
+        tp: why
         for tp, cut in sorted(cuts.items())
         if (why := why_incomplete(tp, images[tp], cut.rows, wanted, lambda file: first_timestamp(recovery.repository, file))) is not None
-    ]
+    }
     if missing:
         raise Refused(
-            f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(missing[:_NAMED])}",
+            f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(list(missing.values())[:_NAMED])}",
             next_step="choose a later interval, or begin from the state of a savepoint (base savepoint)",
-            missing=missing,
+            missing=list(missing.values()),
+            archived_from={str(tp): images[tp].archived_from for tp in missing},
         )
 
 

@@ -58,10 +58,11 @@ def _taken_before(recovery: RecoveryContext, restore_id: str) -> Manifest:
         saved = recovery.safety.published_by_run(restore_id)
         found = None if saved is None else recovery.safety.read(saved)
     if found is None:
-        known = ", ".join(recovery.safety.read(one).provenance.run_id for one in recovery.safety.ids()[-_NAMED:]) or "none"
+        known = [recovery.safety.read(one).provenance.run_id for one in recovery.safety.ids()[-_NAMED:]]
         raise NotFound(
-            f"no safety savepoint was taken before restore {restore_id} of {recovery.application_id}; restores that have one: {known}",
+            f"no safety savepoint was taken before restore {restore_id} of {recovery.application_id}; restores that have one: {', '.join(known) or 'none'}",
             next_step="choose one of those; a restore that found nothing to save, was told to skip it, or followed one that failed has none",
             restore=restore_id,
+            known=known,
         )
     return found

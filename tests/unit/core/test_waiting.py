@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams_recovery import waiting
-from streams_recovery.waiting import Notice, pause, poll, poll_falling, while_falling
+from streams_recovery.core import waiting
+from streams_recovery.core.waiting import Notice, pause, poll, poll_falling, while_falling
 
 
 def measured(values: Iterator[int]) -> int:
