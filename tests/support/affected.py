@@ -24,7 +24,6 @@ _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/contracts/test_chart": ("deploy/",),
     "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
-    "tests/contracts/applications/": ("tests/support/applications/", "examples/"),
     "tests/contracts/test_prometheus_rules": ("include/monitoring/",),
     "tests/dags/": ("dags/", "include/"),
     "tests/integration/": ("tests/support/programs/streams/",),
