@@ -19,9 +19,18 @@ from tests.support.applications.small import RUNNING, STOPPED, says, small_appli
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
 
+# The same, and keeps what the status program printed until then.
+PAUSE_AND_KEEP = f"import shutil, sys; shutil.copy(sys.argv[1], sys.argv[3]); {PAUSE}"
 
-def standing(*, standby_tasks: int | None, paused: bool = False, commit_interval_ms: int | None = None) -> str:
-    state = {"streams_state": "PAUSED" if paused else "RUNNING", "standby_tasks": standby_tasks, "commit_interval_ms": commit_interval_ms}
+
+def standing(
+    *, standby_tasks: int | None, paused: bool = False, commit_interval_ms: int | None = None, streams_state: str = "RUNNING"
+) -> str:
+    state = {
+        "streams_state": "PAUSED" if paused else streams_state,
+        "standby_tasks": standby_tasks,
+        "commit_interval_ms": commit_interval_ms,
+    }
     return json.dumps([RUNNING[0] | state])
 
 
@@ -53,6 +62,25 @@ def test_an_application_with_standby_tasks_is_paused_only_once_they_are_gone(
                 assert savepoint.quiesce(small.recovery, ticket).still
         finally:
             savepoint.finish(small.recovery, ticket)
+
+
+@pytest.mark.parametrize(("after_a_second", "paused_while"), [("RUNNING", "RUNNING"), ("REBALANCING", "REBALANCING")])
+def test_an_application_is_paused_once_every_task_has_its_owner(
+    bootstrap: str, tmp_path: Path, after_a_second: str, paused_while: str
+) -> None:
+    """Without that, an application that was just started again has instances that join during every attempt at a cut."""
+    now, paused, before = (tmp_path / f"{name}.json" for name in ("now", "paused", "before"))
+    now.write_text(standing(standby_tasks=0, streams_state="REBALANCING"))
+    paused.write_text(standing(standby_tasks=0, paused=True))
+    pause = [sys.executable, "-c", PAUSE_AND_KEEP, str(now), str(paused), str(before)]
+    with small_application(bootstrap, tmp_path, programs={"status": ["cat", str(now)], "pause": pause, "resume": ["true"]}) as small:
+        ticket = begun(small.recovery, QuiesceMode.PAUSE)
+        threading.Timer(1.0, lambda: now.write_text(standing(standby_tasks=0, streams_state=after_a_second))).start()
+        try:
+            assert savepoint.quiesce(small.recovery, ticket).still
+        finally:
+            savepoint.finish(small.recovery, ticket)
+    assert json.loads(before.read_text())[0]["streams_state"] == paused_while
 
 
 @pytest.mark.fault("F41")

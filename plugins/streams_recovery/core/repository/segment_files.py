@@ -21,8 +21,8 @@ NUMBERS: Final = tuple(field.name for field in fields(SegmentFile) if field.name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFiles:
-    """How they are stored. The files of all fields have the same order. ``keys`` are below ``directory``, each on a line of its own, ``sha256`` are 64
-    digits each, and numbers are separated by blanks. Raises ``Damaged`` for fields that do not fit each other.
+    """The stored form of ``SegmentFiles``, with the files in the same order in all fields. ``keys`` are below ``directory``, each on a line of its own,
+    ``sha256`` are 64 digits each, and numbers are separated by blanks. Raises ``Damaged`` for fields that do not fit each other.
     """
 
     directory: str
@@ -51,7 +51,7 @@ class StoredFiles:
 
 
 class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
-    """The files of one partition in the order of offsets. A value: nothing changes it. Each is made when it is asked for."""
+    """The files of one partition in the order of offsets, immutable. A ``SegmentFile`` is created when one is read."""
 
     __slots__ = ("_hashes", "_keys", "_numbers")
     stored_kind = StoredFiles
@@ -62,7 +62,9 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
 
     @classmethod
     def of(cls, files: Iterable[SegmentFile]) -> SegmentFiles:
-        """These. Raises ``Damaged`` for one whose key or hash no segment can have: it would be taken for another one when it is read back."""
+        """The columns of these files. Raises ``Damaged`` for one whose key or hash no segment can have: it would be taken for another one when it is
+        read back.
+        """
         if isinstance(files, SegmentFiles):
             return files
         several = list(files)
@@ -84,7 +86,7 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
 
     @property
     def keys(self) -> Sequence[str]:
-        """Where they are."""
+        """The keys of all files, in order."""
         return self._keys
 
     def __len__(self) -> int:

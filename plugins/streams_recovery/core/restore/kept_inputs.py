@@ -41,16 +41,16 @@ def check_same_records(kept: Collection[KeptInput], strategy: OffsetStrategy) ->
     """Raise ``Refused`` for inputs that were truncated below the committed offset: the offset now points at other records. For strategies that take
     offsets from the log this is only a warning.
     """
-    truncated = [one for one in kept if one.truncated_below(one.read) is not None]
-    problems = [f"{one.tp}: {one.truncated_below(one.read)}" for one in truncated]
+    truncated = [(one, why) for one in kept if (why := one.truncated_below(one.read)) is not None]
+    problems = [f"{one.tp}: {why}" for one, why in truncated]
     if problems and not strategy.FROM_LOG:
         raise Refused(
             f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
             next_step="nothing was changed; find out why a broker lost acknowledged records; then choose a savepoint that is older than the loss, "
             f"restore into another cluster with the archived inputs, or choose offsets by the log ({_FROM_LOG})",
             problems=problems,
-            epoch_ends={str(one.tp): one.epoch_end for one in truncated},
-            offsets={str(one.tp): one.read for one in truncated},
+            epoch_ends={str(one.tp): one.epoch_end for one, _ in truncated},
+            offsets={str(one.tp): one.read for one, _ in truncated},
         )
     return tuple(f"an input lost records that the state was made of, and has other records at these offsets now: {why}" for why in problems)
 

@@ -18,6 +18,9 @@ from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport,
 # A commit starts up to one interval after the pause and takes a moment to become visible. One that takes longer shows as an open transaction; without
 # transactions nothing would tell.
 _COMMIT_SECONDS = {Guarantee.EXACTLY_ONCE_V2: 0.3, Guarantee.AT_LEAST_ONCE: 1.0}
+# KafkaStreams.State before every task has its owner, and the words of all group protocols for the same.
+_NOT_ASSIGNED = ("CREATED", "REBALANCING")
+_REBALANCES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
 def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
@@ -69,7 +72,18 @@ def _await_no_standby(recovery: RecoveryContext) -> None:
         )
 
 
+def _await_no_rebalance(recovery: RecoveryContext) -> None:
+    """Tasks that move during the cut spoil it. One that lasts is no reason to refuse: what the label needs is checked after each reading."""
+
+    def assigned() -> bool | None:
+        moving = any(status.streams_state in _NOT_ASSIGNED for status in recovery.application.status())
+        return None if moving or recovery.groups.describe(recovery.application_id).state in _REBALANCES else True
+
+    poll(assigned, seconds=recovery.config.backup.consistency.timeout_seconds, interval=0.5)
+
+
 def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
+    _await_no_rebalance(recovery)
     _await_no_standby(recovery)
     recovery.application.pause()
     own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
