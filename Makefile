@@ -13,6 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
 ORDERS ?= 200000
 AIRFLOW = $(shell sed -n 's/^apache-airflow==\([^ ]*\).*/\1/p' requirements.lock)
+VERSION = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' plugins/streams_recovery/core/version.py)
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -47,7 +48,7 @@ wheel: setup ## Build the wheel into build/dist
 
 image: wheel ## Build an image with everything in it (needs Docker)
 	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .
-	@docker build --file docker/image/Dockerfile --tag streams-recovery/all:$(AIRFLOW) build/dist
+	@docker build --file docker/image/Dockerfile --tag streams-recovery/recovery:$(VERSION) build/dist
 
 demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
 	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +31,7 @@ def pages() -> dict[str, str]:
 
 def blocks(text: str) -> list[str]:
     """What is to be typed, block by block."""
-    return _FENCE.findall(text)
+    return [textwrap.dedent(block) for block in _FENCE.findall(text)]
 
 
 def lines(block: str) -> Iterator[str]:

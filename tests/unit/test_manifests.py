@@ -10,6 +10,7 @@ import pytest
 from croniter import croniter
 
 from streams_recovery.config.loader import load_all
+from streams_recovery.core.repository.announcement import Apply
 from tests.support.deploy.commands import CONFIGS, command_problems, config_files, config_problems, environment_of, parsed, spark_master
 from tests.support.deploy.documents import DEPLOY, MANIFESTS, Document, containers, documents_in, pod_spec, reference_problems, title
 from tests.support.deploy.safety import safety_problems, secret_problems
@@ -118,7 +119,7 @@ def test_the_example_holds_its_application_by_what_it_can_be_held_by(manifests: 
         (tmp_path / file).write_text(text)
     config = load_all(tmp_path, {}).applications["order-processing"]
     assert config.quiesce_mode == "pause"
-    assert not config.retention.apply
+    assert config.retention.apply is Apply.NO
 
 
 # Each of these is found.

@@ -74,15 +74,10 @@ class ExpireOperator(StepOperator):
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         """Expire."""
-        apply = Apply(self.apply)
-        if apply is Apply.NO:
-            if recovery.config.retention.apply is Apply.NO:
-                maintenance.withdraw(recovery, run_id_of(context))
-            raise AirflowSkipException("Nothing was removed: the param `apply` is false")
-        if apply is Apply.AFTER_DAYS:
-            outlook = maintenance.announce(recovery, run_id_of(context))
-            if not outlook.due:
-                raise AirflowSkipException(f"Nothing was removed. {outlook_text(outlook)}")
+        outlook = maintenance.scheduled(recovery, run_id_of(context), Apply(self.apply))
+        if not outlook.due:
+            why = "The param `apply` is false." if outlook.apply is Apply.NO else outlook_text(outlook)
+            raise AirflowSkipException(f"Nothing was removed. {why}")
         report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)

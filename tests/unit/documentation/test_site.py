@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from documentation.hooks import inlined
+from documentation.hooks import inlined, linked_files, relinked
 from documentation.picture import STYLE
 from tests.support.project import PROJECT
 
@@ -33,6 +33,7 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     written = sorted(tmp_path.rglob("*.html"))
     assert len(written) > 40
+    assert (tmp_path / "files/include/kubernetes/rbac.yaml").read_bytes() == (PROJECT / "include/kubernetes/rbac.yaml").read_bytes()
     assert [page.name for page in written if LOADED.search(page.read_text(encoding="utf-8"))] == []
 
 
@@ -70,3 +71,11 @@ def test_a_picture_becomes_a_part_of_its_page(tmp_path: Path) -> None:
     assert '<figure class="drawing" aria-label="What it shows"><svg> <text>hello</text></svg></figure>' in found
     assert "![gone](b.svg)" in found
     assert "![small](a.svg)" in found
+
+
+def test_a_link_to_a_file_of_the_project_leads_to_a_file_of_the_site() -> None:
+    text = "[rights](../include/kubernetes/rbac.yaml), [values](../../deploy/airflow-values.yaml), [page](../storage.md), [code](../plugins/a.py)"
+    assert linked_files(text) == ["include/kubernetes/rbac.yaml", "deploy/airflow-values.yaml"]
+    assert relinked(text, "runbooks/a.md") == (
+        "[rights](../files/include/kubernetes/rbac.yaml), [values](../files/deploy/airflow-values.yaml), [page](../storage.md), [code](../plugins/a.py)"
+    )

@@ -47,6 +47,15 @@ def announce(recovery: RecoveryContext, run_id: str) -> DeletionOutlook:
     return outlook(policy, made, now=now)
 
 
+def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionOutlook:
+    """What a run of the schedule does now, after it has announced what has to be announced. A configuration that never deletes ends what was announced."""
+    if apply is Apply.AFTER_DAYS:
+        return announce(recovery, run_id)
+    if apply is Apply.NO and recovery.config.retention.apply is Apply.NO:
+        withdraw(recovery, run_id)
+    return outlook(_policy(recovery, apply), None, now=recovery.clock())
+
+
 def withdraw(recovery: RecoveryContext, run_id: str) -> None:
     """End what was announced: whoever lets runs delete again later is announced it again."""
     newest = _log(recovery).last()
