@@ -7,21 +7,20 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import page_commands
 from tests.support.project import PROJECT
 
 DIRECTORY = PROJECT / "docs" / "runbooks"
 INDEX = DIRECTORY / "README.md"
-PROGRAM = "streams-recovery"
-_FENCE = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+PROGRAM = page_commands.OURS
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of commands: what stands behind its fence, its lines, and the last line before it that is not empty."""
+    """A block of commands. ``marked`` says that no test runs them."""
 
-    kind: str
+    marked: bool
     lines: tuple[str, ...]
-    before: str
 
 
 def pages() -> list[Path]:
@@ -31,20 +30,17 @@ def pages() -> list[Path]:
 
 def blocks(text: str) -> list[Block]:
     """In the order of the page."""
+    found = [block.splitlines() for block in page_commands.blocks(text)]
+    marked = [lines[0] == page_commands.MARK for lines in found]
     return [
-        Block(
-            kind=found[2],
-            lines=tuple(line.strip() for line in found[3].splitlines() if line.strip()),
-            before=next((line.strip() for line in reversed(text[: found.start()].splitlines()) if line.strip()), ""),
-        )
-        for found in _FENCE.finditer(text)
+        Block(marked=skip, lines=tuple(line.strip() for line in lines[skip:] if line.strip()))
+        for lines, skip in zip(found, marked, strict=True)
     ]
 
 
 def commands(text: str) -> list[list[str]]:
     """The words of each command of ours, without the program, in the order of the page."""
-    lines = [line for block in blocks(text) if block.kind == "sh" for line in block.lines]
-    return [shlex.split(line)[1:] for line in lines]
+    return [shlex.split(line)[1:] for block in blocks(text) if not block.marked for line in block.lines]
 
 
 def placeholders(text: str) -> set[str]:
