@@ -35,6 +35,16 @@ def metadata() -> None:
     initdb()
 
 
+@pytest.fixture(scope="module")
+def auth_manager(metadata: None) -> Iterator[None]:
+    """Airflow's auth manager, as configured by default: roles of the simple one."""
+    from airflow.api_fastapi.app import init_auth_manager, purge_cached_app
+
+    init_auth_manager()
+    yield
+    purge_cached_app()
+
+
 @pytest.fixture(scope="session")
 def dags(metadata: None) -> dict[str, Any]:
     """The DAGs of the project's example configuration."""

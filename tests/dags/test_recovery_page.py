@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +15,13 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from streams_recovery.core import codec
 from streams_recovery.core.ids import new_id
-from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
-from tests.support.airflow.recovery_page import Site, client_of, dag_ids, parsed
-from tests.support.examples.manifests import copied, manifest_with, partition
-from tests.support.examples.statuses import NOW, report, summary
+from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
+from tests.support.examples.statuses import NOW, PROGRESS, report
 
-MOUNTED = "/streams-recovery"
-SAVEPOINT = summary(0).savepoint_id
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
     "/": "/",
@@ -37,48 +31,15 @@ ADDRESSES = {
     "/applications/{name}/savepoints/{savepoint_id}": f"/applications/orders/savepoints/{SAVEPOINT}",
     "/static/{name}": "/static/page.css",
 }
-PROGRESS = JobProgress(
-    job="restore",
-    phase="loading",
-    at=0,
-    seconds=60.0,
-    records=40,
-    records_total=100,
-    bytes=400,
-    tasks=2,
-    tasks_done=0,
-    records_per_second=1.0,
-    bytes_per_second=10.0,
-    percent=40,
-    seconds_left=60.0,
-)
 # What only shows on pages of somebody who may trigger.
 TRIGGERS = ("Restore…", "Try it (drill)…", "Take a savepoint…")
 
 
-@pytest.fixture(scope="module")
-def airflow(metadata: None) -> Iterator[None]:
-    """Airflow's auth manager, as configured by default: roles of the simple one."""
-    from airflow.api_fastapi.app import init_auth_manager, purge_cached_app
-
-    init_auth_manager()
-    yield
-    purge_cached_app()
-
-
 @pytest.fixture
-def site(airflow: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(auth_manager: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Two applications that were observed, and a configuration that cannot be used."""
-    found = Site(tmp_path)
+    found = two_applications(tmp_path)
     monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(found.configs))
-    for name in ("orders", "payments"):
-        found.configure(name)
-        found.observed(report(name))
-    found.break_configuration("clicks")
-    detail = savepoint_detail(manifest_with(partition([copied(0, 5)], [], end=5)))
-    stored = codec.encode(detail) | {"application_id": "orders-app", "savepoint_id": SAVEPOINT}
-    found.repository().create(Layout("orders-app").detail(SAVEPOINT), codec.dumps(stored))
-    parsed([*dag_ids("orders", "payments"), "streams_configuration_clicks"])
     return found
 
 

@@ -8,14 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
+from playwright.sync_api import BrowserContext
 
+from streams_recovery.core import codec
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
+from tests.support.examples.manifests import copied, manifest_with, partition
+from tests.support.examples.statuses import report, summary
 
 BUNDLE = "page-tests"
+# Where Airflow has the page.
+MOUNTED = "/streams-recovery"
+SAVEPOINT = summary(0).savepoint_id
 KINDS = ("backup", "drill", "check", "expire")
 SHARED = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo")
 
@@ -62,6 +70,20 @@ class Site:
         self._repositories.write_text("no directory")
 
 
+def two_applications(directory: Path) -> Site:
+    """Two applications that were observed, and a configuration that cannot be used."""
+    found = Site(directory)
+    for name in ("orders", "payments"):
+        found.configure(name)
+        found.observed(report(name))
+    found.break_configuration("clicks")
+    detail = savepoint_detail(manifest_with(partition([copied(0, 5)], [], end=5)))
+    stored = codec.encode(detail) | {"application_id": "orders-app", "savepoint_id": SAVEPOINT}
+    found.repository().create(Layout("orders-app").detail(SAVEPOINT), codec.dumps(stored))
+    parsed([*dag_ids("orders", "payments"), "streams_configuration_clicks"])
+    return found
+
+
 def dag_ids(*names: str) -> list[str]:
     """The DAGs of these applications, and those that all share."""
     return [*(f"streams_{kind}_{name}" for name in names for kind in KINDS), *(f"streams_{kind}" for kind in SHARED)]
@@ -82,12 +104,22 @@ def parsed(ids: Sequence[str]) -> None:
 
 def client_of(app: Any, role: str | None) -> TestClient:
     """A browser in which a user of this role is logged in, or nobody."""
+    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+    if role is not None:
+        client.cookies.set(*_cookie(role))
+    return client
+
+
+def log_in(context: BrowserContext, role: str, url: str) -> None:
+    """Give a real browser what it gets when a user of this role logs in."""
+    name, value = _cookie(role)
+    context.add_cookies([{"name": name, "value": value, "url": url}])
+
+
+def _cookie(role: str) -> tuple[str, str]:
     from airflow.api_fastapi.app import get_auth_manager
     from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 
-    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
-    if role is not None:
-        user = SimpleAuthManagerUser(username=role, role=role.upper())
-        client.cookies.set(COOKIE_NAME_JWT_TOKEN, get_auth_manager().generate_jwt(user))
-    return client
+    user = SimpleAuthManagerUser(username=role, role=role.upper())
+    return COOKIE_NAME_JWT_TOKEN, get_auth_manager().generate_jwt(user)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import (
@@ -49,7 +50,7 @@ def summary(
 
 def report(name: str = "orders", *, savepoints: int = 48, now: int = NOW, **changed: object) -> StatusReport:
     """The status of a healthy application, looked at 40 s after its newest savepoint, with what a test changes of it."""
-    known = tuple(summary(number) for number in reversed(range(savepoints)))
+    known = tuple(summary(number, at=now - number * HOUR) for number in reversed(range(savepoints)))
     newest = known[-1] if known else None
     fields: dict[str, object] = {
         "name": name,
@@ -76,6 +77,21 @@ def report(name: str = "orders", *, savepoints: int = 48, now: int = NOW, **chan
 
 
 ESTIMATE = Estimate(seconds={"save": 24.0, "create": 4.0, "load": 96.0, "compare": 4.0, "start": 3.5, "catch up": 61.0}, measured=3)
+PROGRESS = JobProgress(
+    job="restore",
+    phase="loading",
+    at=0,
+    seconds=60.0,
+    records=40,
+    records_total=100,
+    bytes=400,
+    tasks=2,
+    tasks_done=0,
+    records_per_second=1.0,
+    bytes_per_second=10.0,
+    percent=40,
+    seconds_left=60.0,
+)
 ADVICE = StatusFinding(
     kind="no-standby",
     severity=Severity.INFO,
