@@ -5,17 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
+SHOW ?= running
 SHARD ?= 1/8
 BASE ?= origin/main
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
 PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
 ORDERS ?= 200000
+AIRFLOW = $(shell sed -n 's/^apache-airflow==\([^ ]*\).*/\1/p' requirements.lock)
+VERSION = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' plugins/streams_recovery/core/version.py)
 export PYTHONPATH := plugins:.
 # Without bytecode each of the many short processes would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench clean
+.PHONY: help setup lock wheel image lint demo up down test test-fast test-affected test-deep deep-status slice test-unit bench pages site clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +31,7 @@ $(VENV)/.installed: requirements.lock requirements-uv.lock
 	@echo "installing Python packages ..."
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-uv.lock
 	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@$(BIN)/python -m embedded.prepare
 	@touch $@
@@ -39,11 +42,19 @@ lock: ## Resolve requirements*.txt into the lock files: a version and the hashes
 	@$(LOCK) requirements.txt -c requirements.lock -o docker/airflow/requirements.lock
 	@$(LOCK) docker/spark/requirements.txt -c requirements.lock -o docker/spark/requirements.lock
 
+wheel: setup ## Build the wheel into build/dist
+	@rm -rf build/dist
+	@$(BIN)/python -m hatchling build --target wheel --directory build/dist
+
+image: wheel ## Build an image with everything in it (needs Docker)
+	@docker build --file docker/airflow/Dockerfile --tag streams-recovery/airflow:$(AIRFLOW) .
+	@docker build --file docker/image/Dockerfile --tag streams-recovery/recovery:$(VERSION) build/dist
+
 demo: setup ## Lose an application and bring it back (GUARANTEE=exactly_once_v2|at_least_once, STRATEGY=full|undo|rebuild|run|pitr|reprocess|clone|all, ORDERS=200000)
 	@$(BIN)/python -m embedded demo --guarantee $(GUARANTEE) --strategy $(STRATEGY) --orders $(ORDERS)
 
-up: setup ## Leave the stack running, with the Airflow UI
-	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE)
+up: setup ## Leave the stack running, with the Airflow UI (SHOW=all: two savepoints, a moment to go back to and a drill too)
+	@$(BIN)/python -m embedded up --guarantee $(GUARANTEE) --show $(SHOW)
 
 down: setup ## Stop what `make up` started
 	@$(BIN)/python -m embedded down
@@ -51,14 +62,14 @@ down: setup ## Stop what `make up` started
 lint: setup ## ruff, mypy and the import rings
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags bench
+	@$(BIN)/mypy plugins/streams_recovery embedded examples spark_jobs dags bench documentation
 	@$(BIN)/lint-imports --no-cache
 
 test-unit: setup ## The tests that need neither a broker nor a JVM
 	@$(PYTEST) -n 2 tests/unit
 
 test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
-	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags.py
+	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags*.py
 
 test: setup lint ## Everything that is checked before a change is accepted: 17 minutes on two cores
 	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests
@@ -79,6 +90,14 @@ slice: setup ## One small part of the deep tests, 15 minutes at most: the one wh
 
 bench: setup ## How long a restore takes from the full log and from the newest record of each key
 	@$(BIN)/python bench/restore_time.py
+
+pages: setup ## Make the pages of the documentation again that are made from the code
+	@$(BIN)/python -m documentation
+
+# Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.
+site: setup ## Build the documentation as a site into build/site; a broken link or anchor fails it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "build/site/index.html"
 
 clean: ## Remove what was built; the jar cache stays
 	@rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis

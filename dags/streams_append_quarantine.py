@@ -9,33 +9,44 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
-    "application": params.application(sorted(load_applications())),
     "restore": params.savepoint(title="Restore", description="The one that has set the input aside. latest: the last one that did."),
 }
 
-with DAG(
-    "streams_append_quarantine",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Append later input again that a restore in place has set aside",
-    tags=["streams-recovery", "restore"],
-):
-    name = "{{ params.application }}"
-    open_append = OpenAppendOperator(application_name=name).as_setup()
-    (
-        PlanAppendOperator(application_name=name, restore="{{ params.restore }}")
-        >> ApprovePlanOperator(subject="Append later input of {{ params.application }} again?")
-        >> open_append
-        >> AppendRecordsOperator(application_name=name)
-        >> FinishAppendOperator(application_name=name)
-        >> LeaveAppendOperator(application_name=name).as_teardown(setups=open_append)
-    )
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_append_quarantine{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Append later input again that a restore in place has set aside",
+        tags=["streams-recovery", "restore", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name = scope.application
+        open_append = OpenAppendOperator(application_name=name).as_setup()
+        (
+            PlanAppendOperator(application_name=name, restore="{{ params.restore }}")
+            >> ApprovePlanOperator(application_name=name, subject=f"Append later input of {name} again?")
+            >> open_append
+            >> AppendRecordsOperator(application_name=name)
+            >> FinishAppendOperator(application_name=name)
+            >> LeaveAppendOperator(application_name=name).as_teardown(setups=open_append)
+        )
+    return dag
+
+
+for _scope in scopes(restorable()):
+    globals()[f"streams_append_quarantine{_scope.suffix}"] = dag_of(_scope)

@@ -13,8 +13,10 @@ from airflow.sdk import DAG
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import params
-from streams_recovery.operators.assets import savepoints_of
+from streams_recovery.operators.access import rights
+from streams_recovery.operators.assets import topics_of
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
@@ -59,9 +61,12 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         catchup=False,
         max_active_runs=1,
         params=PARAMS,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         description=f"Savepoints of {config.application.id}",
         tags=["streams-recovery", "backup", name],
+        **outcome_callbacks(name),
     ) as dag:
         begin = BeginSavepointOperator(
             application_name=name,
@@ -77,7 +82,7 @@ def streams_backup(name: str, config: ApplicationConfig) -> DAG:
         # when anything before it did, which a teardown that succeeds would hide.
         resume = ResumeApplicationOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
         finish = FinishSavepointOperator(application_name=name).as_teardown(setups=begin, on_failure_fail_dagrun=True)
-        report = ReportSavepointOperator(task_id="report", summary=result_of("publish"), asset=savepoints_of(name))
+        report = ReportSavepointOperator(summary=result_of("publish"), about=name, inlets=topics_of(config))
         begin >> QuiesceOperator(application_name=name) >> capture_cut >> resume >> finish
         capture_cut >> CopyRecordsOperator(application_name=name) >> VerifySegmentsOperator(application_name=name) >> publish
         publish >> [report, finish]

@@ -7,14 +7,14 @@ check changes nothing and takes no lock, so savepoints go on meanwhile.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.ids import PATTERN
+from streams_recovery.operators.access import rights
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import ReadFilesOperator
 
 
@@ -33,13 +33,15 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
     with DAG(
         f"streams_check_{name}",
         schedule=config.check.schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         params=params,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         description=f"Check of the savepoints of {config.application.id}",
         tags=["streams-recovery", "check", name],
+        **outcome_callbacks(name),
     ) as dag:
         (
             PlanCheckOperator(application_name=name, savepoint="{{ params.savepoint }}", level="{{ params.level }}")

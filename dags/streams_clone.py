@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param, TaskGroup
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.clone import (
     AbandonCutoverOperator,
     AwaitLiveOperator,
@@ -37,6 +38,8 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -61,11 +64,7 @@ from streams_recovery.operators.savepoint import (
 )
 from streams_recovery.operators.spark import CompareRecordsOperator, CopyRecordsOperator, CopyStateOperator, LoadRecordsOperator
 
-APPLICATIONS = load_applications()
-# Without any clone the DAG is there all the same, and says what is missing.
-NAMES = sorted(name for name, config in APPLICATIONS.items() if config.clone is not None) or sorted(APPLICATIONS)
 PARAMS = {
-    "application": params.application(NAMES, title="Clone", description="The new application."),
     "step": params.choice(
         "clone",
         "Step",
@@ -103,101 +102,118 @@ PARAMS = {
 FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_over.plan", "offline_upgrade": "retire.plan"}
 CLONE = {"offsets": "exact"}
 
-with DAG(
-    "streams_clone",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Run a new version beside the old one, cut over to it, roll back",
-    tags=["streams-recovery", "restore", "clone"],
-):
-    name, old = "{{ params.application }}", "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
-    choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)
 
-    with TaskGroup("clone"):
-        # The old application's next savepoint must not change what was planned and is being read.
-        planned_one = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='clone.plan')['savepoint'] }}"}
-        open_restore = OpenCloneOperator(application_name=name, fixed=planned_one).as_setup()
-        (
-            choose
-            >> PlanCloneOperator(application_name=name, fixed=CLONE)
-            >> ApprovePlanOperator(subject="Clone into {{ params.application }}?")
-            >> open_restore
-            >> StopApplicationOperator(application_name=name)
-            >> SaveStateOperator(application_name=name)
-            >> CopyStateOperator(application_name=name)
-            >> KeepStateOperator(application_name=name)
-            >> PrepareTopicsOperator(application_name=name)
-            >> LoadRecordsOperator(application_name=name)
-            >> CheckLoadOperator(application_name=name)
-            >> CompareRecordsOperator(application_name=name)
-            >> VerifyChangelogsOperator(application_name=name)
-            >> ResetConsumerGroupOperator(application_name=name)
-            >> WipeStateOperator(application_name=name)
-            >> StartApplicationOperator(application_name=name)
-            >> AwaitRecoveredOperator(application_name=name)
-            >> FinishRestoreOperator(application_name=name)
-            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
-        )
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all clones, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_clone{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Run a new version beside the old one, cut over to it, roll back",
+        tags=["streams-recovery", "restore", "clone", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name, old = scope.application, "{{ ti.xcom_pull(task_ids='retire.plan')['old'] }}"
+        choose = ChooseStepOperator(task_id="choose", step="{{ params.step }}", first_tasks=FIRST)
 
-    with TaskGroup("cut_over"):
-        open_cutover = OpenCutoverOperator(application_name=name).as_setup()
-        (
-            choose
-            >> PlanCutoverOperator(application_name=name)
-            >> ApprovePlanOperator(subject="{{ params.step }} of {{ params.application }}?")
-            >> open_cutover
-            >> StopForCutoverOperator(application_name=name)
-            >> TransferOutputsOperator(application_name=name)
-            >> StartLiveOperator(application_name=name)
-            >> AwaitLiveOperator(application_name=name)
-            >> FinishCutoverOperator(application_name=name)
-            >> AbandonCutoverOperator(application_name=name).as_teardown(setups=open_cutover)
-        )
+        with TaskGroup("clone"):
+            # The old application's next savepoint must not change what was planned and is being read.
+            planned_one = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='clone.plan')['savepoint'] }}"}
+            open_restore = OpenCloneOperator(application_name=name, fixed=planned_one).as_setup()
+            (
+                choose
+                >> PlanCloneOperator(application_name=name, fixed=CLONE)
+                >> ApprovePlanOperator(application_name=name, subject=f"Clone into {name}?")
+                >> open_restore
+                >> StopApplicationOperator(application_name=name)
+                >> SaveStateOperator(application_name=name)
+                >> CopyStateOperator(application_name=name)
+                >> KeepStateOperator(application_name=name)
+                >> PrepareTopicsOperator(application_name=name)
+                >> LoadRecordsOperator(application_name=name)
+                >> CheckLoadOperator(application_name=name)
+                >> CompareRecordsOperator(application_name=name)
+                >> VerifyChangelogsOperator(application_name=name)
+                >> ResetConsumerGroupOperator(application_name=name)
+                >> WipeStateOperator(application_name=name)
+                >> StartApplicationOperator(application_name=name)
+                >> AwaitRecoveredOperator(application_name=name)
+                >> FinishRestoreOperator(application_name=name)
+                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+            )
 
-    with TaskGroup("retire"):
-        begin = BeginSavepointOperator(application_name=old, reason="{{ params.reason or '' }}", mode="stop").as_setup()
-        publish = PublishSavepointOperator(application_name=old)
-        finish_savepoint = FinishSavepointOperator(application_name=old).as_teardown(setups=begin)
-        bring_back = BringBackOperator(application_name=name).as_teardown(setups=begin)
-        (
-            choose
-            >> PlanUpgradeOperator(application_name=name)
-            >> ApprovePlanOperator(subject="Upgrade to {{ params.application }}?")
-            >> begin
-            >> QuiesceOperator(application_name=old)
-            >> CaptureCutOperator(application_name=old)
-            >> RetireOperator(application_name=name)
-            >> CopyRecordsOperator(application_name=old)
-            >> VerifySegmentsOperator(application_name=old)
-            >> publish
-            >> finish_savepoint
-            >> bring_back
-        )
+        with TaskGroup("cut_over"):
+            open_cutover = OpenCutoverOperator(application_name=name).as_setup()
+            (
+                choose
+                >> PlanCutoverOperator(application_name=name)
+                >> ApprovePlanOperator(application_name=name, subject=f"{{{{ params.step }}}} of {name}?")
+                >> open_cutover
+                >> StopForCutoverOperator(application_name=name)
+                >> TransferOutputsOperator(application_name=name)
+                >> StartLiveOperator(application_name=name)
+                >> AwaitLiveOperator(application_name=name)
+                >> FinishCutoverOperator(application_name=name)
+                >> AbandonCutoverOperator(application_name=name).as_teardown(setups=open_cutover)
+            )
 
-    with TaskGroup("upgrade"):
-        saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
-        open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
-        (
-            publish
-            >> PlanCloneOperator(application_name=name, fixed=saved)
-            >> open_upgrade
-            >> StopApplicationOperator(application_name=name)
-            >> SaveStateOperator(application_name=name)
-            >> CopyStateOperator(application_name=name)
-            >> KeepStateOperator(application_name=name)
-            >> PrepareTopicsOperator(application_name=name)
-            >> LoadRecordsOperator(application_name=name)
-            >> CheckLoadOperator(application_name=name)
-            >> CompareRecordsOperator(application_name=name)
-            >> VerifyChangelogsOperator(application_name=name)
-            >> ResetConsumerGroupOperator(application_name=name)
-            >> WipeStateOperator(application_name=name)
-            >> MakeLiveOperator(application_name=name)
-            >> StartApplicationOperator(application_name=name)
-            >> AwaitRecoveredOperator(application_name=name)
-            >> FinishRestoreOperator(application_name=name)
-            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade)
-            >> bring_back
-        )
+        with TaskGroup("retire"):
+            begin = BeginSavepointOperator(
+                application_name=old, approval_of=name, reason="{{ params.reason or '' }}", mode="stop"
+            ).as_setup()
+            publish = PublishSavepointOperator(application_name=old)
+            finish_savepoint = FinishSavepointOperator(application_name=old).as_teardown(setups=begin)
+            bring_back = BringBackOperator(application_name=name).as_teardown(setups=begin)
+            (
+                choose
+                >> PlanUpgradeOperator(application_name=name)
+                >> ApprovePlanOperator(application_name=name, subject=f"Upgrade to {name}?")
+                >> begin
+                >> QuiesceOperator(application_name=old)
+                >> CaptureCutOperator(application_name=old)
+                >> RetireOperator(application_name=name)
+                >> CopyRecordsOperator(application_name=old)
+                >> VerifySegmentsOperator(application_name=old)
+                >> publish
+                >> finish_savepoint
+                >> bring_back
+            )
+            publish >> ReportSavepointOperator(summary=result_of("retire.publish"), about=old, known=False)
+
+        with TaskGroup("upgrade"):
+            saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
+            open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
+            (
+                publish
+                >> PlanCloneOperator(application_name=name, fixed=saved)
+                >> open_upgrade
+                >> StopApplicationOperator(application_name=name)
+                >> SaveStateOperator(application_name=name)
+                >> CopyStateOperator(application_name=name)
+                >> KeepStateOperator(application_name=name)
+                >> PrepareTopicsOperator(application_name=name)
+                >> LoadRecordsOperator(application_name=name)
+                >> CheckLoadOperator(application_name=name)
+                >> CompareRecordsOperator(application_name=name)
+                >> VerifyChangelogsOperator(application_name=name)
+                >> ResetConsumerGroupOperator(application_name=name)
+                >> WipeStateOperator(application_name=name)
+                >> MakeLiveOperator(application_name=name)
+                >> StartApplicationOperator(application_name=name)
+                >> AwaitRecoveredOperator(application_name=name)
+                >> FinishRestoreOperator(application_name=name)
+                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade)
+                >> bring_back
+            )
+    return dag
+
+
+CLONE_PARAM = {"title": "Clone", "description": "The new application."}
+CLONES = {name: config for name, config in restorable().items() if config.clone is not None}
+# Without any clone the shared DAG is there all the same, and says what is missing.
+for _scope in scopes(CLONES, **CLONE_PARAM) if CLONES else scopes(restorable(), **CLONE_PARAM)[:1]:
+    globals()[f"streams_clone{_scope.suffix}"] = dag_of(_scope)

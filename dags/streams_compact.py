@@ -8,14 +8,17 @@ savepoint, which stays until retention removes it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.ids import PATTERN
+from streams_recovery.operators.access import rights
+from streams_recovery.operators.assets import savepoints_of
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.compact import PlanCompactionOperator, PublishCompactedOperator
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportCompactedOperator
 from streams_recovery.operators.spark import CompactRecordsOperator
 
 
@@ -28,18 +31,21 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
     with DAG(
         f"streams_compact_{name}",
         schedule=config.compact.schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         params=params,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         description=f"Compaction of savepoints of {config.application.id}",
         tags=["streams-recovery", "compact", name],
+        **outcome_callbacks(name),
     ) as dag:
         (
             PlanCompactionOperator(application_name=name, savepoint="{{ params.savepoint }}", reason="{{ params.reason or '' }}")
             >> CompactRecordsOperator(application_name=name)
             >> PublishCompactedOperator(application_name=name)
+            >> ReportCompactedOperator(summary=result_of("publish"), about=name, inlets=[savepoints_of(name)])
         )
     return dag
 

@@ -1,5 +1,5 @@
 """One DAG for each configuration that cannot be used. It replaces the other DAGs of that application and fails every hour until the file is corrected.
-Applications in other files keep their DAGs.
+Where only the section `access` cannot be enforced, it replaces the DAGs that restore. Applications in other files keep their DAGs.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import broken_configurations
+from streams_recovery.config.dag_id import id_of
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation, id_of
+from streams_recovery.operators.access import unusable_configurations
+from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation
 
 
 def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
@@ -32,5 +33,5 @@ def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
     return dag
 
 
-for _name, _error in broken_configurations().items():
+for _name, _error in unusable_configurations().items():
     globals()[f"streams_configuration_{id_of(_name)}"] = streams_configuration(_name, _error)

@@ -8,15 +8,17 @@ the run unless everything succeeded. The command line lists the history.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, TriggerRule
 
 from streams_recovery.config.directory import load_applications
+from streams_recovery.config.drill import Drill
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.operators import params
+from streams_recovery.operators.access import rights
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     AwaitRecoveredOperator,
     FinishRestoreOperator,
@@ -34,18 +36,20 @@ PARAMS = {"savepoint": params.savepoint()}
 DRILL_OF = {"offsets": "exact", "reason": "drill"}
 
 
-def streams_drill(name: str, schedule: str | None, application_id: str) -> DAG:
+def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     with DAG(
         f"streams_drill_{name}",
-        schedule=schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        schedule=drill.schedule,
         catchup=False,
         max_active_runs=1,
         params=PARAMS,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
-        description=f"Restores of {application_id} that are tried and removed",
+        description=f"Restores of {config.application.id} that are tried and removed",
         tags=["streams-recovery", "restore", "drill", name],
+        **outcome_callbacks(name),
     ) as dag:
         scratch = drill_name(name)
         # A savepoint that is published meanwhile must not change what was planned.
@@ -72,4 +76,4 @@ def streams_drill(name: str, schedule: str | None, application_id: str) -> DAG:
 
 for _name, _config in load_applications().items():
     if _config.drill is not None and _config.drill.enabled:
-        globals()[f"streams_drill_{_name}"] = streams_drill(_name, _config.drill.schedule, _config.application.id)
+        globals()[f"streams_drill_{_name}"] = streams_drill(_name, _config.drill, _config)

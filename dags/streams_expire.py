@@ -1,19 +1,26 @@
 """Removes savepoints that no rule in the application's `retention` section keeps.
 
 *plan* shows every savepoint with the rules that keep it, and those that would be removed. It changes nothing. *expire* carries the plan out, under
-the application's lock, when the param `apply` is set. A removed savepoint cannot be restored any more. Its files are deleted after a grace period,
-unless another savepoint names them.
+the application's lock, as the param `apply` says. With `after_days` the first run announces from which day on runs delete, and no run deletes before
+that day. A removed savepoint cannot be restored any more. Its files are deleted after a grace period, unless another savepoint names them.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.operators import params
+from streams_recovery.operators.access import rights
 from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator
+from streams_recovery.operators.outcome import outcome_callbacks
+
+APPLY = {
+    "true": "Yes: remove what the plan shows",
+    "false": "No: only show the plan",
+    "after_days": "After days: announce it, and remove from the announced day on",
+}
 
 
 def streams_expire(name: str, config: ApplicationConfig) -> DAG:
@@ -21,13 +28,15 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
     with DAG(
         f"streams_expire_{name}",
         schedule=config.retention.schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params={"apply": Param(config.retention.apply, type="boolean", title="Apply", description="Without it the plan is only shown.")},
+        params={"apply": params.choice(config.retention.apply.value, "Apply", APPLY)},
+        access_control=rights(config.access, run=False),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         description=f"Retention of the savepoints of {config.application.id}",
         tags=["streams-recovery", "expire", name],
+        **outcome_callbacks(name),
     ) as dag:
         PlanExpiryOperator(application_name=name) >> ExpireOperator(application_name=name, apply="{{ params.apply }}")
     return dag

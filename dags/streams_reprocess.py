@@ -14,9 +14,12 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
 
 from streams_recovery.config.directory import load_applications
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import Reprocess
 from streams_recovery.operators import params
+from streams_recovery.operators.access import rights
 from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.reprocess import (
     ClaimIntervalSensor,
     ClearIntervalOperator,
@@ -66,25 +69,28 @@ PARAMS = {
 }
 
 
-def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
+def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     with DAG(
         f"streams_reprocess_{name}",
-        schedule=CronDataIntervalTimetable(config.schedule, timezone="UTC"),
+        schedule=CronDataIntervalTimetable(reprocess.schedule, timezone="UTC"),
         start_date=datetime(2000, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=config.parallel,
+        max_active_runs=reprocess.parallel,
         params=PARAMS,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
-        description=f"Intervals of the past of {application_id}, processed again",
+        description=f"Intervals of the past of {config.application.id}, processed again",
         tags=["streams-recovery", "reprocess", name],
+        **outcome_callbacks(name),
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
-        open_restore = OpenIntervalOperator(application_name=scratch, source_id=application_id).as_setup()
+        open_restore = OpenIntervalOperator(application_name=scratch, source_id=config.application.id).as_setup()
         (
             ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds())
-            >> ClearIntervalOperator(application_name=scratch, source_id=application_id)
-            >> PlanIntervalOperator(application_name=scratch, source_id=application_id)
+            >> ClearIntervalOperator(application_name=scratch, source_id=config.application.id)
+            >> PlanIntervalOperator(application_name=scratch, source_id=config.application.id)
             >> open_restore
             >> StopApplicationOperator(application_name=scratch)
             >> safety_savepoint(scratch)
@@ -108,4 +114,4 @@ def streams_reprocess(name: str, application_id: str, config: Reprocess) -> DAG:
 
 for _name, _config in load_applications().items():
     if _config.reprocess is not None and _config.reprocess.enabled:
-        globals()[f"streams_reprocess_{_name}"] = streams_reprocess(_name, _config.application.id, _config.reprocess)
+        globals()[f"streams_reprocess_{_name}"] = streams_reprocess(_name, _config.reprocess, _config)

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -28,15 +31,12 @@ from streams_recovery.operators.restore import (
     WipeStateOperator,
 )
 
-NAMES = sorted(load_applications())
+SOURCE = (
+    "Savepoint of another application",
+    "Begins a clone: its outputs must be mapped to names of their own. Empty: the application's own savepoint.",
+)
 PARAMS = {
-    "application": params.application(NAMES),
     "savepoint": params.savepoint(),
-    "source": params.other_application(
-        NAMES,
-        "Savepoint of another application",
-        "Begins a clone: its outputs must be mapped to names of their own. Empty: the application's own savepoint.",
-    ),
     "allow_ahead": params.allow_ahead(),
     "allow_damaged": params.allow_damaged(),
     "replace": params.replace(),
@@ -48,29 +48,41 @@ PARAMS = {
     "reason": params.reason(),
 }
 
-with DAG(
-    "streams_restore_full",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Restore an application in place, with its state",
-    tags=["streams-recovery", "restore"],
-):
-    name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name).as_setup()
-    (
-        PlanRestoreOperator(application_name=name)
-        >> ApprovePlanOperator(subject="Restore {{ params.application }} in place?")
-        >> open_restore
-        >> StopApplicationOperator(application_name=name)
-        >> safety_savepoint(name)
-        >> PrepareTopicsOperator(application_name=name)
-        >> load_and_verify(name)
-        >> ResetConsumerGroupOperator(application_name=name)
-        >> WipeStateOperator(application_name=name)
-        >> StartApplicationOperator(application_name=name)
-        >> AwaitRecoveredOperator(application_name=name)
-        >> FinishRestoreOperator(application_name=name)
-        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
-    )
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_restore_full{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **scope.source(*SOURCE), **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Restore an application in place, with its state",
+        tags=["streams-recovery", "restore", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name = scope.application
+        open_restore = OpenRestoreOperator(application_name=name).as_setup()
+        (
+            PlanRestoreOperator(application_name=name)
+            >> ApprovePlanOperator(application_name=name, subject=f"Restore {name} in place?")
+            >> open_restore
+            >> StopApplicationOperator(application_name=name)
+            >> safety_savepoint(name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> load_and_verify(name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        )
+    return dag
+
+
+for _scope in scopes(restorable()):
+    globals()[f"streams_restore_full{_scope.suffix}"] = dag_of(_scope)

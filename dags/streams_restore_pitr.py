@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -31,15 +34,11 @@ from streams_recovery.operators.restore import (
     WipeStateOperator,
 )
 
-NAMES = sorted(load_applications())
+SOURCE = (
+    "Source application",
+    "The application whose past it is. The one that is restored reads copies of its inputs and has outputs of its own (restore.topic_map). Empty: the same.",
+)
 PARAMS = {
-    "application": params.application(NAMES),
-    "source": params.other_application(
-        NAMES,
-        "Source application",
-        "The application whose past it is. The application above reads copies of its inputs and writes to outputs of its own (restore.topic_map). "
-        "Empty: the same, which works in another cluster, or with in_place.",
-    ),
     "as_of": params.moment("Moment T", "Empty: restore.time_window_end of the configuration."),
     "by": params.choice(
         "timestamp",
@@ -69,30 +68,42 @@ PARAMS = {
 }
 AS_OF_MOMENT = "as_of_moment"
 
-with DAG(
-    "streams_restore_pitr",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Bring an application to a moment in the past",
-    tags=["streams-recovery", "restore"],
-):
-    name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, strategy=AS_OF_MOMENT).as_setup()
-    (
-        PlanRestoreOperator(application_name=name, strategy=AS_OF_MOMENT)
-        >> ApprovePlanOperator(subject="Bring {{ params.application }} to the moment shown?")
-        >> open_restore
-        >> StopApplicationOperator(application_name=name)
-        >> safety_savepoint(name)
-        >> PrepareTopicsOperator(application_name=name)
-        >> load_and_verify(name)
-        >> ResetConsumerGroupOperator(application_name=name)
-        >> WipeStateOperator(application_name=name)
-        >> StartApplicationOperator(application_name=name)
-        >> AwaitRecoveredOperator(application_name=name)
-        >> DrainOperator(application_name=name)
-        >> FinishRestoreOperator(application_name=name)
-        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
-    )
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_restore_pitr{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **scope.source(*SOURCE), **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Bring an application to a moment in the past",
+        tags=["streams-recovery", "restore", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name = scope.application
+        open_restore = OpenRestoreOperator(application_name=name, strategy=AS_OF_MOMENT).as_setup()
+        (
+            PlanRestoreOperator(application_name=name, strategy=AS_OF_MOMENT)
+            >> ApprovePlanOperator(application_name=name, subject=f"Bring {name} to the moment shown?")
+            >> open_restore
+            >> StopApplicationOperator(application_name=name)
+            >> safety_savepoint(name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> load_and_verify(name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> DrainOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        )
+    return dag
+
+
+for _scope in scopes(restorable()):
+    globals()[f"streams_restore_pitr{_scope.suffix}"] = dag_of(_scope)

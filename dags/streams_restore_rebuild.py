@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.core.ids import PATTERN
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -31,7 +34,6 @@ from streams_recovery.operators.restore import (
 )
 
 PARAMS = {
-    "application": params.application(sorted(load_applications())),
     "offsets": params.first_offsets(),
     "accept_gap": params.switch(
         "Accept missing older input", "Begin where the input begins, although older input is gone: state that needs it will be wrong."
@@ -55,30 +57,42 @@ PARAMS = {
 }
 REBUILD = "rebuild"
 
-with DAG(
-    "streams_restore_rebuild",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Rebuild the state of an application from its input",
-    tags=["streams-recovery", "restore"],
-):
-    name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
-    (
-        PlanRestoreOperator(application_name=name, strategy=REBUILD)
-        >> ApprovePlanOperator(subject="Rebuild the state of {{ params.application }} from its input?")
-        >> open_restore
-        >> StopApplicationOperator(application_name=name)
-        >> safety_savepoint(name)
-        >> PrepareTopicsOperator(application_name=name)
-        >> load_and_verify(name)
-        >> VerifyClearedOperator(application_name=name)
-        >> ResetConsumerGroupOperator(application_name=name)
-        >> WipeStateOperator(application_name=name)
-        >> StartApplicationOperator(application_name=name)
-        >> AwaitRecoveredOperator(application_name=name)
-        >> FinishRestoreOperator(application_name=name)
-        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
-    )
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_restore_rebuild{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Rebuild the state of an application from its input",
+        tags=["streams-recovery", "restore", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name = scope.application
+        open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
+        (
+            PlanRestoreOperator(application_name=name, strategy=REBUILD)
+            >> ApprovePlanOperator(application_name=name, subject=f"Rebuild the state of {name} from its input?")
+            >> open_restore
+            >> StopApplicationOperator(application_name=name)
+            >> safety_savepoint(name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> load_and_verify(name)
+            >> VerifyClearedOperator(application_name=name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        )
+    return dag
+
+
+for _scope in scopes(restorable()):
+    globals()[f"streams_restore_rebuild{_scope.suffix}"] = dag_of(_scope)

@@ -6,14 +6,16 @@ where the last one ended. With no unread input nothing is started. If the applic
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.operators.access import rights
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.scheduled_run import StartRunOperator, StopRunOperator
 from streams_recovery.sensors.application import EndsReachedSensor
 
@@ -33,13 +35,15 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
     with DAG(
         f"streams_run_{name}",
         schedule=config.run.schedule,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         params=params,
+        access_control=rights(config.access),
+        is_paused_upon_creation=False,
         doc_md=__doc__,
         description=f"A run of {config.application.id}, which is down in between",
         tags=["streams-recovery", "run", name],
+        **outcome_callbacks(name),
     ) as dag:
         start = StartRunOperator(application_name=name, until="{{ params.until }}").as_setup()
         await_ends = EndsReachedSensor(

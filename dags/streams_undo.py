@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
 from streams_recovery.operators import params
+from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import result_of
 from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.outcome import outcome_callbacks
+from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -26,7 +29,6 @@ from streams_recovery.operators.restore import (
 )
 
 PARAMS = {
-    "application": params.application(sorted(load_applications())),
     "restore": params.savepoint(title="Restore to undo", description="latest: the last one that took a safety savepoint"),
     "delete": params.delete("Those that appeared after the restore"),
     "allow_ahead": params.allow_ahead("a safety savepoint"),
@@ -37,29 +39,41 @@ PARAMS = {
 }
 UNDO = "undo"
 
-with DAG(
-    "streams_undo",
-    schedule=None,
-    max_active_runs=params.RUNS,
-    params=PARAMS,
-    doc_md=__doc__,
-    description="Bring back what was there before a restore",
-    tags=["streams-recovery", "restore"],
-):
-    name = "{{ params.application }}"
-    open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()
-    (
-        PlanRestoreOperator(application_name=name, strategy=UNDO)
-        >> ApprovePlanOperator(subject="Undo the restore of {{ params.application }}?")
-        >> open_restore
-        >> StopApplicationOperator(application_name=name)
-        >> safety_savepoint(name)
-        >> PrepareTopicsOperator(application_name=name)
-        >> load_and_verify(name)
-        >> ResetConsumerGroupOperator(application_name=name)
-        >> WipeStateOperator(application_name=name)
-        >> StartApplicationOperator(application_name=name)
-        >> AwaitRecoveredOperator(application_name=name)
-        >> FinishRestoreOperator(application_name=name)
-        >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
-    )
+
+def dag_of(scope: Scope) -> DAG:
+    """The DAG of all applications, or of one that has DAGs of its own."""
+    with DAG(
+        f"streams_undo{scope.suffix}",
+        schedule=None,
+        max_active_runs=params.RUNS,
+        params={**scope.chosen, **PARAMS},
+        access_control=scope.access_control,
+        is_paused_upon_creation=False,
+        doc_md=__doc__,
+        description="Bring back what was there before a restore",
+        tags=["streams-recovery", "restore", *scope.tags],
+        **outcome_callbacks(scope.known_name),
+    ) as dag:
+        name = scope.application
+        open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()
+        (
+            PlanRestoreOperator(application_name=name, strategy=UNDO)
+            >> ApprovePlanOperator(application_name=name, subject=f"Undo the restore of {name}?")
+            >> open_restore
+            >> StopApplicationOperator(application_name=name)
+            >> safety_savepoint(name)
+            >> PrepareTopicsOperator(application_name=name)
+            >> load_and_verify(name)
+            >> ResetConsumerGroupOperator(application_name=name)
+            >> WipeStateOperator(application_name=name)
+            >> StartApplicationOperator(application_name=name)
+            >> AwaitRecoveredOperator(application_name=name)
+            >> FinishRestoreOperator(application_name=name)
+            >> ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints)
+            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        )
+    return dag
+
+
+for _scope in scopes(restorable()):
+    globals()[f"streams_undo{_scope.suffix}"] = dag_of(_scope)

@@ -22,6 +22,10 @@ def main() -> int:
     for name, text in (("demo", "lose an application and bring it back"), ("up", "leave the stack running")):
         command = commands.add_parser(name, help=text)
         command.add_argument("--guarantee", choices=["exactly_once_v2", "at_least_once"], default="exactly_once_v2")
+        if name == "up":
+            command.add_argument(
+                "--show", choices=["running", "all"], default="running", help="all: two savepoints, a moment, and a drill too"
+            )
         if name == "demo":
             command.add_argument("--strategy", choices=[*LIMIT_SECONDS, "all"], default="full")
             command.add_argument(
@@ -39,7 +43,8 @@ def main() -> int:
             return _demo(arguments)
         from embedded.running import down, up  # noqa: PLC0415 - the demonstration does not need it
 
-        return up(PROJECT / "build" / "stack", arguments.guarantee) if arguments.command == "up" else down(PROJECT / "build" / "stack")
+        directory = PROJECT / "build" / "stack"
+        return up(directory, arguments.guarantee, everything=arguments.show == "all") if arguments.command == "up" else down(directory)
     except RecoveryError as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return error.exit_code

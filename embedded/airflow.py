@@ -17,7 +17,9 @@ from embedded.processes import Processes
 from embedded.stack import PROJECT, Stack
 from streams_recovery.core.errors import ApplicationNotReady
 
-USER = "admin"
+# The users, each with a role of Airflow's simple auth manager. The stack itself works as the first one.
+ROLES = {"admin": "admin", "operator": "op", "viewer": "viewer"}
+USER = next(iter(ROLES))
 _PRELOADED = [sys.executable, "-m", "embedded.preloaded"]
 # Airflow's log servers listen on every address of the machine, and nothing can tell them not to (airflow.utils.serve_logs). Here the API server reads the
 # files itself.
@@ -32,7 +34,7 @@ _START_SECONDS = 240.0
 
 
 class Airflow:
-    """The Airflow of one stack. Its home is below the stack's directory; the password of ``USER`` is in ``password_file``, for its owner only."""
+    """The Airflow of one stack. Its home is below the stack's directory; the passwords of the users are in ``password_file``, for its owner only."""
 
     def __init__(self, stack: Stack, processes: Processes) -> None:
         self._stack = stack
@@ -46,28 +48,39 @@ class Airflow:
         """JSON: the password by user."""
         return self._home / "passwords.json"
 
-    @property
-    def password(self) -> str:
-        """The password of ``USER``."""
-        found: str = json.loads(self.password_file.read_text())[USER]
+    def password_of(self, user: str) -> str:
+        """The password of one of ``ROLES``."""
+        found: str = json.loads(self.password_file.read_text())[user]
         return found
+
+    def make_passwords(self) -> None:
+        """Give a password to each user who has none: a stack of `make up` before may have had fewer users."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        self.password_file.touch(mode=0o600)
+        known = json.loads(self.password_file.read_text() or "{}")
+        self.password_file.write_text(json.dumps({user: known.get(user) or secrets.token_urlsafe(12) for user in ROLES}))
 
     def start(self) -> AirflowClient:
         """Have a database, start all services, and wait until each is healthy."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        if not self.password_file.exists():
-            self.password_file.touch(mode=0o600)
-            self.password_file.write_text(json.dumps({USER: secrets.token_urlsafe(12)}))
-        environment = self._environment()
+        self.make_passwords()
+        environment = self.environment()
+        self.prepare(environment)
+        for service, command in self.services().items():
+            self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
+        self._await_health()
+        return AirflowClient(self.url, USER, self.password_of(USER), environment)
+
+    def services(self) -> dict[str, list[str]]:
+        """The command of each service."""
+        return SERVICES
+
+    def prepare(self, environment: dict[str, str]) -> None:
+        """Have a database of the installed version."""
         if self._database.exists():
             # Of `make up` before: it may be of an older version.
             migrate(environment)
         else:
             prepare_database(self._database)
-        for service, command in SERVICES.items():
-            self._processes.start(f"airflow-{service}", command, environment=environment, cwd=self._home)
-        self._await_health()
-        return AirflowClient(self.url, USER, self.password, environment)
 
     def _await_health(self) -> None:
         deadline = time.monotonic() + _START_SECONDS
@@ -91,7 +104,8 @@ class Airflow:
             f"Airflow did not come up in {_START_SECONDS:.0f} s: {waiting}", next_step=f"see the logs in {self._home}"
         )
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What every service finds in its environment, and a terminal beside them."""
         ports = self._stack.ports
         settings = {
             "CORE__DAGS_FOLDER": str(PROJECT / "dags"),
@@ -102,7 +116,7 @@ class Airflow:
             "CORE__DAGBAG_IMPORT_TIMEOUT": "120",
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
-            "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in ROLES.items()),
             "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
             "API__HOST": HOST,
             "API__PORT": str(ports.airflow),

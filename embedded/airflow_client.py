@@ -94,6 +94,10 @@ class AirflowClient:
         left = ", ".join(f"{name} {state}" for name, state in known.items() if state not in _PASSED) or "no task waits"
         raise ApplicationNotReady(f"{dag_id} {run_id} did not end in {seconds:.0f} s: {left}", next_step="look at it in the Airflow UI")
 
+    def get(self, path: str) -> Any:
+        """What the API says of something, such as ``/dags``."""
+        return self._call("GET", path).json()
+
     def add_connection(self, connection_id: str, conn_type: str, host: str) -> None:
         """Define a connection, as a person would on the page of connections."""
         self._call("POST", "/connections", json={"connection_id": connection_id, "conn_type": conn_type, "host": host})

@@ -23,6 +23,7 @@ PAST, NEXT = "order-past", "order-next"
 PAST_TOPICS = {name: f"past.{name}" for name in (*INPUTS, *OUTPUTS)}
 NEXT_TOPICS = {name: f"next.{name}" for name in OUTPUTS}
 SLOTS = 2
+CONFIGURATIONS = "configs"
 Plain = dict[str, Any]
 
 
@@ -63,7 +64,7 @@ class Applications(Stack):
         return self.directory / "reprocess" / "state"
 
     def _configs(self) -> Path:
-        directory = self.directory / "configs"
+        directory = self.directory / CONFIGURATIONS
         if not directory.exists():
             first: Plain = yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text())
             first["runs"]["process"]["working_directory"] = str(PROJECT)
@@ -93,6 +94,8 @@ class Applications(Stack):
     def _next(self, first: Plain) -> Plain:
         plain = self._another(first, NEXT, NEXT_TOPICS)
         plain["topics"]["outputs"] = list(NEXT_TOPICS.values())
+        # Before it is a clone there is nothing of it to save.
+        plain["backup"]["schedule"] = None
         plain["clone"] = {"of": APPLICATION, "cut_over": {"environment": {variable(name): name for name in NEXT_TOPICS}}}
         return plain
 

@@ -82,6 +82,7 @@ class Stack:
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
             "STREAMS_RECOVERY_VERIFY_SCHEDULE": "none",
+            "STREAMS_RECOVERY_EXPIRE_SCHEDULE": "none",
             **(example.variables() if self.starts else {}),
             "ORDER_PROCESSOR_1_PORT": str(self.ports.instances[0]),
             "ORDER_PROCESSOR_2_PORT": str(self.ports.instances[1]),

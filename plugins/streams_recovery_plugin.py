@@ -1,27 +1,13 @@
 """The only module that Airflow's plugin loader executes (see .airflowignore beside it).
 
-It registers the package under a name, so that ``airflow plugins`` shows whether a component of the installation sees it. It imports nothing of the
-package: every Airflow process runs this file when it starts, and only the API server needs more.
+Where the package is installed, Airflow finds the plugin by its entry point, and a second one of the same name would be an error.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from importlib.metadata import entry_points
 
-from airflow.sdk.plugins_manager import AirflowPlugin
+if not entry_points(group="airflow.plugins", name="streams_recovery"):
+    from streams_recovery.provider.plugin import StreamsRecoveryPlugin
 
-
-def early_answers(app: Any) -> Any:
-    """See ``streams_recovery.ui.early_answers``."""
-    from airflow.configuration import conf  # noqa: PLC0415  # see above
-
-    from streams_recovery.ui.early_answers import EarlyAnswers  # noqa: PLC0415
-
-    return EarlyAnswers(app, heartbeat_seconds=conf.getfloat("workers", "min_heartbeat_interval"))
-
-
-class StreamsRecoveryPlugin(AirflowPlugin):
-    """Savepoints and recovery of Kafka Streams applications."""
-
-    name = "streams_recovery_plugin"
-    fastapi_root_middlewares: ClassVar[list[Any]] = [{"name": "early answers to approvals", "middleware": early_answers}]
+    __all__ = ["StreamsRecoveryPlugin"]

@@ -17,13 +17,16 @@ from pyspark.sql import SparkSession
 from spark_jobs.access import SECRETS_FILE, Access
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
+from spark_jobs.transforms.progress import Board, Printed, reporting
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
+from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted
+from streams_recovery.storage.progress_file import progress_path, write_progress
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
@@ -48,8 +51,22 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
     spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
     # The tasks of a job that lost its lock end with this process and with nothing less.
-    tell = partial(write_receipt, Path(arguments.receipt))
-    return do_job(job, access, spec, arguments.result, session=lambda: _new_session(job.name), end=os._exit, tell=tell)
+    receipt, printed = Path(arguments.receipt), Printed()
+
+    def show(progress: JobProgress) -> None:
+        printed(progress)
+        write_progress(progress_path(receipt), progress)
+
+    return do_job(
+        job,
+        access,
+        spec,
+        arguments.result,
+        session=lambda: _new_session(job.name),
+        end=os._exit,
+        tell=partial(write_receipt, receipt),
+        board=Board(job=job.name, access=access, result_key=arguments.result, show=show),
+    )
 
 
 def do_job(
@@ -61,12 +78,14 @@ def do_job(
     session: Callable[[], AbstractContextManager[SparkSession]],
     end: Callable[[int], object],
     tell: Callable[[JobReceipt], object],
+    board: Board | None = None,
 ) -> int:
     """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it. Returns the
     exit code.
 
     One of our errors is told instead, and described on the last line of stderr; anything else passes through. That of a load is noted at ``failure_key``
-    too, because the load after it may have to begin anew. ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
+    too, because the load after it may have to begin anew. ``board`` is told how far the job is.
+    ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
     """
     repository = access.repository()
 
@@ -77,7 +96,7 @@ def do_job(
         spec = read_noted(repository, job.kind, spec_ref)
         with session() as spark:
             _check_session(spark)
-            with _under_lock(repository, spec, lambda error: end(fail(error))):
+            with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
                 result = job.work(spark, spec, access)
         tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.names import internal_role
 from streams_recovery.operations.context import RecoveryContext
 
 
-def destroy(recovery: RecoveryContext) -> list[str]:
-    """Kill every instance, delete every internal topic and the consumer group, wipe local state. Returns the topics that were deleted."""
+def kill_processes(recovery: RecoveryContext) -> None:
+    """End every instance that is a process of this machine, without a word to it."""
     for status in recovery.application.status():
         if status.state is not InstanceState.GONE:
             os.kill(int(status.detail.split("pid ")[1].split()[0].rstrip(",;")), signal.SIGKILL)
+
+
+def destroy(recovery: RecoveryContext, kill: Callable[[RecoveryContext], None] = kill_processes) -> list[str]:
+    """Kill every instance, delete every internal topic and the consumer group, wipe local state. Returns the topics that were deleted."""
+    kill(recovery)
     while any(status.state is not InstanceState.GONE for status in recovery.application.status()):
         time.sleep(0.2)
     group = recovery.groups.describe(recovery.application_id)

@@ -7,6 +7,8 @@ import time
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import count
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
@@ -22,9 +24,14 @@ def check_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckRe
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)
-    checked = run_tasks(
-        spark, spec.files, lambda wanted: check_file(access.repository(), layout, wanted), FileChecked, lambda wanted: wanted.file.rows
-    )
+    doing = Doing(name="checking files", records=sum(wanted.file.rows for wanted in spec.files))
+
+    def work(wanted: FileToCheck) -> FileChecked:
+        found = check_file(access.repository(), layout, wanted)
+        count(wanted.file.rows, wanted.file.payload_bytes)
+        return found
+
+    checked = run_tasks(spark, spec.files, work, FileChecked, lambda wanted: wanted.file.rows, doing)
     return CheckResult(files=tuple(checked), seconds=time.monotonic() - started)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from spark_jobs.access import Access
 from spark_jobs.transforms.check import check_file
 from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_a_time, rows_of
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.state_digest import State, no_state, states
 from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
@@ -186,7 +187,8 @@ def _checked(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[Cop
         for copied in ranges[log]
         if copied.file is not None
     ]
-    done = run_tasks(spark, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows)
+    doing = Doing(name="checking new files")
+    done = run_tasks(spark, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows, doing)
     return {one.key: one for one in done}
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
 from spark_jobs.transforms.segment_reader import chosen_batches
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
@@ -33,7 +35,9 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) ->
         with _consumers(mine, access) as consumers:
             yield lambda wanted: compare_rows(wanted, access, consumers)
 
-    partitions = spread_sharing(spark, spec.partitions, opened, PartitionVerified, _records)
+    # Both sides are read.
+    doing = Doing(name="comparing", records=2 * sum(map(_records, spec.partitions)))
+    partitions = spread_sharing(spark, spec.partitions, opened, PartitionVerified, _records, doing)
     keyed = [wanted for wanted in spec.partitions if wanted.topic in spec.keyed]
     archived = _rows(spark, keyed, access, archive=True)
     loaded = _rows(spark, keyed, access, archive=False)
@@ -46,7 +50,7 @@ def compare_rows(wanted: PartitionToVerify, access: Access, source: KafkaConnect
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
     archived = RowDigest()
-    for batch in chosen_batches(access.repository(), wanted.files, wanted.cut):
+    for batch in counted(chosen_batches(access.repository(), wanted.files, wanted.cut)):
         archived.update(batch)
     loaded = digest_of_range(source, _target(wanted), wanted.start, wanted.end)
     return PartitionVerified(
@@ -66,9 +70,10 @@ def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: Acce
     @contextmanager
     def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], Iterator[pa.RecordBatch]]]:
         with nullcontext() if archive else _consumers(mine, access) as consumers:
-            yield lambda wanted: (_labelled(newest_in(batch), wanted) for batch in _batches(wanted, access, consumers))
+            yield lambda wanted: (_labelled(newest_in(batch), wanted) for batch in counted(_batches(wanted, access, consumers)))
 
-    return in_tasks_sharing(spark, partitions, opened, ROWS, _records)
+    doing = Doing(name=f"comparing keys, {'archive' if archive else 'cluster'}", records=sum(map(_records, partitions)))
+    return in_tasks_sharing(spark, partitions, opened, ROWS, _records, doing)
 
 
 def _records(wanted: PartitionToVerify) -> int:

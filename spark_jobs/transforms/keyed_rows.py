@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.task_runner import in_tasks
 from streams_recovery.core.compaction.plan import in_portions
@@ -36,9 +38,10 @@ def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], acc
 
     def read(wanted: tuple[int, tuple[SegmentFile, ...]]) -> Iterator[pa.RecordBatch]:
         log, portion = wanted
-        return (labelled(batch, log) for batch in archived_batches(access.repository(), portion))
+        return (labelled(batch, log) for batch in counted(archived_batches(access.repository(), portion)))
 
-    return in_tasks(spark, portions, read, ROWS, lambda wanted: sum(file.rows for file in wanted[1]))
+    doing = Doing(name="reading files", records=sum(file.rows for _, portion in portions for file in portion))
+    return in_tasks(spark, portions, read, ROWS, lambda wanted: sum(file.rows for file in wanted[1]), doing)
 
 
 def labelled(batch: pa.RecordBatch, log: int) -> pa.RecordBatch:

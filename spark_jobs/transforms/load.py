@@ -12,7 +12,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import read_back
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_tasks
@@ -56,7 +58,8 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> R
     def work(share: Share) -> ShareLoaded:
         return load_share(share, access)
 
-    done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded)
+    doing = Doing(name="loading", records=sum(wanted.rows for wanted in spec.partitions))
+    done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded, doing=doing)
     found = {TopicPartition(one.topic, one.partition): one for share in done for one in share.partitions}
     ordered = tuple(found[TopicPartition(wanted.topic, wanted.partition)] for wanted in spec.partitions)
     loaded = time.monotonic()
@@ -152,7 +155,7 @@ def load_partition(
         chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
         from_archive = digested(chosen if wanted.limit is None else first_rows(chosen, wanted.limit), archived)
         batches = behind_present(from_archive, wanted, consumers)
-        for batch in paced(batches, pace) if pace else batches:
+        for batch in counted(paced(batches, pace) if pace else batches):
             writer.write(batch)
         written = writer.finish()
     rows = wanted.present + written.rows

@@ -12,6 +12,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import spread_sharing
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
@@ -27,7 +29,8 @@ def copy_ranges(spark: SparkSession, spec: BackupSpec, access: Access) -> Backup
     def opened(ranges: Sequence[RangeToCopy]) -> AbstractContextManager[Callable[[RangeToCopy], RangeOutcome]]:
         return copying(ranges, common, access)
 
-    outcomes = spread_sharing(spark, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint)
+    doing = Doing(name="copying", records=sum(wanted.size_hint for wanted in spec.ranges))
+    outcomes = spread_sharing(spark, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint, doing)
     return BackupResult(
         ranges=tuple(piece for outcome in outcomes for piece in outcome.copied),
         lost=tuple(piece for outcome in outcomes for piece in outcome.lost),
@@ -49,6 +52,8 @@ def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: Access) -> 
         def copy(wanted: RangeToCopy) -> RangeOutcome:
             context = TaskContext.get()
             attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
-            return copy_what_is_left(consumers, repository, layout, wanted, compression_level=spec.compression_level, attempt=attempt)
+            return copy_what_is_left(
+                consumers, repository, layout, wanted, compression_level=spec.compression_level, attempt=attempt, seen=counted
+            )
 
         yield copy

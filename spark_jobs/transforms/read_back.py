@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from spark_jobs.access import Access
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.jobs import PartitionRead, PartitionToLoad
@@ -44,7 +46,8 @@ def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access
     def work(share: ReadShare) -> ShareRead:
         return read_share(share, access)
 
-    found = {TopicPartition(one.topic, one.partition): one for done in run_tasks(spark, shares, work, ShareRead) for one in done.partitions}
+    reads = run_tasks(spark, shares, work, ShareRead, doing=Doing(name="reading back", records=sum(one.rows for one in wanted)))
+    found = {TopicPartition(one.topic, one.partition): one for done in reads for one in done.partitions}
     return tuple(found[TopicPartition(one.topic, one.partition)] for one in wanted)
 
 
@@ -86,6 +89,6 @@ def digest_of_range(source: KafkaConnection | Consumers, tp: TopicPartition, sta
 
     digest = RowDigest()
     with RangeReader(source, tp, start, end) as reader:
-        for batch in reader:
+        for batch in counted(iter(reader)):
             digest.update(batch)
     return digest

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from spark_jobs.transforms.counting import counting
+from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
@@ -34,17 +36,27 @@ class TaskFailed(Exception):
 
 
 def run_tasks(
-    spark: SparkSession, items: Sequence[I], work: Callable[[I], R], kind: type[R], records: Callable[[I], int] | None = None
+    spark: SparkSession,
+    items: Sequence[I],
+    work: Callable[[I], R],
+    kind: type[R],
+    records: Callable[[I], int] | None = None,
+    doing: Doing = Doing(),  # noqa: B008  # it never changes
 ) -> list[R]:
-    """``work`` of each item; results in the order of the items. ``R`` is a dataclass of core. ``records`` is as for ``in_tasks``.
+    """``work`` of each item; results in the order of the items. ``R`` is a dataclass of core. ``records`` and ``doing`` are as for ``in_tasks``.
 
     Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
     """
-    return spread_sharing(spark, items, lambda _: nullcontext(work), kind, records)
+    return spread_sharing(spark, items, lambda _: nullcontext(work), kind, records, doing)
 
 
 def spread_sharing(
-    spark: SparkSession, items: Sequence[I], opened: Opened[I, R], kind: type[R], records: Callable[[I], int] | None = None
+    spark: SparkSession,
+    items: Sequence[I],
+    opened: Opened[I, R],
+    kind: type[R],
+    records: Callable[[I], int] | None = None,
+    doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> list[R]:
     """Like ``spread``, of work that shares something in each task. ``opened`` is called once in a task, with all its items in their order, and gives
     the work for them, for as long as its context lasts.
@@ -58,7 +70,7 @@ def spread_sharing(
             yield lambda each: iter([_result(each[0], work(each[1]))])
 
     counted = None if records is None else lambda each: records(each[1])
-    results = in_tasks_sharing(spark, list(enumerate(items)), numbered, "item long, result string", counted)
+    results = in_tasks_sharing(spark, list(enumerate(items)), numbered, "item long, result string", counted, doing)
     rows = sorted(collected(results), key=lambda row: int(row.item))
     return [codec.loads(kind, row.result.encode(), where="a task's result") for row in rows]
 
@@ -69,13 +81,15 @@ def in_tasks(
     work: Callable[[I], Iterator[pa.RecordBatch]],
     schema: str,
     records: Callable[[I], int] | None = None,
+    doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> DataFrame:
     """The rows that ``work`` makes of each item. A task is sent its own items, and the driver holds them all: they must be small.
 
     Each has a task of its own, started in the order given; unless ``records`` tells how many an item has: then small ones share one, and the biggest
-    start first, so that no straggler is left for the end.
+    start first, so that no straggler is left for the end. ``doing`` says what it is, for those who are told how far it is: what ``work`` itself counts
+    (``counting.count``).
     """
-    return in_tasks_sharing(spark, items, lambda _: nullcontext(work), schema, records)
+    return in_tasks_sharing(spark, items, lambda _: nullcontext(work), schema, records, doing)
 
 
 def in_tasks_sharing(
@@ -84,18 +98,22 @@ def in_tasks_sharing(
     opened: Opened[I, Iterator[pa.RecordBatch]],
     schema: str,
     records: Callable[[I], int] | None = None,
+    doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> DataFrame:
     """Like ``in_tasks``, of work that shares something in each task; ``opened`` is as for ``spread_sharing``."""
     groups = [[at] for at in range(len(items))]
     if records is not None:
         groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism)
     # As data and not in the closure, of which each task gets a copy: a task is sent its own items, not those of the whole job.
-    shares = [(pickle.dumps([items[at] for at in group]),) for group in groups]
+    shares = [(pickle.dumps((number, [items[at] for at in group])),) for number, group in enumerate(groups)]
+    channel = begin_phase(spark.sparkContext, doing, len(groups))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for share in batch.column(0).to_pylist():
-                yield from marking(lambda mine: _rows(mine, opened), pickle.loads(share))  # noqa: S301  # the driver of this very job wrote it
+                number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
+                with counting(number, channel):
+                    yield from marking(lambda these: _rows(these, opened), mine)
 
     # Of n elements in n slices number i is in slice i, and tasks start in that order.
     rows = spark.sparkContext.parallelize(shares, max(1, len(shares)))

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,30 @@ def metadata() -> None:
     from airflow.utils.db import initdb
 
     initdb()
+
+
+@pytest.fixture(scope="module")
+def auth_manager(metadata: None) -> Iterator[None]:
+    """Airflow's auth manager, as configured by default: roles of the simple one."""
+    from airflow.api_fastapi.app import init_auth_manager, purge_cached_app
+
+    init_auth_manager()
+    yield
+    purge_cached_app()
+
+
+@pytest.fixture(scope="session")
+def dags(metadata: None) -> dict[str, Any]:
+    """The DAGs of the project's example configuration."""
+    from tests.support.airflow.parsed_dags import parsed_dags
+
+    return parsed_dags()
+
+
+@pytest.fixture
+def a_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any application is one of itself: what a clone's tasks ask for needs no configuration of a clone."""
+    monkeypatch.setattr("streams_recovery.operators.clone.original_of", lambda _name: "order-processing")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from tests.support.airflow.restore_dags import WAYS_BACK
+from tests.support.airflow.restore_dags import OF_ALL
 from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
@@ -46,7 +46,7 @@ def test_a_file_that_cannot_be_used_takes_only_its_own_application_away(metadata
     found = parsed()
     other = next(dag_id for dag_id in found if dag_id.startswith("streams_configuration_sp"))
     assert set(found) == {
-        *WAYS_BACK,
+        *OF_ALL,
         *(f"streams_{what}_order-processing" for what in OWN),
         "streams_configuration_billing",
         other,
@@ -68,11 +68,11 @@ def test_files_that_contradict_each_other_take_both_away_and_nobody_else(metadat
     (directory / "fourth.yaml").write_text(third.replace("name: third-processing", "name: fourth"))
     found = parsed()
     broken = {"streams_configuration_third-processing", "streams_configuration_fourth"}
-    assert {dag_id for dag_id in found if dag_id not in WAYS_BACK} == {*(f"streams_{what}_order-processing" for what in OWN), *broken}
+    assert {dag_id for dag_id in found if dag_id not in OF_ALL} == {*(f"streams_{what}_order-processing" for what in OWN), *broken}
     for dag_id in broken:
         assert "both describe the application third-processor on kafka_default" in failure(found[dag_id])
 
 
 def test_with_no_usable_file_every_way_back_is_still_parsed(metadata: None, directory: Path) -> None:
     (directory / EXAMPLE.name).write_text("")
-    assert set(parsed()) == {*WAYS_BACK, "streams_configuration_order-processing"}
+    assert set(parsed()) == {*OF_ALL, "streams_configuration_order-processing"}

@@ -129,7 +129,11 @@ def claimed(dag: Any, start: int, run_type: str = "backfill", **conf: Any) -> An
     sensor.render_template_fields({"params": params})
     day = timedelta(days=1)
     run = SimpleNamespace(
-        run_type=run_type, run_id=f"{run_type}__{start}", data_interval_start=NOON + start * day, data_interval_end=NOON + (start + 1) * day
+        run_type=run_type,
+        run_id=f"{run_type}__{start}",
+        dag_id=dag.dag_id,
+        data_interval_start=NOON + start * day,
+        data_interval_end=NOON + (start + 1) * day,
     )
     return sensor.poke({"dag_run": run})
 

@@ -11,6 +11,7 @@ from streams_recovery.core.errors import SparkJobFailed
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
+from streams_recovery.operations import status
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.airflow.dag_runs import run
 from tests.support.applications.counting import Counting
@@ -45,6 +46,21 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
     assert (done.state, done.by("failed")) == ("failed", {"copy_records"})
     assert done.by("upstream_failed") == {"verify_segments", "publish", "report"}
     assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
+
+
+def test_the_monitor_looks_at_it_and_stores_what_it_saw(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    counting.savepoint(in_session)
+    done = run(counting, "monitor", in_session)
+    assert (done.state, done.by("success")) == ("success", {"check_configurations", "choose_applications", "observe"})
+    with counting.recovery() as recovery:
+        report = status.newest(recovery.repository, recovery.layout)
+        assert report is not None
+        [savepoint] = report.savepoints
+        assert (savepoint.savepoint_id, savepoint.records) == (counting.newest().savepoint_id, 5)
+        assert {topic.name for topic in report.topics} == {counting.changelog.topic, counting.input.topic, counting.output.topic}
+    assert not counting.running
+    assert counting.free()
 
 
 class Failing:
@@ -104,7 +120,10 @@ def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Countin
     last = counting.savepoint(in_session)
     done = run(counting, "expire", in_session, per_application=True)
     assert (done.state, done.tasks["expire"], len(counting.savepoints())) == ("success", "skipped", 2)
-    done = run(counting, "expire", in_session, per_application=True, apply=True)
+    assert len(list((counting.directory / "repository" / counting.id / "announcements").iterdir())) == 1, (
+        "it was announced in place of that"
+    )
+    done = run(counting, "expire", in_session, per_application=True, apply="true")
     assert (done.state, done.tasks["expire"], counting.savepoints()) == ("success", "success", [last])
     assert counting.free()
 

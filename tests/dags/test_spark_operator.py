@@ -60,6 +60,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    (tmp_path / "spark-defaults.conf").write_text("spark.kubernetes.container.image registry.example.com/recovery:1\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     for name in ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW_CONN_OTHER", "POSTGRES_PASSWORD", "S3_SECRET_KEY"):
         monkeypatch.setenv(name, CANARY)
@@ -132,16 +133,16 @@ def test_without_the_provider_for_kubernetes_it_is_named(submitted: Any, monkeyp
         {"conn_type": "spark", "host": "k8s://https://cluster", "port": 6443},
         {"conn_type": "k8s", "host": "https://cluster", "port": 6443},
         "spark://spark-master:7077",
+        "spark://local%5B2%5D?deploy-mode=client",
+        "spark://k8s%3A%2F%2Fhttps%3A%2F%2Fcluster:6443",
     ],
 )
 def test_the_master_is_the_one_that_airflow_submits_to(connection: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
-    plain = isinstance(connection, str)
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", connection if plain else json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", connection if isinstance(connection, str) else json.dumps(connection))
     master = AirflowConnections().spark_master("spark_test")
     assert master == spark_submit.SparkSubmitHook(conn_id="spark_test")._connection["master"]
-    if not plain:
-        assert EnvironmentConnections(os.environ).spark_master("spark_test") == master
+    assert EnvironmentConnections(os.environ).spark_master("spark_test") == master
 
 
 @pytest.mark.parametrize("connections", [AirflowConnections(), EnvironmentConnections(os.environ)])

@@ -261,3 +261,16 @@ def test_a_long_timeout_does_not_make_a_dead_cluster_slow(monkeypatch: pytest.Mo
     connection = KafkaConnection.from_extra({"bootstrap.servers": "127.0.0.1:1"}, where="nobody")
     with KafkaCluster(connection, timeout=300) as opened, pytest.raises(BrokerUnavailable):
         opened.topic_names()
+
+
+def test_log_directories_have_the_sizes_of_topics_and_the_space_of_their_disks(
+    cluster: KafkaCluster, connection: KafkaConnection, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(partitions=1)
+    produce(connection, topic, 0, 10)
+    (found,) = cluster.log_dirs({topic: 1})
+    assert found.topics.keys() == {topic}
+    assert found.topics[topic] > 0
+    assert found.total_bytes is not None
+    assert found.free_bytes is not None
+    assert 0 < found.free_bytes <= found.total_bytes

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from streams_recovery.application.command import CommandApplication
+from streams_recovery.application.settings import CommandSettings
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.facts import AUTO_CREATE
-from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking_finding
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import preflight, restore
 from tests.support.applications.savepoint_steps import take
@@ -29,6 +34,27 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert preflight.before_backup(surviving(small).recovery) == ()
     take(small)
     assert preflight.before_restore(small.recovery, small.recovery.savepoints.latest()) == ()
+
+
+class Barred(CommandApplication):
+    """One that may be held and asked, and not be stopped."""
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
+        return (blocking_finding("kubernetes-right", "this may not scale it", "grant it"),) if stops else ()
+
+
+def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(small: Small) -> None:
+    verbs = small.recovery.config.runs.command
+    assert verbs is not None
+    settings = CommandSettings(verbs={"status": verbs.status, "stop": verbs.stop}, environment={}, timeout=60)
+    recovery = replace(small.recovery, application=Barred(settings))
+    found = {mode: [one.kind for one in preflight.before_backup(recovery, mode)] for mode in (QuiesceMode.STOP, QuiesceMode.LIVE)}
+    assert "kubernetes-right" in found[QuiesceMode.STOP]
+    assert "kubernetes-right" not in found[QuiesceMode.LIVE]
+    assert [one.kind for one in preflight.before_restore(recovery, None)] == ["kubernetes-right"]
+    with pytest.raises(Refused) as caught:
+        preflight.required_for_backup(recovery, QuiesceMode.STOP)
+    assert caught.value.facts["findings"] == ["this may not scale it: grant it"]
 
 
 @pytest.mark.fault("F22")

@@ -22,12 +22,17 @@ _SOURCES: Final = (PROJECT / "plugins", PROJECT)
 _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
 # Tests below the path on the left start what is on the right, with all that it imports: files, and whole folders (with a slash at the end).
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "tests/contracts/applications/": ("tests/support/applications/", "examples/"),
+    "tests/contracts/test_chart": ("deploy/",),
+    "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
+    "tests/contracts/test_prometheus_rules": ("include/monitoring/",),
     "tests/dags/": ("dags/", "include/"),
     "tests/integration/": ("tests/support/programs/streams/",),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
     "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
+    "tests/system/test_emptied_cluster": ("tests/support/kubernetes/",),
+    # The wheel has the whole package.
+    "tests/system/test_wheel": ("plugins/",),
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.

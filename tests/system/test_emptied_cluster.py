@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import pytest
 
 from embedded.demo.checks import differences, newest_recovered_ms, wait_counted
-from embedded.demo.disaster import destroy
+from embedded.demo.disaster import destroy, kill_processes
 from embedded.stack import Stack
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
@@ -19,9 +20,12 @@ from streams_recovery.core.offsets.strategies import parse
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
+from tests.support.kubernetes.pod_stack import in_pods, pod_killer
+from tests.support.kubernetes.running import running_cluster
 from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]
@@ -39,14 +43,29 @@ class Minimal(Stack):
         return found.model_copy(update={"backup": backup, "topics": topics})
 
 
-@pytest.fixture(params=["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.deep)])
-def on(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("stage"), guarantee=request.param) as found:
-        yield found
+@dataclass(frozen=True)
+class Lost:
+    """An application, and what kills it."""
+
+    on: Stage
+    kill: Callable[[RecoveryContext], None] = kill_processes
+
+
+@pytest.fixture(params=["exactly_once_v2", *(pytest.param(other, marks=pytest.mark.deep) for other in ("at_least_once", "kubernetes"))])
+def lost(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lost]:
+    """An application under each guarantee, and one in pods."""
+    directory = tmp_path_factory.mktemp("stage")
+    if request.param != "kubernetes":
+        with stage(directory, guarantee=request.param) as found:
+            yield Lost(found)
+        return
+    with running_cluster(tmp_path_factory.mktemp("control-plane")) as cluster, stage(directory, kind=in_pods(cluster)) as found:
+        yield Lost(found, pod_killer(cluster))
 
 
 @pytest.mark.fault("F50")
-def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
+def test_what_was_saved_comes_back_and_the_rest_is_measured(lost: Lost) -> None:
+    on = lost.on
     recovery, generator = on.recovery, on.generator
     runner = runner_of(on)
     taken = runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None))
@@ -58,7 +77,7 @@ def test_what_was_saved_comes_back_and_the_rest_is_measured(on: Stage) -> None:
     assert saved_ms is not None
     assert lost_ms is not None
 
-    destroy(recovery)
+    destroy(recovery, lost.kill)
     recovery.cluster.delete_topics(list(recovery.config.topics.declared))
     report = runs.restore_in_place(runner, asked(recovery), runs.Requester(run_id="lost", requested_by="test"), approve=shown)
     assert report.safety_savepoint is None, "there was nothing left to save"

@@ -79,8 +79,19 @@ def test_packages_come_from_the_lock(name):
 
 
 def test_java_is_17_everywhere():
-    for text in DOCKERFILES.values():
-        assert "FROM eclipse-temurin:17-jdk-jammy" in text
+    for name, text in DOCKERFILES.items():
+        # That one has the Java of the image it is built on.
+        assert name == "image" or "FROM eclipse-temurin:17-jdk-jammy" in text
+
+
+def test_the_image_with_everything_is_built_on_airflow_s_and_has_the_bundle_of_dags():
+    text = DOCKERFILES["image"]
+    assert f"FROM {SERVICES['airflow-scheduler']['image']}\n" in text
+    bundles = json.loads(re.search(r"^ENV AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST='(.*)'$", text, re.M)[1])
+    for bundle in bundles:
+        module, _, name = bundle["classpath"].rpartition(".")
+        assert getattr(importlib.import_module(module), name)
+    assert [bundle["name"] for bundle in bundles] == ["dags-folder", "streams-recovery"]
 
 
 def imported_packages(*folders):

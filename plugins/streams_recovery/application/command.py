@@ -32,6 +32,7 @@ from streams_recovery.application.port import AnswerTooLarge, InstanceState, Ins
 from streams_recovery.application.settings import CommandSettings
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
+from streams_recovery.core.preflight.findings import PreflightFinding
 
 TOO_LARGE = 4
 _ERRORS: Mapping[int, type[PermanentError]] = {
@@ -96,6 +97,10 @@ class CommandApplication:
     def query(self, store: str) -> dict[str, object]:
         """Run the query program."""
         return json_object(self._run("query", replace={"{store}": store}), where="the query program")
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+        """Whatever its programs need, they say when they are run."""
+        return ()
 
     def _run(
         self,

@@ -20,6 +20,7 @@ from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.preflight.findings import PreflightFinding
 
 # "restarting" and docker's own "paused" are alive; only these cannot write any more.
 _GONE = ("created", "exited", "dead")
@@ -113,6 +114,10 @@ class DockerComposeApplication:
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the time-out."""
         return self._fleet.query(store, seconds=self._settings.timeout)
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+        """Whatever the engine does not allow, it says when it is asked."""
+        return ()
 
     def _look(self, name: str, found: Mapping[str, Any] | None) -> InstanceStatus:
         if found is None:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from streams_recovery.application.command import CommandApplication
+from streams_recovery.application.kubernetes.application import KubernetesApplication
+from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.application.process import ProcessApplication
 from streams_recovery.application.settings import CommandSettings, ControlPaths, InstanceSettings, ProcessSettings
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kubernetes.workload import WorkloadName
 
 
 class _Runs(Protocol):
@@ -29,8 +32,19 @@ def open_application(runs: _Runs, application_id: str) -> StreamsApplication:
     return port(runs.chosen, application_id)
 
 
+def _control(control: Any) -> ControlPaths:
+    return ControlPaths(
+        health=control.health,
+        pause=control.pause,
+        resume=control.resume,
+        query=control.query,
+        close=control.close,
+        token_file=control.token_file,
+        allow_http=control.allow_http,
+    )
+
+
 def _process(section: Any, application_id: str) -> StreamsApplication:
-    control = section.control
     settings = ProcessSettings(
         application_id=application_id,
         directory=Path(section.directory),
@@ -45,15 +59,7 @@ def _process(section: Any, application_id: str) -> StreamsApplication:
             )
             for instance in section.instances
         ),
-        control=ControlPaths(
-            health=control.health,
-            pause=control.pause,
-            resume=control.resume,
-            query=control.query,
-            close=control.close,
-            token_file=control.token_file,
-            allow_http=control.allow_http,
-        ),
+        control=_control(section.control),
         start_timeout=section.start_timeout,
     )
     return ProcessApplication(settings)
@@ -66,5 +72,33 @@ def _command(section: Any, application_id: str) -> StreamsApplication:
     return CommandApplication(CommandSettings(verbs=verbs, environment=environment, timeout=float(section.timeout_seconds)))
 
 
+def _kubernetes(section: Any, application_id: str) -> StreamsApplication:
+    plain = (
+        "namespace",
+        "container",
+        "replicas",
+        "state_directory",
+        "claims",
+        "wipe_image",
+        "port",
+        "kubeconfig",
+        "context",
+        "argocd_namespace",
+    )
+    settings = KubernetesSettings(
+        application_id=application_id,
+        workload=WorkloadName.parse(section.workload),
+        record=section.record_name,
+        control=_control(section.control),
+        start_timeout=section.start_timeout,
+        **{name: getattr(section, name) for name in plain},
+    )
+    return KubernetesApplication(settings)
+
+
 # From the section of each kind to its port.
-PORTS: Final[Mapping[str, Callable[[Any, str], StreamsApplication]]] = {"process": _process, "command": _command}
+PORTS: Final[Mapping[str, Callable[[Any, str], StreamsApplication]]] = {
+    "process": _process,
+    "command": _command,
+    "kubernetes": _kubernetes,
+}

@@ -25,7 +25,8 @@ Statuses = Callable[[], tuple[InstanceStatus, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The HTTP side of an application. ``urls`` has one address an instance; ``statuses`` looks at all of them.
+    """The HTTP side of an application. ``urls`` has one address an instance; ``statuses`` looks at all of them. An instance without an address does not
+    answer.
 
     Raises ``ConfigInvalid`` for an address that the network could read and answer for, and when the token cannot be read.
     """
@@ -49,7 +50,7 @@ class Fleet:
             return {}
         token = token_in(self.paths.token_file)
         with ThreadPoolExecutor(max_workers=min(len(requested), _AT_ONCE)) as pool:
-            found = pool.map(lambda name: http_control.reported(self.urls[name], self.paths.health, token=token), requested)
+            found = pool.map(lambda name: self._reported(name, token), requested)
             return dict(zip(requested, found, strict=True))
 
     def completed(self, looks: Mapping[str, InstanceStatus]) -> tuple[InstanceStatus, ...]:
@@ -68,7 +69,7 @@ class Fleet:
             raise Refused("this application offers no way to pause", next_step="set control.pause, or use consistency mode stop")
         token = token_in(self.paths.token_file)
         for name in self._alive():
-            http_control.post(self.urls[name], self.paths.pause, token=token)
+            http_control.post(self._url(name), self.paths.pause, token=token)
         await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
 
     def resume(self) -> None:
@@ -79,24 +80,29 @@ class Fleet:
         alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
         token = token_in(self.paths.token_file)
         for name in alive:
-            http_control.post(self.urls[name], self.paths.resume, token=token)
+            http_control.post(self._url(name), self.paths.resume, token=token)
         await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
 
     def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
         """Put on record that these runs are asked to end. Where there is a way to, let each close Kafka Streams first, all at the same time, for up to
         ``seconds``, and put on record whether it said that it was done.
         """
-        reports, path = self.reports(runs), self.paths.close
+        reports = self.reports(runs)
         for name, run in runs.items():
             # False until an answer has come: whoever asks may be killed before.
-            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if path is None else False)
-        if path is None or not runs:
-            return
+            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if self.paths.close is None else False)
+        for name, reported_closed in self.closed(runs, seconds=seconds).items():
+            files[name].ask_to_stop(runs[name], reports[name].state, reported_closed=reported_closed)
+
+    def closed(self, names: Iterable[str], *, seconds: float) -> dict[str, bool]:
+        """Whether each of these instances says that it has closed Kafka Streams, asked all at the same time. Empty where there is no way to ask."""
+        requested, path = [name for name in names if name in self.urls], self.paths.close
+        if path is None or not requested:
+            return {}
         token = token_in(self.paths.token_file)
-        with ThreadPoolExecutor(max_workers=len(runs)) as pool:
-            answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), runs)
-            for (name, run), reported_closed in zip(runs.items(), answers, strict=True):
-                files[name].ask_to_stop(run, reports[name].state, reported_closed=reported_closed)
+        with ThreadPoolExecutor(max_workers=len(requested)) as pool:
+            answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), requested)
+            return dict(zip(requested, answers, strict=True))
 
     def query(self, store: str, *, seconds: float) -> dict[str, object]:
         """Every key over all running instances. While the application rebalances, asked again for up to ``seconds``."""
@@ -116,7 +122,7 @@ class Fleet:
         requested, token = self._alive(), token_in(self.paths.token_file)
         merged: dict[str, object] = {}
         for name in requested:
-            found = http_control.store(self.urls[name], template, store, token=token)
+            found = http_control.store(self._url(name), template, store, token=token)
             # Two answers that agree are no contradiction: a global store is whole on every instance.
             differing = [key for key, value in found.items() if key in merged and merged[key] != value]
             if differing:
@@ -130,6 +136,15 @@ class Fleet:
         if self._alive() != requested:
             raise ApplicationNotReady("instances came or went while they were asked", next_step="ask again", store=store)
         return merged
+
+    def _reported(self, name: str, token: str | None) -> Reported:
+        url = self.urls.get(name)
+        return Reported(state=None) if url is None else http_control.reported(url, self.paths.health, token=token)
+
+    def _url(self, name: str) -> str:
+        if name not in self.urls:
+            raise ApplicationNotReady(f"{name} has no address yet", next_step="wait until it was started", instance=name)
+        return self.urls[name]
 
     def _alive(self) -> list[str]:
         alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.preflight.findings import PreflightFinding
 
 
 class InstanceState(enum.StrEnum):
@@ -103,3 +104,6 @@ class StreamsApplication(Protocol):
         """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``, more than
         is read is ``AnswerTooLarge``.
         """
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
+        """What would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked."""

@@ -16,6 +16,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus, Sto
 from streams_recovery.application.process_identity import Place, Process, session_of
 from streams_recovery.application.settings import ProcessSettings
 from streams_recovery.core.errors import ApplicationRunning, Refused
+from streams_recovery.core.preflight.findings import PreflightFinding
 
 _KILL_SECONDS = 10.0
 _RECORD_SECONDS = 2.0
@@ -100,6 +101,10 @@ class ProcessApplication:
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
         return self._fleet.query(store, seconds=self._settings.start_timeout)
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+        """A process needs no rights that could be asked for."""
+        return ()
 
     def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
         """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
+from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.compact import compact
 from streams_recovery.cli.context import (
@@ -25,10 +26,15 @@ from streams_recovery.cli.context import (
     recovery_of,
     runner,
 )
+from streams_recovery.cli.groups import groups
+from streams_recovery.cli.info import info
 from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.paths import paths
+from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
-from streams_recovery.cli.screen import line, say_error
+from streams_recovery.cli.screen import line, say_error, say_waiting
 from streams_recovery.cli.screen import table as print_table
+from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, RecoveryError
@@ -69,6 +75,7 @@ def main(
     _: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_show_version)] = False,
 ) -> None:
     """Options of the program itself."""
+    say_waiting()
 
 
 @savepoints_app.command("list")
@@ -188,8 +195,13 @@ app.command()(drill.drill)
 app.command()(drill.drills)
 app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
+app.command()(info)
+app.command()(groups)
+app.command()(peek)
 app.command()(evidence)
+app.command()(advise)
 app.command()(preflight.preflight)
+app.command()(paths)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)
@@ -201,6 +213,7 @@ savepoints_app.command()(maintenance.release)
 
 def run() -> None:
     """The command's entry point: our errors become one line and their exit code."""
+    end_by_teardown()
     try:
         app()
     except RecoveryError as error:

@@ -16,10 +16,12 @@ from typing import Annotated, Any
 import typer
 
 from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
 from streams_recovery.cli.screen import say
 from streams_recovery.config.as_of import as_of
+from streams_recovery.config.directory import config_directory
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
@@ -36,7 +38,7 @@ Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CON
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
 CONFIGURED = "configured"
-DEFAULT_CONFIGS, DEFAULT_LOGS = Path("include/configs"), Path("build/logs")
+DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 
 @contextmanager
@@ -71,7 +73,7 @@ def runner(
     """
     if has_jobs:
         recovery.spark_master()
-    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair)
+    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair, progress=shown_progress)
 
 
 def requester() -> Requester:

@@ -25,6 +25,13 @@ LEFT_BEHIND = 8
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the pin.")]
+AsConfigured = Annotated[
+    bool,
+    typer.Option(
+        "--as-configured",
+        help="For a schedule: no question is asked. retention.apply says whether the plan is carried out, only shown, or announced first.",
+    ),
+]
 
 
 def verify(
@@ -62,17 +69,27 @@ def verify(
 
 
 def expire(
-    name: Name, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, approve: Approve = None, as_json: AsJson = False
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    as_configured: AsConfigured = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
 ) -> None:
     """Expire savepoints that no rule of `retention` keeps. Remove files whose grace period is over. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
+        run_id = f"cli-{uuid.uuid4().hex}"
+        unasked = as_configured and approve is None and not plan_only
+        due = unasked and maintenance.scheduled(recovery, run_id, recovery.config.retention.apply).due
         planned = maintenance.plan_expiry(recovery)
         text = f"{maintenance.expiry_text(planned)}\n\nPlan `{planned.hash[:12]}`."
-        if plan_only:
+        if plan_only or (unasked and not due):
             show_plan(planned, text, as_json=as_json)
             return
-        approved(planned, text, approve, typed=recovery.application_id)
-        report = maintenance.expire(recovery, f"cli-{uuid.uuid4().hex}", approved=planned.hash)
+        if not unasked:
+            approved(planned, text, approve, typed=recovery.application_id)
+        report = maintenance.expire(recovery, run_id, approved=planned.hash)
     if as_json:
         print_json(report)
     else:

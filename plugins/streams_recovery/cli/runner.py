@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from streams_recovery.cli.screen import command_line
 from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter, needs_cluster
@@ -17,6 +18,13 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+
+# By the name of a step: what shows how far its Spark job is, while the job runs.
+ProgressView = Callable[[str], AbstractContextManager[Callable[[JobProgress], object] | None]]
+
+
+def _unseen(_step: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,8 +48,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Who takes the steps: the application's context, for steps of a pair those of an application and its clone, who runs Spark jobs, and who tells a
-    person.
+    """Who takes the steps: the application's context, for steps of a pair those of an application and its clone, who runs Spark jobs, who tells a
+    person, and who shows how far a job is.
     """
 
     recovery: RecoveryContext
@@ -49,6 +57,7 @@ class Runner:
     say: Callable[[str], None]
     pair: tuple[RecoveryContext, RecoveryContext] | None = None
     sleep: Callable[[float], None] = time.sleep
+    progress: ProgressView = _unseen
 
     def take(self, steps: Sequence[Step], given: Mapping[str, Any], *, reached: Phase | None = None) -> Outcome:
         """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
@@ -132,13 +141,15 @@ class Runner:
             return None
         self.say(f"{step.name}: a Spark job over {plan.ranges} ranges")
         recovery = self.recovery
-        return self.submitter.submit(
-            SparkJob(
-                name=step.job,
-                spec=plan.spec,
-                result_key=plan.result_key,
-                repository=recovery.repository,
-                connection=recovery.connection if needs_cluster(step.job) else None,
-                credentials=recovery.credentials,
+        with self.progress(step.name) as report:
+            return self.submitter.submit(
+                SparkJob(
+                    name=step.job,
+                    spec=plan.spec,
+                    result_key=plan.result_key,
+                    repository=recovery.repository,
+                    connection=recovery.connection if needs_cluster(step.job) else None,
+                    credentials=recovery.credentials,
+                    report=report,
+                )
             )
-        )

@@ -5,11 +5,14 @@ A terminal gets formatted text. Anything else gets plain text, and no line of it
 
 from __future__ import annotations
 
+import logging
+
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 
 from streams_recovery.cli.words import words
+from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.text.next_command import with_configs
 
@@ -43,6 +46,18 @@ def say_error(error: RecoveryError) -> None:
 def command_line(command: str) -> str:
     """The line of a command to run next. It is for the same configuration files as the call of this program."""
     return f"    {with_configs(words(), command)}"
+
+
+def say_waiting() -> None:
+    """Let waits of long steps say on stderr what they wait for. Once for the process, however often it is called."""
+    if not any(isinstance(handler, _Saying) for handler in waiting.LOGGER.handlers):
+        waiting.LOGGER.addHandler(_Saying())
+    waiting.LOGGER.setLevel(logging.INFO)
+
+
+class _Saying(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
 
 
 def page(text: str, *, stderr: bool = False) -> None:

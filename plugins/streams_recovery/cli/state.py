@@ -57,7 +57,7 @@ def state(
             _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
             return
         side = tables.open_side(recovery, store, savepoint)
-        rows = _limited(_rows(side, key, deleted=deleted), limit)
+        rows = _limited(matching_rows(side, key, deleted=deleted), limit)
         if out:
             if form is FileFormat.TABLE:
                 raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
@@ -71,7 +71,8 @@ def state(
     say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
 
 
-def _rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
+def matching_rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
+    """The rows of a store, or those of one key as its table shows it."""
     codec = RowCodec(side.form)
     wanted = None if key is None else from_text(side.form.key.format, key)
     document = side.form.key.format.document

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.fields import (
     ApplicationId,
+    Argument,
     ConnectionId,
     GroupGlob,
     Integer,
@@ -15,6 +16,7 @@ from streams_recovery.config.fields import (
     Seconds,
     Section,
     Switch,
+    Text,
     TopicGlob,
     TopicName,
 )
@@ -24,7 +26,9 @@ from streams_recovery.core.state.table import READABLE
 
 
 class Application(Section):
-    """The Kafka Streams settings that decide how a cut is taken and how it may be labelled."""
+    """The Kafka Streams settings that decide how a cut is taken and how it may be labelled. ``streams_config`` has others of the application as it has them:
+    nothing but advice uses them.
+    """
 
     id: ApplicationId
     guarantee: Guarantee
@@ -33,6 +37,7 @@ class Application(Section):
     auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
     session_timeout_ms: Annotated[Integer, Field(ge=1_000, le=3_600_000)] = 45_000
     standby_replicas: Annotated[Integer, Field(ge=0, le=1_000)] = 0
+    streams_config: dict[Text, Argument] = Field(default_factory=dict)
 
     @property
     def commit_interval_seconds(self) -> float:

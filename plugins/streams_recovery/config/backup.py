@@ -33,7 +33,7 @@ class Backup(Section):
     """
 
     survive_cluster_loss: Switch = Field(description=SURVIVE_CLUSTER_LOSS)
-    schedule: Schedule = "0 * * * *"
+    schedule: Schedule = "H * * * *"
     profile: Profile = Profile.FULL
     consistency: ConsistencyPolicy = ConsistencyPolicy()
     compression: Literal["zstd"] = "zstd"

@@ -16,7 +16,12 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
     all others are not. ``configured`` are all names there are, those of files that could not be read as well.
     """
     found: dict[str, list[Contradiction]] = {}
-    for one in (*_same_application(configs), *_shared_topics(configs), *_clones_without_original(configs, configured)):
+    for one in (
+        *_same_application(configs),
+        *_shared_topics(configs),
+        *_clones_without_original(configs, configured),
+        *_unknown_sources(configs, configured),
+    ):
         for name in one.names:
             found.setdefault(name, []).append(one)
     return {name: _together(several) for name, several in found.items()}
@@ -67,6 +72,17 @@ def _clones_without_original(configs: Mapping[str, ApplicationConfig], configure
                 f"{name} is a clone of {config.clone.of}, which is not configured; known: {', '.join(sorted(configured))}",
                 frozenset({name}),
                 "correct clone.of; once the old application is given up, name the real outputs in topics.outputs and remove the clone section",
+            )
+
+
+def _unknown_sources(configs: Mapping[str, ApplicationConfig], configured: Collection[str]) -> Iterator[Contradiction]:
+    for name, config in configs.items():
+        unknown = [source for source in config.access.sources if source not in configured]
+        if unknown:
+            yield Contradiction(
+                f"access.sources of {name}: {', '.join(unknown)} is not configured; known: {', '.join(sorted(configured))}",
+                frozenset({name}),
+                "correct access.sources",
             )
 
 

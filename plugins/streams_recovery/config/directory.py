@@ -9,14 +9,22 @@ from pathlib import Path
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.project_files import is_installed, own_files
 
 DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
 
 
 def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """What STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs`` of the project this package was checked out in."""
-    named = environment.get(DIRECTORY)
-    return Path(named) if named else Path(__file__).resolve().parents[3] / "include" / "configs"
+    """What STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
+    if named := environment.get(DIRECTORY):
+        return Path(named)
+    # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow.
+    return airflow_home(environment) / "include" / "configs" if is_installed() else own_files().configs
+
+
+def airflow_home(environment: Mapping[str, str]) -> Path:
+    """Where Airflow itself takes its home to be."""
+    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
 
 
 def load_application(name: str, environment: Mapping[str, str] = os.environ) -> ApplicationConfig:

@@ -15,7 +15,7 @@ class Drill(SandboxRuns):
     """
 
     enabled: Switch = True
-    schedule: Schedule = "0 4 * * 6"
+    schedule: Schedule = "H 4 * * 6"
     application_id: ApplicationId
     topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)
 

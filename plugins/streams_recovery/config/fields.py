@@ -26,6 +26,9 @@ _SWITCH = {"true": True, "false": False}
 # Airflow takes no longer tag.
 MAX_NAME = 100
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RANDOM = re.compile(r"(^|\s)R(\(|/|\s|$)", re.IGNORECASE)
+# H in a schedule is a number that depends on a name. Any name tells whether the rest is right.
+_ANY_NAME = b"name"
 
 
 class Section(BaseModel):
@@ -126,8 +129,12 @@ def _text(value: Any) -> Any:
 def _schedule(value: Any) -> Any:
     if isinstance(value, str) and value.strip().lower() == "none":
         return None
-    if isinstance(value, str) and not croniter.is_valid(value):
-        raise ValueError('is not a cron expression; write five fields in quotes, such as "0 * * * *", or none for by hand only')
+    # R is another number each time the file is read.
+    if isinstance(value, str) and (not croniter.is_valid(value, hash_id=_ANY_NAME) or _RANDOM.search(value)):
+        raise ValueError(
+            'is not a cron expression; write five fields in quotes, such as "0 * * * *", or "H * * * *" for a minute of its own, '
+            "or none for by hand only"
+        )
     if isinstance(value, str):
         _next(value)
     return value
@@ -135,14 +142,14 @@ def _schedule(value: Any) -> Any:
 
 def _next(expression: str) -> None:
     try:
-        croniter(expression).get_next()
+        croniter(expression, hash_id=_ANY_NAME).get_next()
     except CroniterBadDateError as error:
         raise ValueError(f"{expression!r} is a day that never comes; write none for by hand only") from error
 
 
 def _cron(value: Any) -> Any:
-    if _schedule(value) is None:
-        raise ValueError('needs a cron expression; write five fields in quotes, such as "0 0 * * *"')
+    if _schedule(value) is None or (isinstance(value, str) and not croniter.is_valid(value)):
+        raise ValueError('needs a cron expression without H; write five fields in quotes, such as "0 0 * * *"')
     return value
 
 

@@ -13,6 +13,7 @@ from streams_recovery.config.contradictions import contradictions
 from streams_recovery.config.explain import problems
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
+from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
@@ -43,7 +44,7 @@ def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
         reason = f"name is {document.data['name']!r:.80}, but the file is called {path.name}"
         raise _invalid(path, [(document.line(("name",)), reason)], "give both the same name, or leave the key out")
     try:
-        return ApplicationConfig.model_validate(document.data, context={"directory": path.parent.resolve()})
+        return resolved(ApplicationConfig.model_validate(document.data, context={"directory": path.parent.resolve()}))
     except ValidationError as error:
         found = problems(error.errors(include_url=False, include_context=False, include_input=False), document)
         # The cause is left out: its text repeats the values, and a value may be a secret in the wrong place.

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from streams_recovery.config.fields import Integer, Level, RunLimit, Schedule, Section, Switch
+from streams_recovery.config.fields import Integer, Level, RunLimit, Schedule, Section
+from streams_recovery.core.repository.announcement import Apply
 
 Count = Annotated[Integer, Field(ge=0, le=100_000)]
 
 
+def _apply(value: Any) -> Any:
+    # YAML has its own true and false.
+    word = str(value).lower() if isinstance(value, (bool, str)) else value
+    if word not in tuple(Apply):
+        raise ValueError(f"expected true, false or after_days, found {value!r}")
+    return Apply(word)
+
+
+Applied = Annotated[
+    Apply,
+    BeforeValidator(_apply),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": "after_days"}, {"type": "string", "pattern": r"\$\{"}]}),
+]
+
+
 class Retention(Section):
     """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
-    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``. ``schedule`` null or ``none`` means only by hand.
+    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``. ``schedule`` null or ``none`` means only by hand. ``apply`` says whether
+    runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
     """
 
-    schedule: Schedule = None
-    apply: Switch = False
+    schedule: Schedule = "H 2 * * *"
+    apply: Applied = Apply.AFTER_DAYS
+    after_days: Annotated[Integer, Field(ge=1, le=365)] = 14
     grace_days: Annotated[Integer, Field(ge=1, le=3_650)] = 7
     safety_days: Annotated[Integer, Field(ge=1, le=3_650)] = 30
 
@@ -32,7 +50,7 @@ class Retention(Section):
 class Check(Section):
     """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
 
-    schedule: Schedule = "0 3 * * 0"
+    schedule: Schedule = "H 3 * * 0"
     level: Level = "sample=10%"
 
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from streams_recovery.config.access import Access
 from streams_recovery.config.application import Application, Groups, Source, Store, Topics
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
@@ -17,6 +18,7 @@ from streams_recovery.config.fields import (
     StoreName,
 )
 from streams_recovery.config.maintenance import Check, Compact, Retention, Run
+from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.restore import Restore
 from streams_recovery.config.runs import Runs
@@ -47,10 +49,12 @@ class ApplicationConfig(Section):
     retention: Retention = Retention()
     check: Check = Check()
     compact: Compact = Compact()
+    monitor: Monitor = Monitor()
     drill: Drill | None = None
     reprocess: Reprocess | None = None
     clone: Clone | None = None
     run: Run = Run()
+    access: Access = Access()
     runs: Runs
 
     def store_kind(self, store: str) -> StoreKind | None:

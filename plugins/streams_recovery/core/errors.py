@@ -6,6 +6,7 @@
     │   ├── RepositoryUnavailable
     │   ├── OffsetsUnstable
     │   ├── ApplicationNotReady
+    │   ├── ControlPlaneUnavailable
     │   ├── SparkJobFailed
     │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
@@ -15,6 +16,8 @@
         │   ├── LockHeld
         │   ├── LockLost
         │   ├── ApplicationRunning
+        │   ├── ScaledByAnother
+        │   ├── ManagedByAnother
         │   ├── TargetNotEmpty
         │   ├── PlanChanged
         │   ├── NotExact
@@ -103,6 +106,10 @@ class ApplicationNotReady(TransientError):
     """Raised when an instance did not reach the state that was waited for."""
 
 
+class ControlPlaneUnavailable(TransientError):
+    """Raised when the API server of Kubernetes does not answer, or answers that it is busy. ``facts`` have the HTTP ``status``, None without an answer."""
+
+
 class SparkJobFailed(TransientError):
     """Raised when a Spark job ended without leaving its result. Its output, if any, is never referenced."""
 
@@ -149,6 +156,14 @@ class LockLost(Refused):
 
 class ApplicationRunning(Refused):
     """Raised when instances or group members are still running and must be stopped."""
+
+
+class ScaledByAnother(Refused):
+    """Raised when somebody else scales an application up while it is being stopped. ``facts`` have the ``manager``."""
+
+
+class ManagedByAnother(Refused):
+    """Raised when a tool would write an application's replica count back, unless it is suspended first. ``facts`` have the ``owners``."""
 
 
 class TargetNotEmpty(Refused):

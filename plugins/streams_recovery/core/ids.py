@@ -14,6 +14,8 @@ _ID = re.compile(PATTERN)
 _TIME = "%Y%m%dT%H%M%SZ"
 # Clocks never differ by more. An id with a later time is forged.
 _FURTHEST = timedelta(days=3_650)
+# Of a run's own id in the name of a run.
+_LONGEST = 200
 
 
 def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
@@ -43,6 +45,14 @@ def time_of(text: str) -> str:
 def run_suffix(run_id: str) -> str:
     """The suffix of ids of this run."""
     return hashlib.sha256(run_id.encode()).hexdigest()[:10]
+
+
+def run_name(run_id: str, dag_id: str) -> str:
+    """A name for a run of Airflow that is fit for object keys: run ids have colons and plus signs. It ends with a digest of both ids, because runs of two DAGs
+    may have one id, and must not take each other for themselves.
+    """
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in run_id)
+    return f"{plain[:_LONGEST]}-{hashlib.sha256(f'{dag_id} {run_id}'.encode()).hexdigest()[:8]}"
 
 
 def is_id(text: str) -> bool:

@@ -13,9 +13,11 @@ from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.follow import followed
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.spark_submit import submit_argv
 from streams_recovery.engine.submitter import RESULTS, SparkJob, prepared
+from streams_recovery.storage.progress_file import progress_path
 from streams_recovery.storage.receipts import read_receipt
 
 _TAIL_BYTES: Final = 4000
@@ -34,7 +36,8 @@ class SparkSubmit:
         """Run it in a process of its own."""
         log = self.logs / f"{job.name}.log"
         with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
-            run_submit(submit_argv(call, self.master), call.environment, log=log)
+            with followed(progress_path(call.receipt), job.report):
+                run_submit(submit_argv(call, self.master), call.environment, log=log)
             return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
 
 

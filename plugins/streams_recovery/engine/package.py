@@ -11,37 +11,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.project_files import ProjectFiles, project_files
 
-HOME: Final = "STREAMS_RECOVERY_HOME"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _RINGS: Final = ("core", "kafka", "segments", "serdes", "storage")
 # Zip has no time zone and no time before 1980.
 _ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def project_root(environment: Mapping[str, str] = os.environ) -> Path:
-    """The directory that holds ``spark_jobs``: what ``STREAMS_RECOVERY_HOME`` says, else the one this package was checked out in.
-
-    Raises ``ConfigInvalid`` when it does not hold them, as after an installation without the project around it.
-    """
-    named = environment.get(HOME)
-    root = Path(named) if named else _PACKAGE.parents[1]
-    if not (root / "spark_jobs" / "backup.py").is_file():
-        raise ConfigInvalid(
-            f"{root} does not hold spark_jobs",
-            next_step=f"set {HOME} to the directory of the project that holds spark_jobs",
-            path=str(root),
-        )
-    return root
-
-
-def build_package(directory: Path, *, root: Path | None = None) -> Path:
+def build_package(directory: Path, *, files: ProjectFiles | None = None) -> Path:
     """The zip for ``--py-files`` in ``directory``, made when it is not there yet. Its name has the hash of its content.
 
     Old ones stay: a running job may still need its own.
     """
-    sources = dict(_sources(root or project_root()))
+    sources = dict(_sources(files or project_files()))
     data = _zipped(sources)
     path = directory / f"streams-recovery-{hashlib.sha256(data).hexdigest()[:16]}.zip"
     if not path.exists():
@@ -50,9 +33,9 @@ def build_package(directory: Path, *, root: Path | None = None) -> Path:
     return path
 
 
-def _sources(root: Path) -> Iterator[tuple[str, Path]]:
+def _sources(files: ProjectFiles) -> Iterator[tuple[str, Path]]:
     yield "streams_recovery/__init__.py", _PACKAGE / "__init__.py"
-    for base, below in [(_PACKAGE.parent, _PACKAGE / ring) for ring in _RINGS] + [(root, root / "spark_jobs")]:
+    for base, below in [(_PACKAGE.parent, _PACKAGE / ring) for ring in _RINGS] + [(files.root, files.jobs)]:
         for path in sorted(below.rglob("*.py")):
             yield path.relative_to(base).as_posix(), path
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.environment import driver_environment
+from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.master import is_local, shuffle_partitions
-from streams_recovery.engine.package import project_root
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
 
@@ -24,6 +25,7 @@ SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
 # A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool.
+_QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 
 
@@ -65,9 +67,11 @@ def spark_call(
 ) -> SparkCall:
     """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
 
-    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``.
+    Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``, and for one of Kubernetes without
+    an image.
     """
-    application = project_root() / "spark_jobs" / f"{job}.py"
+    defaults = spark_defaults()
+    application = project_files().jobs / f"{job}.py"
     about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
     about["--receipt"] = str(files.receipt)
     return SparkCall(
@@ -75,7 +79,10 @@ def spark_call(
         application=application,
         arguments=tuple(part for option in about.items() for part in option),
         py_files=files.package,
-        conf=_conf(job, master) | rpc_settings(master, spark_defaults(), allow_insecure=allow_insecure_rpc),
+        conf=_unless_set(defaults)
+        | _conf(job, master)
+        | kubernetes_settings(master, defaults)
+        | rpc_settings(master, defaults, allow_insecure=allow_insecure_rpc),
         environment=_environment(files.secrets, local=is_local(master)),
         receipt=files.receipt,
     )
@@ -90,11 +97,14 @@ def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None,
     return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
 
 
+def _unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
+    """What is the user's choice, where the user has not chosen: a web page costs a job seconds. Spark's event log is off by its own default."""
+    return {name: value for name, value in _QUIET.items() if name not in defaults}
+
+
 def _conf(job: JobName, master: str) -> dict[str, str]:
     conf = {
         "spark.speculation": "false",  # two tasks would write one partition
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions(master)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }

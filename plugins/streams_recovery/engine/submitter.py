@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.repository.check import CheckResult
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import StateResult
@@ -45,7 +46,7 @@ def needs_cluster(name: JobName) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkJob:
     """One job: its specification is in ``repository``, and its result will be. Connection and credentials are secrets; a job that has nothing to do with the
-    cluster gets no connection.
+    cluster gets no connection. ``report`` is called with how far it is, from another thread.
     """
 
     name: JobName
@@ -54,6 +55,7 @@ class SparkJob:
     repository: Repository
     connection: KafkaConnection | None
     credentials: StorageCredentials | None
+    report: Callable[[JobProgress], object] | None = field(default=None, compare=False)
 
 
 class Submitter(Protocol):

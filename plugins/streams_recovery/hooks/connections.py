@@ -9,8 +9,10 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.stored_connection import StoredConnection
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.stored_connection import kafka_connection
 from streams_recovery.storage.credentials import StorageCredentials
 
 if TYPE_CHECKING:
@@ -22,23 +24,20 @@ class AirflowConnections:
 
     def kafka(self, connection_id: str) -> KafkaConnection:
         """A connection of type ``kafka``: librdkafka's properties are its extra."""
-        found = KafkaConnection.from_extra(self.get(connection_id).extra_dejson, where=f"connection {connection_id}")
+        found = kafka_connection(self._stored(connection_id), where=f"connection {connection_id}")
         for secret in found.secrets().values():
             mask_secret(secret)
         return found
 
     def storage(self, connection_id: str | None) -> StorageCredentials | None:
-        """A connection of type ``aws``: login and password are the key. One without them leaves it to the machine's own role."""
+        """A connection of type ``aws``. One without a key leaves it to the machine's own role."""
         if connection_id is None:
             return None
-        found = self.get(connection_id)
-        if not found.login or not found.password:
-            return None
-        token = found.extra_dejson.get("aws_session_token")
-        for secret in (found.password, token):
+        found = StorageCredentials.from_stored(self._stored(connection_id), where=f"connection {connection_id}")
+        for secret in (found.secret_access_key, found.session_token) if found else ():
             if secret:
                 mask_secret(secret)
-        return StorageCredentials(access_key_id=found.login, secret_access_key=found.password, session_token=token)
+        return found
 
     def spark_master(self, connection_id: str) -> str:
         """See ConnectionSource."""
@@ -55,3 +54,14 @@ class AirflowConnections:
                 next_step="add it to Airflow; docs/airflow.md lists what it needs",
                 connection=connection_id,
             ) from error
+
+    def _stored(self, connection_id: str) -> StoredConnection:
+        found = self.get(connection_id)
+        return StoredConnection(
+            conn_type=found.conn_type,
+            host=found.host,
+            port=found.port,
+            login=found.login,
+            password=found.password,
+            extra=found.extra_dejson,
+        )

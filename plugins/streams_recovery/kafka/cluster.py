@@ -15,7 +15,7 @@ from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.facts import ClusterFacts
 from streams_recovery.core.preflight.permissions import Rights
-from streams_recovery.kafka import errors, leader_epochs, log_ends, permissions, topic_configs
+from streams_recovery.kafka import errors, leader_epochs, log_dirs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
@@ -124,6 +124,19 @@ class KafkaCluster:
                         f"topics are neither there nor gone: {error.reason}", next_step="try again; if it stays, check the brokers' health"
                     ) from error
 
+    def broker_ids(self) -> tuple[int, ...]:
+        """The brokers that are up."""
+        return tuple(sorted(self._metadata().brokers))
+
+    def replicas(self, names: Collection[str]) -> dict[TopicPartition, tuple[int, ...]]:
+        """The brokers that each partition of these topics is on, the preferred leader first."""
+        shapes = self._clients.patiently("describing topics", lambda: self._shapes(names))
+        return {
+            TopicPartition(name, int(part["partition_index"])): tuple(map(int, part["replica_nodes"]))
+            for name, shape in shapes.items()
+            for part in shape["partitions"]
+        }
+
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
         """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
         with self._clients.requesting(f"creating topic {name}"):
@@ -205,6 +218,10 @@ class KafkaCluster:
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Where, in each log as it is now, the records written up to a leader epoch end; None where the broker does not know the epoch."""
         return leader_epochs.epoch_ends(self._clients, epochs)
+
+    def log_dirs(self, partitions: Mapping[str, int]) -> tuple[log_dirs.LogDir, ...]:
+        """What is on the brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
+        return log_dirs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
 
     def _metadata(self) -> Any:
         return self._clients.patiently(

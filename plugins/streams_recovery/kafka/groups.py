@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -59,6 +59,13 @@ class ConsumerGroups:
         """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
+    def last_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group committed last for each partition that it has a commit for, whether or not an open transaction is changing it: for those who
+        only look.
+        """
+        found = read_unsettled(self._clients, group_id, None)
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
     def set_offsets(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """Make ``offsets`` what the group has committed, metadata byte for byte, then read them back: all of them, or none. None deletes.
 
@@ -97,16 +104,18 @@ class ConsumerGroups:
             if kind.errno not in (0, errors.UNKNOWN_MEMBER_ID):
                 raise errors.by_code(kind.errno, f"removing {member} from group {group_id} failed: {kind.__name__}")
 
-    def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0) -> GroupDescription:
+    def wait_empty(self, group_id: str, timeout: float, *, settle: float = 2.0, waiting: Callable[[str], object] = str) -> GroupDescription:
         """Wait until the group is empty, then for ``settle`` more seconds in which it must stay so; it is seen empty at least twice. Times are in seconds.
 
         An evicted member that is alive after all leaves its group empty for a second or so, then joins again: one look would miss it.
-        Raises ``ApplicationRunning`` naming the members, or the state of a group whose members cannot be named.
+        ``waiting`` is called after each look, with what was seen. Raises ``ApplicationRunning`` naming the members, or the state of a group whose members
+        cannot be named.
         """
         deadline = Deadline(timeout)
         settled: Deadline | None = None
         while True:
             group = self.describe(group_id)
+            waiting(f"it is {group.state} with {len(group.members)} members")
             if not group.empty:
                 settled = None
                 if not deadline.pause(0.2):

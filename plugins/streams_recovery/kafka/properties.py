@@ -1,7 +1,7 @@
 """Which client properties a user may set, by librdkafka's names, and what kafka-python calls them.
 
-An allow-list, because an Airflow connection's extra is often written for another tool: a ``group.id`` or ``auto.offset.reset`` that
-slips through would change what is read without a word.
+An allow-list: a ``group.id`` or ``auto.offset.reset`` that slips through would change what is read without a word. Where a connection was written for
+other tools too, what is in ``CHOSEN_HERE`` can be left out without harm. Any other name is refused: it may be a security setting with a typing error.
 """
 
 from __future__ import annotations
@@ -68,5 +68,41 @@ ALLOWED: Final = frozenset(
         "request.timeout.ms",
         "socket.connection.setup.timeout.ms",
         "socket.keepalive.enable",
+    }
+)
+
+# Properties of consumers and producers, and callbacks of Airflow's provider for Kafka: this software sets its own.
+CHOSEN_HERE: Final = frozenset(
+    {
+        *("acks", "request.required.acks", "enable.idempotence", "transactional.id", "transaction.timeout.ms"),
+        *("retries", "message.send.max.retries", "retry.backoff.ms", "retry.backoff.max.ms", "delivery.timeout.ms", "message.timeout.ms"),
+        *(
+            "linger.ms",
+            "queue.buffering.max.ms",
+            "queue.buffering.max.messages",
+            "queue.buffering.max.kbytes",
+            "batch.size",
+            "batch.num.messages",
+        ),
+        *(
+            "compression.type",
+            "compression.codec",
+            "compression.level",
+            "partitioner",
+            "max.in.flight",
+            "max.in.flight.requests.per.connection",
+        ),
+        *(
+            "group.id",
+            "group.instance.id",
+            "group.protocol",
+            "partition.assignment.strategy",
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+        ),
+        *("max.poll.interval.ms", "auto.offset.reset", "enable.auto.commit", "auto.commit.interval.ms", "enable.auto.offset.store"),
+        *("isolation.level", "enable.partition.eof", "check.crcs", "fetch.min.bytes", "fetch.wait.max.ms", "fetch.max.bytes"),
+        *("max.partition.fetch.bytes", "queued.min.messages", "queued.max.messages.kbytes", "allow.auto.create.topics"),
+        *("statistics.interval.ms", "debug", "log_level", "log.connection.close", "error_cb", "stats_cb", "throttle_cb", "on_delivery"),
     }
 )

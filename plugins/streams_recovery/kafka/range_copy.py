@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,6 +22,8 @@ from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.segments.files import write_segment
+
+Seen = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class SegmentStore(Protocol):
@@ -67,9 +69,12 @@ def copy_what_is_left(
     compression_level: int,
     attempt: str,
     stall_seconds: float = 60.0,
+    seen: Seen = iter,
 ) -> RangeOutcome:
-    """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole."""
-    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
+    """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole.
+    Batches go through ``seen`` on their way, which counts them.
+    """
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds, seen)
     copied: list[RangeCopied] = []
     lost: list[RangeLost] = []
     start = wanted.start
@@ -93,6 +98,7 @@ class _How(NamedTuple):
     compression_level: int
     attempt: str
     stall_seconds: float
+    seen: Seen = iter
 
 
 def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeCopied | None, OffsetsGone | None]:
@@ -102,7 +108,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
         reader = stack.enter_context(RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
         readable = _Readable(reader, wanted.may_lose)
         path = directory / "segment.parquet"
-        segment = write_segment(readable, path, compression_level=how.compression_level)
+        segment = write_segment(how.seen(iter(readable)), path, compression_level=how.compression_level)
         end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
         if start == end:
             return end, None, readable.gone

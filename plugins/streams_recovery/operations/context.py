@@ -88,6 +88,11 @@ class RecoveryContext:
         return self.savepoints if application_id == self.application_id else SavepointStore(self.repository, Layout(application_id))
 
 
+def storage_credentials(config: ApplicationConfig, connections: ConnectionSource) -> StorageCredentials | None:
+    """What the repository of an application is opened with. Raises ``NotFound``."""
+    return connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
+
+
 @contextmanager
 def open_context(
     config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock, process: HolderProcess | None = None
@@ -101,7 +106,7 @@ def open_context(
     def connect() -> KafkaConnection:
         return connections.kafka(config.source.connection)
 
-    credentials = connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
+    credentials = storage_credentials(config, connections)
     repository = Repository(config.storage.location, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)

@@ -8,6 +8,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceStatus, StopReport, StreamsApplication, WipeReport
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
 from streams_recovery.storage.append_log import AppendLog
@@ -71,3 +72,7 @@ class StartedByRole:
     def query(self, store: str) -> dict[str, object]:
         """Every key of a store."""
         return self._application.query(store)
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
+        """What would keep the verbs from working."""
+        return self._application.preflight(stops=stops)

@@ -31,6 +31,7 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
+from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
@@ -47,6 +48,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery))
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
+        *recovery.application.preflight(stops=stops),
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
@@ -80,6 +82,7 @@ def before_restore(
         for name, role in sorted(roles.items())
     ]
     lacking = (
+        *recovery.application.preflight(stops=True),
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),
@@ -94,10 +97,20 @@ def before_restore(
     )
 
 
+def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:
+    """The application's topics that exist, with the settings in force; and the names of those that may not be described."""
+    roles = _configured(recovery) | _visible(recovery)
+    rights = recovery.cluster.rights(roles, recovery.application_id)
+    found = _topic_facts(recovery, roles, _described(recovery, roles, rights))
+    return tuple(found.values()), tuple(name for name in sorted(roles) if not _readable(rights.topics[name]))
+
+
 def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """What would keep jobs from being submitted, found while the application still runs."""
     try:
-        rpc_settings(recovery.spark_master(), spark_defaults(), allow_insecure=recovery.config.spark.allow_insecure_rpc)
+        master, defaults = recovery.spark_master(), spark_defaults()
+        kubernetes_settings(master, defaults)
+        rpc_settings(master, defaults, allow_insecure=recovery.config.spark.allow_insecure_rpc)
     except NotFound:
         # Without the connection nothing is known of the cluster; who submits a job names it.
         return ()

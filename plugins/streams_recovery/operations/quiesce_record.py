@@ -114,9 +114,11 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
         # One may end while another is still waited for.
         return () if resumed and _ended(recovery, instances) else working(recovery, instances)
 
-    back = poll(settled, seconds=recovery.config.runs.chosen.start_timeout, interval=0.25)
+    what = f"{len(instances)} instances of {recovery.application_id} to come back"
+    start_timeout = recovery.config.runs.chosen.start_timeout
+    back = poll(settled, seconds=start_timeout, interval=0.25, what=what, message=lambda: _states(recovery))
     if back is None:
-        states = ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
+        states = _states(recovery)
         raise ApplicationNotReady(
             f"not every instance of {recovery.application_id} came back: {states}",
             next_step="look at the instances' logs and start or resume them by hand",
@@ -127,19 +129,22 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
     return back
 
 
+def _states(recovery: RecoveryContext) -> str:
+    return ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
+
+
 def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None:
     """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Nobody would notice here."""
     ended = poll(lambda: _ended(recovery, instances) or None, seconds=_SETTLE_SECONDS, interval=0.25)
     if ended is None:
         return
     # One that fails ends by itself, and is started only once it has.
-    poll(
-        lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None,
-        seconds=recovery.config.runs.chosen.start_timeout,
-        interval=0.25,
-    )
+    what = f"{', '.join(ended)} of {recovery.application_id} to end"
+    start_timeout = recovery.config.runs.chosen.start_timeout
+    poll(lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None, seconds=start_timeout, interval=0.25, what=what)
     recovery.application.start()
-    back = poll(lambda: working(recovery, instances), seconds=recovery.config.runs.chosen.start_timeout, interval=0.25)
+    what = f"{', '.join(ended)} of {recovery.application_id} to work again"
+    back = poll(lambda: working(recovery, instances), seconds=start_timeout, interval=0.25, what=what)
     raise ApplicationNotReady(
         f"{', '.join(ended)} of {recovery.application_id} ended after the pause, and {'were started again' if back else 'did not come back'}",
         next_step="see the instances' logs; if the application has standby replicas, say so in its configuration (application.standby_replicas) and take "

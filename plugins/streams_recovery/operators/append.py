@@ -37,6 +37,7 @@ class OpenAppendOperator(StepOperator):
     """Take the lock and plan again under it, for the ``restore`` that was shown. Another plan than the one whose hash is ``approved_hash`` stops here."""
 
     takes = steps.OPEN_APPEND
+    after_approval = True
     template_fields: Sequence[str] = (*StepOperator.template_fields, "restore", "approved_hash")
 
     def __init__(self, *, restore: str = "", approved_hash: str = "", **kwargs: Any) -> None:

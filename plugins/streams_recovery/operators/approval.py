@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.exceptions import HITLRejectException
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput, TaskDeferred
 
+from streams_recovery.config.access import Access
+from streams_recovery.config.directory import load_application
+from streams_recovery.core.approvers import candidates, refusal, shown, unanswerable
+from streams_recovery.core.version import VERSION
+from streams_recovery.operators.access import answers_by_name, unenforceable
 from streams_recovery.operators.restore import planned
 
 READING = timedelta(hours=24)
@@ -18,11 +24,14 @@ READING = timedelta(hours=24)
 class ApprovePlanOperator(ApprovalOperator):
     """Waits up to a day for a person who has read what the task *plan* beside this one has returned as ``text``.
 
-    A rejection, and no answer, fail the run at once. When Airflow itself fails the task, because
-    an answer came sooner than it could take it, the task asks again.
+    A rejection, and no answer, fail the run at once. So does an approval by somebody whom ``access`` of the application does not allow it.
+    The answer has with it which plan was shown, and by which version of this software: the first task that acts compares that with what it is about to do.
+    When Airflow itself fails the task, because an answer came sooner than it could take it, the task asks again.
     """
 
-    def __init__(self, *, task_id: str = "approve", **kwargs: Any) -> None:
+    template_fields: Collection[str] = (*ApprovalOperator.template_fields, "application_name")
+
+    def __init__(self, *, application_name: str, task_id: str = "approve", **kwargs: Any) -> None:
         super().__init__(
             task_id=task_id,
             body="",
@@ -34,11 +43,38 @@ class ApprovePlanOperator(ApprovalOperator):
             retry_delay=timedelta(seconds=1),
             **kwargs,
         )
+        self.application_name = application_name
         self.body = planned("text", self.task_id)
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        """Go on, or fail for good."""
+    def execute(self, context: Context) -> Any:
+        """Ask, those who may approve where Airflow can be told who they are."""
+        access, trigger = self._access(), context["dag_run"].triggering_user_name
+        if why := unanswerable(access.approval, trigger):
+            raise AirflowFailException(f"No approval could count: {why}. Nothing was changed")
+        if answers_by_name():
+            self.assigned_users = [{"id": name, "name": name} for name in candidates(access.approval, trigger)] or None
         try:
-            return super().execute_complete(context, event)
+            return super().execute(context)
+        except (TaskAwaitingInput, TaskDeferred) as waiting:
+            # Templates are rendered again when the task goes on. What was shown is what they were now.
+            waiting.kwargs = {**(waiting.kwargs or {}), "approved": shown(self.body or "", VERSION)}
+            raise
+
+    def execute_complete(self, context: Context, event: dict[str, Any], approved: dict[str, str] | None = None) -> Any:
+        """Go on, or fail for good. ``approved`` is what was shown."""
+        try:
+            answer = super().execute_complete(context, event)
         except HITLRejectException as rejected:
             raise AirflowFailException("The plan was rejected, or the time for an approval is over. Nothing was changed") from rejected
+        # Airflow knows some users by an id that no configuration has, so who answered is looked at here whatever it did.
+        user = event["responded_by_user"] or {}
+        trigger = context["dag_run"].triggering_user_name
+        if why := refusal(self._access().approval, triggered_by=trigger, approved_by=user.get("name")):
+            raise AirflowFailException(f"This approval does not count: {why}. Nothing was changed")
+        return {**answer, "approved": approved or {}}
+
+    def _access(self) -> Access:
+        access = load_application(self.application_name).access
+        if error := unenforceable(access):
+            raise AirflowFailException(f"{error}. Nothing was changed")
+        return access

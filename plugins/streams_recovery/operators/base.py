@@ -14,6 +14,7 @@ from streams_recovery.config.directory import load_application
 from streams_recovery.core import bounded_json, codec
 from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.answers import require_answer
 from streams_recovery.workflows.step import Step
 
 T = TypeVar("T")
@@ -27,20 +28,25 @@ class StepOperator(BaseOperator):
     unless others are given.
 
     The results that the step needs come from the tasks of the same names, beside this one in its task group, so nothing but the order of tasks has to be
-    drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text.
+    drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text. A task ``after_approval`` is the first one that acts on an
+    approval: it looks at who gave it, and for which plan. ``approval_of`` is the application whose rule about approvers counts, when it is another one.
     """
 
     takes: ClassVar[Step]
-    template_fields: Sequence[str] = ("application_name", "results")
+    after_approval: ClassVar[bool] = False
+    template_fields: Sequence[str] = ("application_name", "results", "approval_of")
 
-    def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, approval_of: str = "", **kwargs: Any) -> None:
         super().__init__(**treatment(self.takes) | kwargs)
         self.application_name = application_name
+        self.approval_of = approval_of
         self.results = results_of(self.takes, self.task_id) | dict(results or {})
 
     def execute(self, context: Context) -> Any:
         """Open the application, take the step, return what it reports as plain JSON."""
         started = time.monotonic()
+        if self.after_approval:
+            require_answer(self, self.approval_of or self.application_name, context)
         with airflow_errors(), context_of(self.application_name) as recovery:
             result = self.step(recovery, context)
         plain = codec.encode(result)

@@ -93,6 +93,7 @@ class OpenCutoverOperator(CutoverRequestedOperator):
     """Take both locks and plan again under them. Another plan than the one whose hash is ``approved_hash`` stops the run here."""
 
     takes = steps.OPEN
+    after_approval = True
     template_fields: Sequence[str] = (*CutoverRequestedOperator.template_fields, "approved_hash")
 
     def __init__(self, *, approved_hash: str = "", **kwargs: Any) -> None:
@@ -163,6 +164,7 @@ class RetireOperator(StepOperator):
     """Put on record that the old application stays down."""
 
     takes = steps.RETIRE
+    after_approval = True
 
 
 class MakeLiveOperator(StepOperator):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.directory import broken_configurations
-from streams_recovery.config.fields import MAX_NAME
+from streams_recovery.config.directory import load_applications
 from streams_recovery.core.errors import ConfigInvalid
-
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
+from streams_recovery.operators.access import unusable_configurations
 
 
 class CheckConfigurationOperator(BaseOperator):
@@ -24,24 +19,19 @@ class CheckConfigurationOperator(BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Check."""
-        error = broken_configurations().get(self.application_name)
+        error = unusable_configurations().get(self.application_name)
         if error is not None:
             raise AirflowFailException(_storable(str(error)))
         self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
 
 
-def id_of(name: str) -> str:
-    """A file's stem as it can stand in an id or a tag of Airflow: a file that is not well named has to be shown too."""
-    plain = _NOT_IN_IDS.sub("_", name)[:MAX_NAME]
-    # Two names must not become one.
-    return plain if plain == name else f"{plain[: MAX_NAME - 9]}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
-
-
 def explanation(name: str, error: ConfigInvalid) -> str:
     """The page of its DAG, as markdown."""
     quoted = "\n".join(f"    {line}" for line in error.reason.splitlines())
+    effect = "no DAG restores this application" if name in load_applications() else "this application has no other DAG"
+    rest = "Savepoints of it are taken" if name in load_applications() else "No savepoint of it is taken"
     return _storable(
-        f"The configuration of `{name}` cannot be used, so this application has no other DAG, and no savepoint of it is taken:\n\n{quoted}\n\n"
+        f"The configuration of `{name}` cannot be used, so {effect}. {rest}.\n\n{quoted}\n\n"
         f"Next: {error.next_step}.\n\n"
         "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
         "`streams-recovery` work for it.\n"

@@ -8,7 +8,9 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from streams_recovery.core.repository.announcement import Apply
 from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.text.deletion import outlook_text
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator
@@ -59,7 +61,9 @@ class PlanExpiryOperator(StepOperator):
 
 
 class ExpireOperator(StepOperator):
-    """Carry it out, or skip unless ``apply`` renders as true."""
+    """Carry it out as ``apply`` renders: ``true``, ``false``, or ``after_days``, which announces first and deletes from the announced day on. Skips when
+    nothing is to be removed yet.
+    """
 
     takes = steps.EXPIRE
     template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
@@ -70,8 +74,10 @@ class ExpireOperator(StepOperator):
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         """Expire."""
-        if str(self.apply) != "True":
-            raise AirflowSkipException("Nothing was changed: set the param `apply` to carry out what the plan task shows")
+        outlook = maintenance.scheduled(recovery, run_id_of(context), Apply(self.apply))
+        if not outlook.due:
+            why = "The param `apply` is false." if outlook.apply is Apply.NO else outlook_text(outlook)
+            raise AirflowSkipException(f"Nothing was removed. {why}")
         report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)

@@ -1,39 +1,61 @@
-"""The last word of a savepoint's run: an asset event, and with it a leaf that fails when the savepoint was not published."""
+"""The last task of a run: an asset event with the facts of what was made, and the lineage. It comes last, so that a mistake in assets harms nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from airflow.sdk import Asset, BaseOperator, Context
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
+from streams_recovery.operations.compaction import CompactSummary
+from streams_recovery.operations.restore import RestoreReport
 from streams_recovery.operations.savepoint import SavepointSummary
+from streams_recovery.operators.assets import RESTORES, SAVEPOINTS, restores_of, savepoints_of
 from streams_recovery.operators.base import received
 
 
-class ReportSavepointOperator(BaseOperator):
-    """Tell whoever waits for savepoints of this application. ``summary`` is the JSON that publish returned."""
+class ReportOperator(BaseOperator):
+    """Makes the event. ``summary`` renders to the JSON that an earlier task has returned. ``about`` is the name of the application, or a template of it: then
+    ``known`` is false, and the event goes to the application's asset by way of an alias.
+    """
 
-    template_fields: Sequence[str] = ("summary",)
+    template_fields: Sequence[str] = ("summary", "about")
 
-    def __init__(self, *, summary: str, asset: Asset, **kwargs: Any) -> None:
-        super().__init__(outlets=[asset], **kwargs)
+    def __init__(
+        self,
+        *,
+        summary: str,
+        about: str,
+        known: bool,
+        asset: Callable[[str], Asset],
+        alias: AssetAlias,
+        task_id: str = "report",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(task_id=task_id, outlets=[asset(about) if known else alias], **kwargs)
         self.summary = summary
-        self.asset = asset
+        self.about = about
+        self.known = known
+        self._asset, self._alias = asset, alias
+
+    def emit(self, context: Context, facts: dict[str, Any]) -> None:
+        """The event."""
+        if self.known:
+            context["outlet_events"][self._asset(self.about)].extra = facts
+        else:
+            context["outlet_events"][self._alias].add(self._asset(self.about), extra=facts)
+
+
+class ReportSavepointOperator(ReportOperator):
+    """For each savepoint. Fails when *publish* has left no result, so the run fails when the savepoint was not published."""
+
+    def __init__(self, *, summary: str, about: str, known: bool = True, **kwargs: Any) -> None:
+        super().__init__(summary=summary, about=about, known=known, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Attach the savepoint's numbers to the asset event."""
+        """Report."""
         published = received(SavepointSummary, self.summary, "publish")
-        context["outlet_events"][self.asset].extra = {
-            "savepoint_id": published.savepoint_id,
-            "manifest": published.manifest_key,
-            "consistency": published.consistency.value,
-            "profile": published.profile.value,
-            "survives_cluster_loss": published.survives_cluster_loss,
-            "records": published.records,
-            "new_records": published.new_records,
-            "warnings": list(published.warnings),
-        }
+        self.emit(context, savepoint_facts(published))
         for warning in published.warnings:
             self.log.warning("Savepoint %s: %s", published.savepoint_id, warning)
         survives = "survives" if published.survives_cluster_loss else "does not survive"
@@ -45,3 +67,70 @@ class ReportSavepointOperator(BaseOperator):
             published.new_records,
             survives,
         )
+
+
+class ReportCompactedOperator(ReportOperator):
+    """For each compacted savepoint."""
+
+    def __init__(self, *, summary: str, about: str, **kwargs: Any) -> None:
+        super().__init__(summary=summary, about=about, known=True, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
+
+    def execute(self, context: Context) -> None:
+        """Report."""
+        self.emit(context, compacted_facts(received(CompactSummary, self.summary, "publish")))
+
+
+class ReportRestoreOperator(ReportOperator):
+    """For each restore that is finished."""
+
+    def __init__(self, *, summary: str, about: str, known: bool, **kwargs: Any) -> None:
+        super().__init__(summary=summary, about=about, known=known, asset=restores_of, alias=RESTORES, **kwargs)
+
+    def execute(self, context: Context) -> None:
+        """Report."""
+        self.emit(context, restore_facts(received(RestoreReport, self.summary, "finish")))
+
+
+def savepoint_facts(published: SavepointSummary) -> dict[str, Any]:
+    """What the event of a savepoint says. ``captured_at`` is in milliseconds."""
+    return {
+        "kind": "savepoint",
+        "application_id": published.application_id,
+        "savepoint_id": published.savepoint_id,
+        "captured_at": published.captured_at,
+        "parent_id": published.parent_id,
+        "manifest": published.manifest_key,
+        "consistency": published.consistency.value,
+        "profile": published.profile.value,
+        "survives_cluster_loss": published.survives_cluster_loss,
+        "records": published.records,
+        "new_records": published.new_records,
+        "tail_records": published.tail_records,
+        "files": published.files,
+        "topics": published.topics,
+        "warnings": list(published.warnings),
+    }
+
+
+def compacted_facts(published: CompactSummary) -> dict[str, Any]:
+    """What the event of a compacted savepoint says."""
+    return {
+        "kind": "compacted",
+        "application_id": published.application_id,
+        "savepoint_id": published.savepoint_id,
+        "compacted_from": published.source_id,
+        "manifest": published.manifest_key,
+        "records": published.records,
+        "records_before": published.records_before,
+    }
+
+
+def restore_facts(report: RestoreReport) -> dict[str, Any]:
+    """What the event of a restore says."""
+    return {
+        "kind": "restore",
+        "application_id": report.application_id,
+        "restore_id": report.restore_id,
+        "savepoint_id": report.savepoint_id,
+        "verdict": report.verdict.value,
+    }

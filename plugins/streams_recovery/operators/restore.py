@@ -63,6 +63,7 @@ class OpenRestoreOperator(RequestedOperator):
     """Take the application's lock and plan again under it. Another plan than the one whose hash is ``approved_hash`` stops the run here."""
 
     takes = steps.OPEN_RESTORE
+    after_approval = True
     template_fields: Sequence[str] = (*RequestedOperator.template_fields, "approved_hash")
 
     def __init__(self, *, approved_hash: str = "", **kwargs: Any) -> None:

@@ -7,6 +7,8 @@ from datetime import datetime
 from airflow.sdk import Context
 from croniter import croniter
 
+from streams_recovery.core.ids import run_name
+
 
 def too_late(run_type: str, run_after: datetime, schedule: str | None, now: datetime) -> str | None:
     """Why a run must not take a savepoint any more, or None when it may.
@@ -25,8 +27,8 @@ def too_late(run_type: str, run_after: datetime, schedule: str | None, now: date
 
 
 def run_id_of(context: Context) -> str:
-    """A name for the run that is fit for object keys: run ids have colons and plus signs."""
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in context["dag_run"].run_id)
+    """A name for the run that is fit for object keys, and that no run of another DAG has."""
+    return run_name(context["dag_run"].run_id, context["dag_run"].dag_id)
 
 
 def requested_by(context: Context) -> str:

@@ -26,6 +26,8 @@ class BeginSavepointOperator(StepOperator):
     """
 
     takes = steps.BEGIN
+    # In an upgrade it is what first touches the old application.
+    after_approval = True
     template_fields: Sequence[str] = (*StepOperator.template_fields, "reason", "mode", "changed_state", "confirm")
 
     def __init__(

@@ -95,9 +95,9 @@ class AppendLog(Generic[T]):
             f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
         )
 
-    def prune(self, keep: int) -> int:
-        """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went."""
-        old = self._keys()[: -max(1, keep)]
+    def prune(self, keep: int, *, whole: bool = True) -> int:
+        """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went. With ``whole`` false numbers may be missing."""
+        old = (self._keys() if whole else self._present())[: -max(1, keep)]
         if old:
             self._repository.delete(old)
         return len(old)

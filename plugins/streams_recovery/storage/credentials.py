@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.stored_connection import StoredConnection, ignored_text
+
+LOGGER = logging.getLogger("streams_recovery.storage.credentials")
+_KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+# To leave one of these out would be to ask the store as somebody else.
+_OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id", "profile_name", "session_kwargs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -15,3 +25,24 @@ class StorageCredentials:
 
     def __repr__(self) -> str:
         return "StorageCredentials(***)"
+
+    @classmethod
+    def from_stored(cls, stored: StoredConnection, *, where: str) -> StorageCredentials | None:
+        """The key of a connection of type ``aws``: login and password, or the extra. None leaves it to the machine's own role. Anything else in the extra
+        is left out, with a warning that names it. Raises ``ConfigInvalid`` for a role or a profile, which this software does not assume.
+        """
+        extra = {key: value for key, value in stored.extra.items() if value not in (None, "", {})}
+        if identity := sorted(key for key in extra if key in _OTHER_IDENTITY):
+            raise ConfigInvalid(
+                f"{where}: {', '.join(identity)} asks for another identity, which is not supported here",
+                next_step="use a connection with an access key, or one without any for the role of the machine",
+                keys=identity,
+                where=where,
+            )
+        if ignored := extra.keys() - set(_KEY):
+            LOGGER.warning("%s", ignored_text(where, ignored))
+        name, secret, token = (extra.get(key) for key in _KEY)
+        access_key, secret_key = stored.login or name, stored.password or secret
+        if not access_key or not secret_key:
+            return None
+        return cls(access_key_id=str(access_key), secret_access_key=str(secret_key), session_token=str(token) if token else None)

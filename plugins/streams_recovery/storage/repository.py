@@ -171,6 +171,15 @@ class Repository:
 
         return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
 
+    def directories(self, prefix: str) -> list[str]:
+        """The names of the directories right below ``prefix``, in order: what is in them is not listed."""
+
+        def read() -> list[str]:
+            found = obstore.list_with_delimiter(self._store, prefix=prefix)["common_prefixes"]
+            return sorted(str(name).rstrip("/").rpartition("/")[2] for name in found)
+
+        return self._do("listing", prefix, read)
+
     def sizes(self, prefix: str) -> dict[str, int]:
         """Bytes of the objects below ``prefix``, by key: one listing tells what as many requests would as there are objects."""
         return {file.key: file.bytes for file in self.listed(prefix)}
@@ -182,7 +191,7 @@ class Repository:
         return listed_without_them(self.location, self._credentials, prefix)
 
     def delete(self, keys: list[str]) -> None:
-        """Delete objects; those that do not exist are passed over. Only expiry calls this: nothing else needs the right to."""
+        """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to."""
         for key in keys:
             try:
                 self._do("deleting", key, lambda key=key: obstore.delete(self._store, _checked(key)))  # type: ignore[misc]

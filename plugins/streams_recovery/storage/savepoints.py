@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import logging
 from collections.abc import Callable, Iterable
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.ids import is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
+from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
 from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
@@ -23,6 +25,9 @@ from streams_recovery.storage.summaries import read_summaries
 
 _NAMED_IN_ERRORS = 5
 _MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
+_MOST_OF_DETAIL = MOST_BYTES_OF_ENTRY
+
+LOGGER = logging.getLogger("streams_recovery.storage.savepoints")
 
 
 class SavepointStore:
@@ -59,6 +64,7 @@ class SavepointStore:
                 ) from None
             stored = self._stored(key)
         self._record(publication(placed, key, stored))
+        self._keep_detail(placed)
         return key
 
     def _tables(self, opened: dict[str, PartitionRanges] | None = None) -> RangeTables:
@@ -77,6 +83,23 @@ class SavepointStore:
                     next_step="remove it, find out who wrote it, and repeat this step",
                     key=key,
                 ) from None
+
+    def _keep_detail(self, published: Manifest) -> None:
+        # The savepoint exists by now, and is whole without what people look at.
+        key = self._layout.detail(published.savepoint_id)
+        try:
+            create_value(self._repository, key, savepoint_detail(published), most_bytes=_MOST_OF_DETAIL)
+        except AlreadyExists:
+            return
+        except RecoveryError as error:
+            LOGGER.warning("%s was not written: %s", key, error.reason)
+
+    def detail(self, savepoint_id: str) -> SavepointDetail:
+        """What people look at of a savepoint. Raises ``NotFound``, also for one that has none, and ``Damaged``."""
+        key = self._layout.detail(savepoint_id)
+        found = read_value(self._repository, SavepointDetail, key, most_bytes=_MOST_OF_DETAIL)
+        require_about(found, self._layout.application_id, savepoint_id, where=key)
+        return found
 
     def summaries(self) -> dict[str, Publication | Damaged]:
         """All savepoints in short, the newest last, by the records of their publication, or by their manifests where a record is missing, cannot be read or is
@@ -163,7 +186,7 @@ class SavepointStore:
 
     def forget(self, savepoint_id: str, copies: Iterable[str]) -> None:
         """Remove what is left of an expired savepoint. Its record goes first: without the copies it would say that the manifest was lost."""
-        self._repository.delete([self._layout.published(savepoint_id), *copies])
+        self._repository.delete([self._layout.published(savepoint_id), self._layout.detail(savepoint_id), *copies])
 
     def ids(self) -> list[str]:
         """Ids of all savepoints, newest last."""

@@ -11,6 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streams_recovery.core.errors import RecoveryError, TransientError
+from streams_recovery.core.waiting import Notice
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations.conditions import WATCHES, ConditionState
 
@@ -37,7 +38,7 @@ class WatchTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event, at the end."""
-        message = ""
+        message, notice = "", Notice(f"{self.watch.replace('_', ' ')} of {self.application_name}", log=self.log.info)
         await asyncio.sleep(self.settle)
         while True:
             started = time.monotonic()
@@ -55,6 +56,7 @@ class WatchTrigger(BaseTrigger):
                 if found.message != message:
                     self.log.info("%s", found.message)
                 message = found.message
+                notice.waiting(found.message)
                 # Not kept when the triggerer dies: whoever goes on looks at what this one has read once more.
                 self.facts = {**self.facts, **found.facts}
             await asyncio.sleep(max(0.0, self.interval - (time.monotonic() - started)))

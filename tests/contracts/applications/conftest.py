@@ -1,4 +1,4 @@
-"""Applications of two instances: as processes, by programs of the user's own, and in containers."""
+"""Applications of two instances: as processes, by programs of the user's own, in containers, and as pods of a control plane."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ import pytest
 
 from streams_recovery.config.runs import KINDS
 from tests.support.applications.rig import Rig
+from tests.support.kubernetes.pod_rig import PodRig
+from tests.support.kubernetes.running import running_cluster
+
+# Pods are in tests of their own where they have no supervisor, no environment of one start and no directory of ours. It takes Go to build what runs them.
+PODS = pytest.param("kubernetes", marks=pytest.mark.deep)
+HERE = tuple(kind for kind in KINDS if kind != "kubernetes")
 
 
 @contextlib.contextmanager
-def rigs(kind, directory):
+def rigs(kind, directory, request=None):
     made = []
 
     def make(**settings):
-        made.append(Rig(kind, directory / str(len(made)), **settings))
+        place = directory / str(len(made))
+        made.append(PodRig(request.getfixturevalue("cluster"), place, **settings) if kind == "kubernetes" else Rig(kind, place, **settings))
         return made[-1]
 
     yield make
@@ -23,15 +30,34 @@ def rigs(kind, directory):
         one.close()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    with running_cluster(tmp_path_factory.mktemp("control-plane")) as found:
+        yield found
+
+
+@pytest.fixture(params=HERE)
 def rig(request, tmp_path):
     with rigs(request.param, tmp_path) as make:
         yield make
 
 
-@pytest.fixture(params=[*KINDS, "docker"])
-def any_rig(request, tmp_path):
+@pytest.fixture(params=[*HERE, "docker"])
+def directory_rig(request, tmp_path):
+    """Those whose state is in directories that this sees."""
     with rigs(request.param, tmp_path) as make:
+        yield make
+
+
+@pytest.fixture(params=[*HERE, "docker", PODS])
+def any_rig(request, tmp_path):
+    with rigs(request.param, tmp_path, request) as make:
+        yield make
+
+
+@pytest.fixture
+def pods(request, tmp_path):
+    with rigs("kubernetes", tmp_path, request) as make:
         yield make
 
 

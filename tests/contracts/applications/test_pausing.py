@@ -92,15 +92,15 @@ def test_without_a_way_to_pause_it_is_refused(rig):
 def test_wipe_refuses_while_anything_runs(any_rig):
     one = any_rig()
     application = started(one)
-    one.kill("one")
-    with pytest.raises(ApplicationRunning, match="two"):
+    one.kill(one.names[0])
+    with pytest.raises(ApplicationRunning, match=one.names[1]):
         application.wipe_state()
     assert all((state / APPLICATION_ID).is_dir() for state in one.states)
 
 
 @pytest.mark.fault("F45")
-def test_wipe_removes_the_application_and_nothing_else(any_rig):
-    one = any_rig()
+def test_wipe_removes_the_application_and_nothing_else(directory_rig):
+    one = directory_rig()
     application = started(one)
     application.stop(timeout=10)
     bystander = one.states[0] / "another-application"

@@ -1,4 +1,4 @@
-"""The DAGs that a person starts to bring an application back."""
+"""The DAGs that there are once, for all applications: those that a person starts to bring one back, and the monitor."""
 
 from __future__ import annotations
 
@@ -10,3 +10,5 @@ from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRe
 RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for found in STRATEGIES.values() if found.DAG is not None}
 CLONE, APPEND = "streams_clone", "streams_append_quarantine"
 WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
+MONITOR: Final = "streams_monitor"
+OF_ALL: Final = (*WAYS_BACK, MONITOR)

@@ -1,6 +1,7 @@
 """A program with the HTTP interface of a Kafka Streams application, for tests of whatever runs applications. It has no Kafka.
 
-Its behaviour comes from its environment: PORT, STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers), HEALTH (state it reports),
+Its behaviour comes from its environment: PORT, HOST (127.0.0.1 if not set), STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers),
+HEALTH (state it reports),
 COMMIT_INTERVAL_MS (which it reports if set), CLOSE (what /close answers, or "never"), ON_TERM (the exit status after SIGTERM, or "ignore"), TOKEN (what every
 request has to carry), DEAF=1
 (never really pauses), BUSY (how many queries it answers with 503 first), UNTIL (the pid of the test session: it ends with it, should that be killed before
@@ -87,7 +88,7 @@ def main():
     state = Path(os.environ["STATE_DIR"]) / os.environ["APPLICATION_ID"] / "0_0" / "rocksdb"
     state.mkdir(parents=True, exist_ok=True)
     (state / "CURRENT").write_text("something\n")
-    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+    server = ThreadingHTTPServer((os.environ.get("HOST", "127.0.0.1"), int(os.environ["PORT"])), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:

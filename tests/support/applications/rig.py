@@ -33,8 +33,9 @@ class Rig:
         self.docker_host = "tcp://stand-in"
         directory.mkdir(exist_ok=True)
         self.directory = directory
+        self.names = ("one", "two")
         self.urls = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
-        self.states = [directory / "state" / name for name in ("one", "two")]
+        self.states = [directory / "state" / name for name in self.names]
         self.section = {
             "directory": str(directory / "run"),
             "working_directory": str(directory),
@@ -53,7 +54,7 @@ class Rig:
                     "state_directory": str(state),
                     "environment": per_instance[number] if number < len(per_instance) else {},
                 }
-                for number, (name, url, state) in enumerate(zip(("one", "two"), self.urls, self.states, strict=True))
+                for number, (name, url, state) in enumerate(zip(self.names, self.urls, self.states, strict=True))
             ],
             "control": control or {},
             "start_timeout_seconds": start_timeout,
@@ -83,7 +84,7 @@ class Rig:
         (self.directory / "containers.json").write_text(json.dumps(self.section))
         services = [
             {"service": name, "url": url, "state_directory": str(state)}
-            for name, url, state in zip(("one", "two"), self.urls, self.states, strict=True)
+            for name, url, state in zip(self.names, self.urls, self.states, strict=True)
         ]
         for state in self.states:
             state.mkdir(parents=True, exist_ok=True)

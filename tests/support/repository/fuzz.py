@@ -22,6 +22,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import BackupSpec, JobFailure, RangeToCopy
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
+from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
@@ -63,6 +64,7 @@ ENTRIES: Final = (
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
     QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
     Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
+    Announcement(at=1, deletes_from=2, rules="r", run_id="r"),
     publication(replace(manifest_of(), savepoint_id=SAVEPOINT, application_id=APPLICATION), "golden/x", b"x"),
     OffsetSnapshot(
         format_version=1,

@@ -128,10 +128,11 @@ def store_in(root: Path) -> SavepointStore:
 
 
 def publish(root: Path, value: Manifest) -> Manifest:
-    """What was published, as it is read again. There is no record of it: what the tests publish has one."""
+    """What was published, as it is read again. There is neither a record nor a detail of it: what the tests publish has them."""
     store_in(root).publish(value)
-    (root / LAYOUT.published(value.savepoint_id)).unlink()
-    (root / LAYOUT.published_prefix).rmdir()
+    for beside in (LAYOUT.published(value.savepoint_id), LAYOUT.detail(value.savepoint_id)):
+        (root / beside).unlink()
+        (root / beside).parent.rmdir()
     return store_in(root).read(value.savepoint_id)
 
 

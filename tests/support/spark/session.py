@@ -64,13 +64,23 @@ class InSession:
         """Run it here, to its end."""
         from spark_jobs.access import Access
         from spark_jobs.job import do_job
+        from spark_jobs.transforms.progress import Board
 
         access = Access(connection=job.connection, location=job.repository.location, credentials=job.credentials)
         main = importlib.import_module(f"spark_jobs.{job.name}")
         log = ""
         told: list[JobReceipt] = []
         try:
-            do_job(main.JOB, access, job.spec, job.result_key, session=lambda: nullcontext(self.spark), end=self._cancel, tell=told.append)
+            do_job(
+                main.JOB,
+                access,
+                job.spec,
+                job.result_key,
+                session=lambda: nullcontext(self.spark),
+                end=self._cancel,
+                tell=told.append,
+                board=job.report and Board(job=job.name, access=access, result_key=job.result_key, show=job.report),
+            )
         except Exception:  # noqa: BLE001  # whatever it is, it ends the job and not the tests
             # A driver would have ended with this in its log.
             log = traceback.format_exc()

@@ -16,5 +16,5 @@ def test_each_kind_has_its_port() -> None:
 
 
 def test_a_kind_without_a_port_is_refused() -> None:
-    with pytest.raises(ConfigInvalid, match=r"'other' is not known.*process or command"):
+    with pytest.raises(ConfigInvalid, match=r"'other' is not known.*process or command or kubernetes"):
         open_application(SimpleNamespace(kind="other", chosen=None), "app")

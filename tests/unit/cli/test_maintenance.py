@@ -14,6 +14,7 @@ from streams_recovery.cli.app import app
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.operations import maintenance, pins, quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -98,3 +99,41 @@ def test_the_plan_of_what_does_not_ask_has_no_hash(run: Run, shop: RecoveryConte
     planned = printed(run("savepoints", "keep", "shop", FIRST, "--reason", "x", "--plan"))
     assert set(planned) == {"application_id", "text", "parts"}
     assert maintenance.plan_expiry(shop).keep[0].savepoint_id != FIRST, "nothing was kept"
+
+
+def retain(directory: Path, **rules: object) -> None:
+    """Give the application these rules of retention."""
+    file = directory / "shop.yaml"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "retention": rules}))
+
+
+ONE = {"keep_last": 1, "keep_hourly": 0, "keep_daily": 0, "keep_weekly": 0, "keep_monthly": 0, "minimum": 1}
+
+
+@pytest.mark.parametrize(("configured", "announced"), [({}, 1), ({"apply": "after_days"}, 1), ({"apply": False}, 0)])
+def test_a_scheduled_expiry_only_shows_its_plan_where_nothing_else_is_configured(
+    run: Run, shop: RecoveryContext, tmp_path: Path, configured: dict[str, object], announced: int
+) -> None:
+    retain(tmp_path, **ONE, **configured)
+    planned = printed(run("expire", "shop", "--as-configured"))
+    assert planned["hash"]
+    assert FIRST in shop.savepoints.summaries()
+    assert len(list(AppendLog(shop.repository, shop.layout.announcements, Announcement).readable_back())) == announced
+    # The command that the plan names carries it out.
+    assert "--approve" in planned["command"]
+    assert FIRST in printed(run("expire", "shop", "--as-configured", "--approve", planned["approve"]))["expired"]
+    assert FIRST not in shop.savepoints.summaries()
+
+
+def test_a_scheduled_expiry_is_carried_out_without_a_question_where_that_is_configured(
+    run: Run, shop: RecoveryContext, tmp_path: Path
+) -> None:
+    retain(tmp_path, apply=True, **ONE)
+    assert FIRST in printed(run("expire", "shop", "--as-configured"))["expired"]
+    assert FIRST not in shop.savepoints.summaries()
+
+
+def test_an_expiry_that_is_no_scheduled_one_asks_whatever_is_configured(run: Run, shop: RecoveryContext, tmp_path: Path) -> None:
+    retain(tmp_path, apply=True, **ONE)
+    assert run("expire", "shop").exit_code != 0
+    assert FIRST in shop.savepoints.summaries()

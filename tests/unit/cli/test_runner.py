@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -319,3 +319,19 @@ def test_ctrl_c_in_a_job_that_may_fail_is_no_failure_of_the_job() -> None:
     copy = stage.job("copy", needs=(opened,), may_fail=lambda _: True)
     outcome = stage.take(copy, stage.step("keep"), ticket="t")
     assert (type(outcome.error), "keep" in stage.done) == (KeyboardInterrupt, False)
+
+
+def test_the_progress_of_a_job_is_shown_while_it_runs_and_not_longer() -> None:
+    stage, seen = Stage(), []
+
+    @contextmanager
+    def view(step: str) -> Iterator[Callable[[Any], None]]:
+        seen.append(f"{step} begins")
+        yield seen.append
+        seen.append(f"{step} ends")
+
+    replace(stage.runner, progress=view).take((stage.job("copy", locked=False),), {})
+    assert seen == ["copy begins", "copy ends"]
+    (job,) = stage.submitted
+    job.report("half of it")
+    assert seen[-1] == "half of it"

@@ -119,7 +119,7 @@ def test_an_interruption_ends_the_job_and_what_it_started(tmp_path):
         f"run_submit([sys.executable,'-c',{child!r}], {{}}, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", caller], stderr=subprocess.DEVNULL, env={"PYTHONPATH": ":".join(sys.path)})
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not (pids.exists() and pids.read_text().endswith(" ")) and time.monotonic() < deadline:
         time.sleep(0.05)
     pid = int(pids.read_text())

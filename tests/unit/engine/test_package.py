@@ -5,32 +5,28 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
-import pytest
-
-from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.engine import package
-from streams_recovery.engine.package import build_package, project_root
+from streams_recovery.core.project_files import ProjectFiles, project_files
+from streams_recovery.engine.package import build_package
 
 
 def test_the_same_sources_give_the_same_bytes_whatever_their_dates(tmp_path):
     copy = tmp_path / "copy"
-    shutil.copytree(project_root() / "spark_jobs", copy / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(project_files().jobs, copy / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
     for path in copy.rglob("*.py"):
         os.utime(path, (0, 0))
         path.chmod(0o600)
-    first, second = build_package(tmp_path / "a"), build_package(tmp_path / "b", root=copy)
+    first, second = build_package(tmp_path / "a"), build_package(tmp_path / "b", files=ProjectFiles(copy))
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_another_source_gives_another_name(tmp_path):
     copy = tmp_path / "copy"
-    shutil.copytree(project_root() / "spark_jobs", copy / "spark_jobs")
-    before = build_package(tmp_path, root=copy)
+    shutil.copytree(project_files().jobs, copy / "spark_jobs")
+    before = build_package(tmp_path, files=ProjectFiles(copy))
     (copy / "spark_jobs" / "backup.py").write_text("# changed\n")
-    assert build_package(tmp_path, root=copy) != before
+    assert build_package(tmp_path, files=ProjectFiles(copy)) != before
     assert before.exists()
 
 
@@ -64,12 +60,3 @@ def test_everything_in_it_imports_without_the_project_around_it(tmp_path):
         [sys.executable, "-c", code, *modules], env={"PYTHONPATH": str(path)}, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(str(path))
-
-
-def test_the_project_is_found_where_it_is_or_where_the_environment_says(tmp_path):
-    assert project_root({}) == Path(package.__file__).resolve().parents[3]
-    with pytest.raises(ConfigInvalid, match="does not hold spark_jobs"):
-        project_root({"STREAMS_RECOVERY_HOME": str(tmp_path)})
-    (tmp_path / "spark_jobs").mkdir()
-    (tmp_path / "spark_jobs" / "backup.py").touch()
-    assert project_root({"STREAMS_RECOVERY_HOME": str(tmp_path)}) == tmp_path

@@ -84,6 +84,15 @@ def test_the_command_line_is_a_list_with_the_application_behind_its_options():
     assert argv[argv.index(str(call.application)) + 1 :] == list(call.arguments)
 
 
+def test_spark_s_page_and_event_log_are_the_user_s_choice(secret):
+    assert call_for().conf["spark.ui.enabled"] == "false"
+    secret.write_text("spark.ui.enabled true\nspark.eventLog.enabled true\n")
+    chosen = call_for().conf
+    assert "spark.ui.enabled" not in chosen
+    assert chosen["spark.ui.showConsoleProgress"] == "false"
+    assert not any(name.startswith("spark.eventLog") for name in chosen)
+
+
 def test_shuffles_are_cut_by_the_cores_of_a_local_master():
     assert call_for(master="local[3]").conf["spark.sql.shuffle.partitions"] == "6"
     assert call_for(master="spark://cluster:7077").conf["spark.sql.shuffle.partitions"] == "32"

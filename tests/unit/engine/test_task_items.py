@@ -56,7 +56,7 @@ def test_each_task_is_sent_its_own_items_and_results_come_in_their_order() -> No
     spark, doubled = Spark(), items(9)
     found = task_runner.run_tasks(cast("SparkSession", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
     assert found == doubled
-    sent = [[number for number, _ in pickle.loads(share)] for share in spark.shares]
+    sent = [[number for number, _ in pickle.loads(share)[1]] for share in spark.shares]
     assert sorted(number for several in sent for number in several) == list(range(9))
     assert len(sent) == 4, "two tasks for each of two slots"
     assert task_runner.run_tasks(cast("SparkSession", spark), [], lambda one: one, RangeLost, None) == []

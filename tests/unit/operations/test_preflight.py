@@ -57,6 +57,15 @@ def test_one_with_a_secret_does_not_and_neither_does_one_that_the_configuration_
     assert found(tmp_path, spark={"host": "spark://master", "port": 7077}) == ()
 
 
+def test_pods_without_an_image_stand_against_a_run(tmp_path, settings):
+    kubernetes = {"host": "k8s://https://cluster.example.com", "port": 6443}
+    (blocker,) = found(tmp_path, spark=kubernetes)
+    assert (blocker.severity, blocker.kind) == (Severity.BLOCKING, "spark")
+    assert "spark.kubernetes.container.image" in blocker.remedy
+    settings.write_text("spark.kubernetes.container.image spark:4.2.0\n")
+    assert found(tmp_path, spark=kubernetes) == ()
+
+
 def test_a_connection_without_a_master_stands_against_a_run(tmp_path):
     (obstacle,) = found(tmp_path, spark={})
     assert "has no host" in obstacle.text

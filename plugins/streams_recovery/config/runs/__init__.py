@@ -12,9 +12,10 @@ from pydantic import model_validator
 from streams_recovery.config.fields import Argv, Environment, Section
 from streams_recovery.config.runs.command import CommandRuns
 from streams_recovery.config.runs.kind import IntervalSection, Kind, StartingKind
+from streams_recovery.config.runs.kubernetes import KubernetesRuns
 from streams_recovery.config.runs.process import ProcessRuns, ReprocessProcess, SandboxProcess
 
-KindName = Literal["process", "command"]
+KindName = Literal["process", "command", "kubernetes"]
 KINDS: Final[tuple[str, ...]] = get_args(KindName)
 
 
@@ -43,6 +44,7 @@ class Runs(Section):
     kind: KindName
     process: ProcessRuns | None = None
     command: CommandRuns | None = None
+    kubernetes: KubernetesRuns | None = None
 
     @property
     def chosen(self) -> Kind:
@@ -87,6 +89,7 @@ __all__ = [
     "IntervalSection",
     "Kind",
     "KindName",
+    "KubernetesRuns",
     "ProcessRuns",
     "Runs",
     "SandboxRuns",

@@ -27,6 +27,11 @@ class Control(Section):
     token_file: LocalPath | None = None
     allow_http: Switch = False
 
+    def no_pause_because(self, section: str) -> str | None:
+        """Why instances with this interface, which is ``section``, cannot be paused. None when they can."""
+        lacking = [verb for verb in ("pause", "resume") if getattr(self, verb) is None]
+        return f"{section} has no {' and no '.join(lacking)}" if lacking else None
+
 
 class ProcessInstance(Section):
     """One operating system process. ``environment`` is laid over the one of all instances; ``state_directory`` is its ``state.dir``."""
@@ -79,8 +84,7 @@ class ProcessRuns(StartingKind):
     @property
     def no_pause_because(self) -> str | None:
         """Why it cannot be paused, None when it can."""
-        lacking = [verb for verb in ("pause", "resume") if getattr(self.control, verb) is None]
-        return f"runs.process.control has no {' and no '.join(lacking)}" if lacking else None
+        return self.control.no_pause_because("runs.process.control")
 
     def command_of(self, instance: ProcessInstance) -> list[str]:
         """The program and arguments that start one instance."""

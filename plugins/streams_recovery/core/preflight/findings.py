@@ -63,3 +63,8 @@ def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: It
 def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
     """A finding that only warns."""
     return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)
+
+
+def blocking_finding(kind: str, text: str, remedy: str) -> PreflightFinding:
+    """A finding that blocks."""
+    return PreflightFinding(severity=Severity.BLOCKING, kind=kind, text=text, remedy=remedy)

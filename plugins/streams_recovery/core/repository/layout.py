@@ -56,9 +56,18 @@ class Layout:
         """The record that a savepoint was published: what tells a lost manifest from one that never was."""
         return f"{self.published_prefix}{checked_name('savepoint id', savepoint_id)}.json"
 
+    def detail(self, savepoint_id: str) -> str:
+        """What people look at of a savepoint: its topics and partitions, without its ranges."""
+        return f"{self.application_id}/details/{checked_name('savepoint id', savepoint_id)}.json"
+
+    @property
+    def artifacts(self) -> str:
+        """Prefix of the directories of run artifacts, one for each run."""
+        return f"{self.application_id}/work/"
+
     def work(self, run: str, name: str) -> str:
         """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
-        return f"{self.application_id}/work/{checked_name('run', run)}/{checked_name('note', name)}.json"
+        return f"{self.artifacts}{checked_name('run', run)}/{checked_name('note', name)}.json"
 
     @property
     def locks(self) -> str:
@@ -121,9 +130,24 @@ class Layout:
         """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
         return f"{self.application_id}/read-up-to/"
 
+    @property
+    def checks(self) -> str:
+        """Prefix of all checks."""
+        return f"{self.application_id}/checks/"
+
     def check(self, check_id: str) -> str:
         """Prefix of the numbered verdicts of one check: one, or more when its last step was repeated."""
-        return f"{self.application_id}/checks/{checked_name('check id', check_id)}/"
+        return f"{self.checks}{checked_name('check id', check_id)}/"
+
+    @property
+    def status(self) -> str:
+        """Prefix of the numbered reports of the monitor, of which only the newest are kept."""
+        return f"{self.application_id}/status/"
+
+    @property
+    def alerts(self) -> str:
+        """Prefix of the numbered entries of what people were told, of which only the newest are kept."""
+        return f"{self.application_id}/alerts/"
 
     @property
     def segments(self) -> str:
@@ -134,6 +158,11 @@ class Layout:
     def pins(self) -> str:
         """Prefix of the numbered words of people on single savepoints."""
         return f"{self.application_id}/pins/"
+
+    @property
+    def announcements(self) -> str:
+        """Prefix of the numbered announcements of when expiry begins to delete."""
+        return f"{self.application_id}/announcements/"
 
     @property
     def retired_prefix(self) -> str:

@@ -108,12 +108,3 @@ def seconds_of(journal: Collection[JournalEntry], *, began_at: int) -> dict[str,
     if any(first[later] < first[earlier] for earlier, later in pairwise(needed)):
         return None
     return {step: max(_LEAST_SECONDS, (first[end] - first[begin]) / 1000) for step, (begin, end) in STEPS.items()}
-
-
-def duration_text(seconds: float) -> str:
-    """The duration as text for people."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
-from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.text.units import span
 
 # A page that is read before something irreversible should be read to its end.
 _SHOWN_OFFSETS = 40
@@ -105,13 +105,13 @@ def _duration(plan: RestorePlan) -> list[str]:
     expected = plan.observed.estimate
     if expected is None:
         return []
-    steps = ", ".join(f"{step} {duration_text(seconds)}" for step, seconds in expected.seconds.items())
+    steps = ", ".join(f"{step} {span(seconds)}" for step, seconds in expected.seconds.items())
     basis = (
         f"measured in the last {expected.measured} restores and drills"
         if expected.measured
         else "from default rates: none was measured here yet"
     )
-    return [f"Estimated time: **{duration_text(expected.total)}** ({steps}), {basis}.", ""]
+    return [f"Estimated time: **{span(expected.total)}** ({steps}), {basis}.", ""]
 
 
 def _loaded(plan: RestorePlan) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from streams_recovery.core.restore.estimate import duration_text
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict
 from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.text.units import span
 
 _VERDICTS = {
     Verdict.EQUAL: "**Equal.** Every restored record and every key is the same as in the savepoint.",
@@ -100,9 +100,7 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
         (
             "steps",
-            ", ".join(f"{step} {duration_text(value)}" for step, value in report.seconds.items())
-            if report.seconds
-            else "in several attempts",
+            ", ".join(f"{step} {span(value)}" for step, value in report.seconds.items()) if report.seconds else "in several attempts",
         ),
         ("offsets set", f"{report.offsets}, inputs by `{_plain(report.strategy)}`"),
         ("state from before", f"safety savepoint `{report.safety_savepoint}`" if report.safety_savepoint else "not saved"),

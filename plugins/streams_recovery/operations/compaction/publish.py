@@ -60,7 +60,8 @@ def _locked(recovery: RecoveryContext, ticket: CompactTicket, seconds: float) ->
             return None
 
     # What the job did is too much to be thrown away because a savepoint is being taken right now.
-    lock = poll(attempt, seconds=seconds, interval=5.0)
+    what = f"the lock of {recovery.application_id}"
+    lock = poll(attempt, seconds=seconds, interval=5.0, what=what, message=lambda: held[-1].reason)
     if lock is None:
         raise held[-1]
     return lock

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +16,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import OutputReport, PublishReport, ReprocessRequest
 from streams_recovery.core.sandbox.results import Every, Newest, PublishPolicy, Readers, decide_every, decide_newest, readers
+from streams_recovery.core.waiting import pause
 from streams_recovery.kafka.transactional_append import append
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import check_outputs, outputs_of
@@ -123,7 +123,8 @@ def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: Reproce
             if attempt == _ATTEMPTS:
                 raise
             attempt += 1
-            time.sleep(again_seconds)  # whoever has a transaction open ends it meanwhile, or the broker does
+            # Whoever has a transaction open ends it meanwhile, or the broker does.
+            pause(again_seconds, "open transactions in outputs to end")
 
 
 def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:

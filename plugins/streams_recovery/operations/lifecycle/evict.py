@@ -6,7 +6,7 @@ import re
 
 from streams_recovery.application.port import StopReport
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
-from streams_recovery.core.waiting import poll
+from streams_recovery.core.waiting import Notice, poll
 from streams_recovery.operations.context import RecoveryContext
 
 # Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
@@ -27,7 +27,7 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
     gone = bool(report.instances) and report.gone
     if gone and group.kind != "classic":
         # Only members of the classic protocol can be removed. Others leave when they close, and else when their sessions end.
-        recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery))
+        _wait_empty(recovery)
         return
     proven = gone and bool(group.members)
     staying = [member for member in group.members if not proven or not _STREAM_THREAD.search(member.client_id)]
@@ -40,7 +40,12 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
             members=hosts,
         )
     recovery.groups.evict(recovery.application_id, group.members)
-    recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery))
+    _wait_empty(recovery)
+
+
+def _wait_empty(recovery: RecoveryContext) -> None:
+    notice = Notice(f"group {recovery.application_id} to become empty")
+    recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery), waiting=notice.waiting)
 
 
 def _patience(recovery: RecoveryContext) -> float:
@@ -60,7 +65,11 @@ def await_decided(recovery: RecoveryContext) -> None:
     """
     # {application.id}-{process id}-{thread}; the id alone as a prefix would also match other applications (ActiveTaskCreator).
     ids = re.compile(re.escape(recovery.application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
-    if poll(lambda: True if not recovery.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5) is None:
+    what = f"open transactions of {recovery.application_id}"
+    if (
+        poll(lambda: True if not recovery.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5, what=what)
+        is None
+    ):
         left = ", ".join(recovery.transactions.undecided(ids))
         raise OffsetsUnstable(
             f"transactions of {recovery.application_id} are still open: {left}",

@@ -18,11 +18,15 @@ def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int],
     """
     patience = float(recovery.config.restore.catch_up_timeout_seconds)
     # Stores are read from their changelogs before an instance is RUNNING. How far that has come only the instances themselves can tell.
-    if poll_falling(lambda: _running(recovery), patience=max(recovery.config.runs.chosen.start_timeout, patience)) is None:
+    restoring = f"every instance of {recovery.application_id} to be RUNNING, records to restore"
+    start_timeout = recovery.config.runs.chosen.start_timeout
+    if poll_falling(lambda: _running(recovery), patience=max(start_timeout, patience), what=restoring) is None:
         raise _not_ready(recovery, "not every instance is RUNNING", again)
     lag, inputs = RecordLag(recovery), list(ends)
     left = while_falling(
-        lambda: sum(lag.look(ends, recovery.groups.committed(recovery.application_id, inputs)).values()), patience=patience
+        lambda: sum(lag.look(ends, recovery.groups.committed(recovery.application_id, inputs)).values()),
+        patience=patience,
+        what=f"{recovery.application_id} to read its input up to where it ended, offsets",
     )
     if left:
         reason = f"its inputs are {left} offsets behind the ends they had, and nothing was processed for {patience:.0f} s"

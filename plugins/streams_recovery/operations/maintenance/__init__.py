@@ -1,5 +1,6 @@
 """Looking after a repository: checking what it holds, and expiring what nobody needs."""
 
+from streams_recovery.operations.maintenance.announce import announce, deletion_outlook, scheduled, withdraw
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, pin, plan_expiry
 from streams_recovery.operations.maintenance.text import expiry_text
@@ -11,7 +12,9 @@ __all__ = [
     "ExpirePlan",
     "ExpireReport",
     "UndeletePlan",
+    "announce",
     "conclude_check",
+    "deletion_outlook",
     "expire",
     "expiry_text",
     "pin",
@@ -20,5 +23,7 @@ __all__ = [
     "plan_reading",
     "plan_undelete",
     "raise_unless_good",
+    "scheduled",
     "undelete",
+    "withdraw",
 ]

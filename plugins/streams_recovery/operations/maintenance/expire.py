@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import NotFound, PermanentError, Refused
 from streams_recovery.core.repository import retention
+from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.retention import Decision, KeepRules
+from streams_recovery.core.repository.retention import Decision
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
 from streams_recovery.operations.maintenance.contents import Holdings, grace_ms, holdings
 from streams_recovery.operations.maintenance.remove import Remover
 from streams_recovery.operations.quiesce_record import quiesce_log
@@ -31,7 +33,7 @@ _LOG_RECORDS = 500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
     """What an expiry would do now. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be
-    removed for good; ``blocked`` says why no file may go.
+    removed for good; ``blocked`` says why no file may go. ``outlook`` says what runs of the schedule do with it.
     """
 
     application_id: str
@@ -42,6 +44,7 @@ class ExpirePlan:
     bytes: int
     forget: tuple[str, ...]
     blocked: str | None
+    outlook: DeletionOutlook
 
     @property
     def hash(self) -> str:
@@ -119,7 +122,7 @@ def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
 
 def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
     now = recovery.clock()
-    decisions = retention.decide(found.held(), _rules(recovery), found.pins, now=now)
+    decisions = retention.decide(found.held(), keep_rules(recovery), found.pins, now=now)
     files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
     return ExpirePlan(
         application_id=recovery.application_id,
@@ -134,6 +137,7 @@ def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
         blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
+        outlook=deletion_outlook(recovery),
     )
 
 
@@ -208,7 +212,12 @@ def _forgotten(recovery: RecoveryContext) -> list[str]:
 def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
     """Why what is left of an expired savepoint could not be removed, None when it is gone."""
     offsets = list(recovery.repository.keys(recovery.layout.offset_snapshot(savepoint_id)))
-    if locked := next(filter(None, map(remover.locked, (recovery.layout.published(savepoint_id), *copies, *offsets))), None):
+    if locked := next(
+        filter(
+            None, map(remover.locked, (recovery.layout.published(savepoint_id), recovery.layout.detail(savepoint_id), *copies, *offsets))
+        ),
+        None,
+    ):
         return locked
     if problem := next(filter(None, map(remover.remove, offsets)), None):
         return problem
@@ -217,15 +226,3 @@ def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str
     except PermanentError as error:
         return f"{copies[0]}: {error.reason}"
     return None
-
-
-def _rules(recovery: RecoveryContext) -> KeepRules:
-    rules = recovery.config.retention
-    return KeepRules(
-        last=rules.keep_last,
-        hourly=rules.keep_hourly,
-        daily=rules.keep_daily,
-        weekly=rules.keep_weekly,
-        monthly=rules.keep_monthly,
-        minimum=rules.minimum,
-    )

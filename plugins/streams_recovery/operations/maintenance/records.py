@@ -11,6 +11,7 @@ from streams_recovery.core.bounded_json import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository import check_findings as findings
+from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
@@ -60,6 +61,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
         _Family(prefix=layout.holds, kind=HoldEntry),
         _Family(prefix=layout.pins, kind=Pin),
+        _Family(prefix=layout.announcements, kind=Announcement),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
         _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),

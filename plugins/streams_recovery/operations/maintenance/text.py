@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.repository.retention import Decision
+from streams_recovery.core.text.deletion import outlook_text
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.maintenance.expire import ExpirePlan
 
@@ -13,6 +14,8 @@ def expiry_text(plan: ExpirePlan) -> str:
         f"### Expiry of savepoints of `{plan.application_id}`",
         "",
         f"{len(plan.keep)} stay, {len(plan.expire)} expire; {len(plan.files)} files with {plan.bytes:,} bytes are past their grace period and go.",
+        "",
+        outlook_text(plan.outlook),
         "",
         "| savepoint | captured | survives the loss of the cluster | decision |",
         "|---|---|---|---|",

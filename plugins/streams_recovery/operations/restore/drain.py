@@ -47,7 +47,8 @@ def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestoreP
     if any(status.state is not InstanceState.GONE for status in recovery.application.status()):
         with renewed_lock(recovery, ticket):
             patience, lag = float(recovery.config.restore.catch_up_timeout_seconds), RecordLag(recovery)
-            while_falling(lambda: sum(_unread(recovery, planned, limits, lag).values()), patience=patience)
+            what = f"{recovery.application_id} to process all of its input, offsets"
+            while_falling(lambda: sum(_unread(recovery, planned, limits, lag).values()), patience=patience, what=what)
         require_read(recovery, planned, limits)
     report = bring_down(recovery)
     # Once more, now that nothing moves.

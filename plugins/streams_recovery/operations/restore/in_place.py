@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +29,7 @@ from streams_recovery.core.restore.in_place import (
 )
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
+from streams_recovery.core.waiting import pause
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
@@ -141,7 +141,7 @@ def _more_partitions(inputs: Collection[TopicImage], present: Mapping[str, Topic
 def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
     """Look twice, so far apart, at ends and at how far producers have come. Raises ``Refused`` naming what moved."""
     first = _seen(recovery, partitions)
-    time.sleep(seconds)
+    pause(seconds, f"producers to show themselves in {len(partitions)} partitions of inputs")
     check_stood_still(first, _seen(recovery, partitions), seconds)
 
 

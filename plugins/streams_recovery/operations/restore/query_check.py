@@ -75,7 +75,8 @@ def _asked(recovery: RecoveryContext, store: str, topic: TopicToCreate, patience
         return None if latest[-1].different else True
 
     try:
-        poll(agrees, seconds=patience, interval=1.0)
+        what = f"answers of store {store} that agree with its changelog"
+        poll(agrees, seconds=patience, interval=1.0, what=what, message=lambda: f"{latest[-1].different} of {len(sample)} keys differ")
     except AnswerTooLarge:
         # It was asked and can tell nothing; what was loaded is proven without it.
         return []

@@ -91,7 +91,7 @@ def _settled(
         latest.append(now)
         return now if same else None
 
-    settled = poll(still, seconds=patience, interval=0)
+    settled = poll(still, seconds=patience, interval=0, what=f"the ends of {len(ends)} partitions to stand still")
     if settled is None:
         moving = sorted(str(tp) for tp, end in latest[-1].items() if end != latest[-2].get(tp))
         raise OffsetsUnstable(

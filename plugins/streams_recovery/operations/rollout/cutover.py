@@ -81,7 +81,8 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
         with ExitStack() as stack:
             stack.enter_context(renewed_lock(old, ticket.old))
             stack.enter_context(renewed_lock(clone, ticket.clone))
-            while_falling(lambda: sum(missing(old, clone).values()), patience=patience)
+            what = f"{old.application_id} to process the input records that {clone.application_id} has read"
+            while_falling(lambda: sum(missing(old, clone).values()), patience=patience, what=what)
             _require_nothing_missing(old, clone)
             # What input causes may go through several repartition topics one after the other: in each round one more is sure to be read.
             for _ in {tp.topic for tp in repartition_partitions(old)}:
@@ -105,7 +106,7 @@ def _read_to_ends(old: RecoveryContext, patience: float) -> None:
         committed = offsets_of(old, partitions)
         return sum(between(old, {tp: (committed[tp], end) for tp, end in ends.items()}).values())
 
-    if unprocessed := while_falling(left, patience=patience):
+    if unprocessed := while_falling(left, patience=patience, what=f"records of repartition topics of {old.application_id}"):
         raise ApplicationNotReady(
             f"{old.application_id} has {unprocessed} records of repartition topics left, and processed nothing for {patience:.0f} s",
             next_step="look at its instances' logs, then run the cut-over again",

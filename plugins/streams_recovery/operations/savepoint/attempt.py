@@ -110,7 +110,10 @@ class _Logs:
             stable.update(self.recovery.cluster.last_stable_offsets(tuple(ends)))
             return True if all(stable[tp] >= end for tp, end in ends.items()) else None
 
-        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS) is None:
+        def open_now() -> str:
+            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
+
+        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
             raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}, seconds)
         return stable
 

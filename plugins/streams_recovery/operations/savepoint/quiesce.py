@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
 from streams_recovery.core.savepoint import assumptions
-from streams_recovery.core.waiting import poll
+from streams_recovery.core.waiting import pause, poll
 from streams_recovery.kafka.messages import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
@@ -66,7 +64,8 @@ def _await_no_standby(recovery: RecoveryContext) -> None:
         keeping[:] = [f"{status.name} has {status.standby_tasks}" for status in recovery.application.status() if status.standby_tasks]
         return None if keeping else True
 
-    if poll(none_left, seconds=seconds, interval=1.0) is None:
+    what = f"standby tasks of {recovery.application_id} to end before it is paused"
+    if poll(none_left, seconds=seconds, interval=1.0, what=what, message=lambda: ", ".join(keeping)) is None:
         raise ApplicationNotReady(
             f"{recovery.application_id} was not paused because it has had standby tasks for {seconds} s, {', '.join(keeping)}: {NO_PAUSE_WITH_STANDBY}",
             next_step="run the savepoint again once they are warmed up; where they are replicas, or never end, set backup.consistency.mode to stop",
@@ -90,7 +89,8 @@ def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
     reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
-    time.sleep(assumptions.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee])
+    seconds = assumptions.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee]
+    pause(seconds, f"{recovery.application_id} to commit what it has processed")
     unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
     members = _members(recovery)
     why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, duration_text, estimate, seconds_of
+from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of
 from streams_recovery.core.throttle import Throttle
 
 FREE = Throttle(records_per_second=None, bytes_per_second=None)
@@ -102,10 +102,3 @@ def test_the_steps_of_a_restore_are_in_its_journal() -> None:
     # A topic that was created again on the way is written down with a phase that was reached before.
     assert seconds_of((*whole[:5], *journal((Phase.CREATED, 5_500)), *whole[5:]), began_at=0) == seconds_of(whole, began_at=0)
     assert seconds_of(journal(*((phase, -phase.rank) for phase in Phase)), began_at=0) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "said"), [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3_599, "59 min 59 s"), (7_260, "2 h 1 min")]
-)
-def test_times_are_said_as_people_say_them(value: float, said: str) -> None:
-    assert duration_text(value) == said

@@ -307,7 +307,7 @@ def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
 
 def test_the_page_says_how_long_it_will_take_and_by_what() -> None:
     expected = replace(PLAN.observed, estimate=Estimate(seconds={"load": 90.4, "compare": 30.0}, measured=2))
-    assert "Estimated time: **2 min 0 s** (load 1 min 30 s, compare 30 s), measured in the last 2 restores and drills." in markdown(
+    assert "Estimated time: **2 min** (load 1 min 30 s, compare 30 s), measured in the last 2 restores and drills." in markdown(
         replace(PLAN, observed=expected)
     )
     unmeasured = replace(expected, estimate=Estimate(seconds={"load": 90.4}, measured=0))

@@ -1,0 +1,43 @@
+"""Looks at each application every five minutes, stores what it sees as its status, and tells of what is wrong.
+
+*choose_applications* returns those that are due. *observe* looks at each of them: repository, cluster, disks, instances. It reads only, and takes no
+lock. What it finds fails no task: people hear of it through the notifiers of the configuration, once when it is found and once when it is over. A task
+fails when its look could not be stored. *check_configurations* tells of configurations that cannot be used. See docs/monitoring.md.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, MultipleCronTriggerTimetable
+
+from streams_recovery.config.directory import load_applications
+from streams_recovery.operators.monitor import (
+    CheckConfigurationsOperator,
+    ChooseApplicationsOperator,
+    ObserveApplicationOperator,
+    schedules,
+)
+from streams_recovery.operators.notifications import problems
+
+APPLICATIONS = load_applications()
+SCHEDULES = schedules(APPLICATIONS)
+PROBLEMS = "".join(f"\n* **{name}**: {problem}" for name, problem in problems(APPLICATIONS).items())
+
+with DAG(
+    "streams_monitor",
+    schedule=MultipleCronTriggerTimetable(*SCHEDULES, timezone="UTC") if SCHEDULES else None,
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    # A monitor that waits for somebody to switch it on sees nothing.
+    is_paused_upon_creation=False,
+    doc_md=__doc__ + PROBLEMS,
+    description="Status, alerts and metrics of all applications",
+    tags=["streams-recovery", "monitor"],
+    default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
+):
+    CheckConfigurationsOperator(task_id="check_configurations")
+    ObserveApplicationOperator.partial(task_id="observe", map_index_template="{{ task.application_name }}").expand(
+        application_name=ChooseApplicationsOperator(task_id="choose_applications").output
+    )

@@ -1,0 +1,10 @@
+"""``python -m documentation`` writes the pages that are made from the code. ``make pages`` calls it."""
+
+from __future__ import annotations
+
+import sys
+
+from documentation.pages import write
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{file}\n" for file in write())

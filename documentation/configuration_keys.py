@@ -1,0 +1,123 @@
+"""The page with every configuration key, made from the models: its values, its default, and where it is explained."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from streams_recovery.config.model import ApplicationConfig
+
+EXPLAINED: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+# The least that a file needs. A test loads it.
+SMALLEST: Final = """\
+version: 1
+application: {id: orders, guarantee: exactly_once_v2}
+topics: {inputs: [orders-in], outputs: [totals]}
+storage: {backend: filesystem, path: /srv/savepoints}
+backup: {survive_cluster_loss: true}
+runs:
+  kind: process
+  process:
+    directory: /srv/orders/run
+    command: [java, -jar, /srv/orders/orders.jar]
+    instances:
+      - {name: orders-1, url: "http://127.0.0.1:8080", state_directory: /srv/orders/state}
+"""
+_HEAD: Final = f"""\
+# Every configuration key
+
+<!-- Made by `make pages` from plugins/streams_recovery/config. Change the models, and run it again. -->
+
+A file for one application, `include/configs/orders.yaml`. This is the least that it needs:
+
+```yaml
+{SMALLEST}```
+
+Everything else has a default. [Configuration](configuration.md) explains each section, and how variables and paths are read.
+In the tables `[]` stands for each item of a list, `*` for each name.
+
+"""
+_TYPES: Final = {"string": "text", "integer": "a number", "boolean": "`true`, `false`", "object": "names and values", "number": "a number"}
+
+
+def configuration_page() -> str:
+    """The page as Markdown."""
+    schema = ApplicationConfig.model_json_schema()
+    anchors = _anchors(EXPLAINED.read_text(encoding="utf-8"))
+    parts = [_HEAD]
+    plain = [name for name in schema["properties"] if not list(_keys(schema, schema["properties"][name], ""))]
+    parts.append(_table([("", name, schema["properties"][name], name in schema["required"] and name != "name") for name in plain], schema))
+    for name, found in schema["properties"].items():
+        rows = [(name, *row) for row in _keys(schema, found, "")]
+        if rows:
+            link = f"Explained in [configuration](configuration.md#{anchors[name]}).\n\n" if name in anchors else ""
+            parts.append(f"\n## {name}\n\n{link}{_table(rows, schema)}")
+    return "".join(parts)
+
+
+def _anchors(text: str) -> dict[str, str]:
+    headings = re.findall(r"^### (.+)$", text, re.MULTILINE)
+    return {name: re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings for name in heading.split(", ")}
+
+
+def _keys(schema: Mapping[str, Any], found: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+    """The keys below a property: path, schema, and whether it must be there."""
+    section, step = _section(schema, found)
+    if section is None:
+        return
+    base = f"{path}{step}" if path else step.removeprefix(".")
+    for name, inner in section["properties"].items():
+        way = ".".join(part for part in (base, name) if part)
+        below = list(_keys(schema, inner, way))
+        yield from below or [(way, inner, name in section.get("required", ()))]
+
+
+def _section(schema: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, str]:
+    """The section that a property holds, and the step to it."""
+    for one in (found, *found.get("anyOf", ())):
+        inside, step = one, ""
+        if one.get("type") == "array":
+            inside, step = one.get("items", {}), "[]"
+        elif isinstance(one.get("additionalProperties"), dict):
+            inside, step = one["additionalProperties"], ".*"
+        inner = _resolved(schema, inside)
+        if "properties" in inner:
+            return inner, step
+    return None, ""
+
+
+def _resolved(schema: Mapping[str, Any], found: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = found.get("$ref")
+    inner: Mapping[str, Any] = schema["$defs"][reference.rpartition("/")[2]] if reference else found
+    return inner
+
+
+def _table(rows: list[Any], schema: Mapping[str, Any]) -> str:
+    lines = [f"| `{path}` | {_values(schema, found)} | {_default(found, required=required)} |\n" for _, path, found, required in rows]
+    return "| key | values | default |\n|---|---|---|\n" + "".join(lines)
+
+
+def _values(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    options = [one for one in found.get("anyOf", (found,)) if one.get("type") != "null"]
+    return " or ".join(_value(_resolved(schema, one)) for one in options)
+
+
+def _value(found: Mapping[str, Any]) -> str:
+    if "const" in found or "enum" in found:
+        return ", ".join(f"`{value}`" for value in found.get("enum", [found.get("const")]))
+    if found.get("type") == "array":
+        return "a list"
+    low, high = found.get("minimum", found.get("ge")), found.get("maximum", found.get("le"))
+    if low is not None and high is not None:
+        return f"{low:,} to {high:,}"
+    return "a moment with its time zone" if found.get("format") == "date-time" else _TYPES[found.get("type", "string")]
+
+
+def _default(found: Mapping[str, Any], *, required: bool) -> str:
+    if required:
+        return "**required**"
+    value = found.get("default")
+    return "-" if value in (None, [], {}) else f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -1,0 +1,46 @@
+"""All pages that are made from the code: which they are, and how they are written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from documentation.configuration_keys import configuration_page
+from documentation.dag_pages import dag_files, dags_in
+from documentation.messages import messages_page
+
+PROJECT: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = PROJECT / "docs"
+
+
+def plain_pages() -> dict[str, str]:
+    """Those that need no Airflow, by their paths below docs."""
+    return {"configuration-keys.md": configuration_page(), "messages.md": messages_page(PROJECT / "plugins" / "streams_recovery")}
+
+
+def dag_pages() -> dict[str, str]:
+    """Those of the DAGs. Airflow must have a home."""
+    return {f"dags/{name}": text for name, text in dag_files(dags_in(PROJECT / "dags"))}
+
+
+def write() -> Iterator[str]:
+    """Write all of them, and give the names of those that changed. Airflow gets a home that is removed again."""
+    with tempfile.TemporaryDirectory(prefix="airflow-") as home:
+        os.environ.update(
+            {
+                "AIRFLOW_HOME": home,
+                "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+                "AIRFLOW__CORE__PLUGINS_FOLDER": home,
+                "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "600",
+            }
+        )
+        os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
+        for name, text in {**plain_pages(), **dag_pages()}.items():
+            path = DOCS / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+                yield f"docs/{name}"

@@ -1,0 +1,1 @@
+"""An application that a Deployment or a StatefulSet of Kubernetes runs."""

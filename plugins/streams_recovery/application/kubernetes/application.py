@@ -1,0 +1,168 @@
+"""The application port on a Deployment or a StatefulSet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from streams_recovery.application.instances import Fleet
+from streams_recovery.application.kubernetes import autoscaling, checks
+from streams_recovery.application.kubernetes.cluster import Cluster
+from streams_recovery.application.kubernetes.ending import PodWatch
+from streams_recovery.application.kubernetes.looks import looks
+from streams_recovery.application.kubernetes.ownership import require_unmanaged
+from streams_recovery.application.kubernetes.record import StopRecord, requested
+from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.application.kubernetes.wiping import wiped
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.core.errors import ApplicationRunning, Refused
+from streams_recovery.core.kubernetes.pods import Pod, in_slots
+from streams_recovery.core.kubernetes.workload import Workload
+from streams_recovery.core.preflight.findings import PreflightFinding
+
+# For a program to end whose Kafka Streams took all the time to close, and for one that has to be killed.
+_END_SECONDS: Final = 1.0
+_KILL_SECONDS: Final = 30.0
+# An autoscaler looks every 15 seconds.
+_AUTOSCALER_SECONDS: Final = 60.0
+
+
+class KubernetesApplication:
+    """See the port. An instance is a pod; since pods of a Deployment have new names each time, instances are numbered.
+
+    Gone means that the pod's object does not exist, or that all its containers have ended for good; a pod whose object goes on existing on a node that does
+    not answer is unknown. Clean means that the container was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said
+    it was closed where it can. What a stop finds is written down in a ConfigMap before the workload is scaled.
+    """
+
+    def __init__(self, settings: KubernetesSettings) -> None:
+        self._settings = settings
+        self._opened: Cluster | None = None
+
+    @property
+    def can_pause(self) -> bool:
+        """See the port."""
+        return self._settings.control.pause is not None and self._settings.control.resume is not None
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """Every pod, and at zero every pod that was stopped."""
+        return self._status()[0]
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Scale back to what is written down, and wait until autoscalers are on again. An ``environment`` is refused."""
+        if environment:
+            raise Refused(
+                f"pods of {self._settings.workload} cannot be started with another environment ({', '.join(sorted(environment))})",
+                next_step="make a workload for that application, and a configuration of its own",
+            )
+        workload, record = self._cluster.workload(), self._cluster.record()
+        if not workload.replicas:
+            self._cluster.scale(self._replicas(record))
+        autoscaling.resumed(self._cluster, record.paused if record else ())
+        autoscaling.proven_on(self._cluster, seconds=_AUTOSCALER_SECONDS)
+        if record is not None:
+            self._cluster.write(None)
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """Close, where it is offered, scale to zero, and wait until every pod is gone; those that are left when the time (seconds) is up are killed.
+
+        Raises ``ManagedByAnother``, ``ScaledByAnother``, ``ApplicationNotReady`` for an autoscaler that is not proven off.
+        """
+        workload = self._cluster.workload()
+        deadline = time.monotonic() + timeout
+        watch = PodWatch(self._cluster, workload, self._seen)
+        if workload.replicas or watch.left:
+            require_unmanaged(self._cluster, workload, self._settings.argocd_namespace)
+            autoscaling.require_no_scaling_from_zero(self._cluster)
+            self._ask(workload, watch.left, seconds=timeout)
+            self._cluster.scale(0)
+            watch.await_gone(seconds=max(_END_SECONDS, deadline - time.monotonic()))
+            for pod in watch.left:
+                self._cluster.end_pod(pod, seconds=1)
+            watch.await_gone(seconds=_KILL_SECONDS)
+        if not watch.left:
+            autoscaling.proven_off(self._cluster, seconds=_AUTOSCALER_SECONDS)
+        return StopReport(instances=self.status())
+
+    def pause(self) -> None:
+        """POST to every pod, then see that each says it is paused."""
+        self._status()[1].pause()
+
+    def resume(self) -> None:
+        """POST to every running pod, then see that none says it is paused."""
+        self._status()[1].resume()
+
+    def wipe_state(self) -> WipeReport:
+        """See that the state of every pod is gone with it, or wipe the claims that outlive pods, those of replicas that were scaled away included."""
+        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
+        if running:
+            raise ApplicationRunning(
+                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
+            )
+        return wiped(self._cluster, self._settings)
+
+    def query(self, store: str) -> dict[str, object]:
+        """All keys over all pods. While the application rebalances, asked again until the start timeout."""
+        return self._status()[1].query(store, seconds=self._settings.start_timeout)
+
+    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
+        """Rights that are missing, and owners and autoscalers that would keep it from being stopped."""
+        return checks.findings(self._cluster, self._settings, stops=stops)
+
+    @property
+    def _cluster(self) -> Cluster:
+        # Only when something is asked: a configuration can be read where there is no cluster.
+        self._opened = self._opened or Cluster(self._settings)
+        return self._opened
+
+    def _status(self) -> tuple[tuple[InstanceStatus, ...], Fleet]:
+        workload = self._cluster.workload()
+        pods = in_slots(workload.name.name, self._cluster.pods(workload)[0])
+        record = None if workload.replicas else self._cluster.record()
+        found = looks(workload, pods, record, self._settings.replicas, self._cluster.node, datetime.now(UTC))
+        fleet = self._fleet(pods)
+        return fleet.completed(found), fleet
+
+    def _fleet(self, pods: Mapping[str, Pod]) -> Fleet:
+        urls = {name: f"http://{_host(pod.ip)}:{self._settings.port}" for name, pod in pods.items() if pod.ip}
+        return Fleet(urls=urls, paths=self._settings.control, statuses=self.status)
+
+    def _ask(self, workload: Workload, left: tuple[Pod, ...], *, seconds: float) -> None:
+        """Write down what is being stopped, pause what would start it again, and have it close."""
+        pods, stored = in_slots(workload.name.name, left), self._cluster.record()
+        # What an earlier stop has written down of pods counts while the workload is at zero, and is old once it was started again.
+        before = None if workload.replicas else stored
+        fleet = self._fleet(pods)
+        closes = self._settings.control.close is not None
+        to_pause = autoscaling.pause_keda(self._cluster)
+        record = StopRecord(
+            replicas=workload.replicas or (before.replicas if before else self._settings.replicas or len(left)),
+            pods=requested(pods, fleet.reports(pods), before, closes=closes),
+            paused=(*(stored.paused if stored else ()), *to_pause),
+        )
+        self._cluster.write(record)
+        autoscaling.paused(self._cluster, to_pause, seconds=_AUTOSCALER_SECONDS)
+        answers = fleet.closed(pods, seconds=seconds)
+        if answers:
+            self._cluster.write(record.with_answers(answers))
+
+    def _seen(self, pods: tuple[Pod, ...]) -> None:
+        record = self._cluster.record()
+        if record is not None and (known := record.with_ends(pods)) != record:
+            self._cluster.write(known)
+
+    def _replicas(self, record: StopRecord | None) -> int:
+        count = record.replicas if record else self._settings.replicas
+        if count is None:
+            raise Refused(
+                f"{self._settings.workload} is at zero, and how many pods it is to have is written down nowhere",
+                next_step="set runs.kubernetes.replicas, or scale it by hand",
+                record=self._settings.record,
+            )
+        return count
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ":" in address else address

@@ -1,0 +1,79 @@
+"""Autoscalers of the workload: proven off while it is at zero, and proven on again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from streams_recovery.application.kubernetes.cluster import Cluster
+from streams_recovery.core.errors import ApplicationNotReady, Refused
+from streams_recovery.core.kubernetes.autoscalers import Autoscaler, ScaledObject
+
+_LOOK_SECONDS: Final = 0.25
+
+
+def require_no_scaling_from_zero(cluster: Cluster) -> None:
+    """Raise ``Refused`` for an autoscaler that scales up from zero: only one that wants at least one pod leaves a workload at zero alone."""
+    from_zero = [one.name for one in cluster.autoscalers() if one.least == 0]
+    if from_zero:
+        raise Refused(
+            f"HorizontalPodAutoscaler {', '.join(from_zero)} has minReplicas 0, so it may scale up from zero at any moment",
+            next_step="set its minReplicas to 1",
+            autoscalers=from_zero,
+        )
+
+
+def pause_keda(cluster: Cluster) -> tuple[str, ...]:
+    """The ScaledObjects that have to be paused and are not: those that a person has paused are left as they are."""
+    return tuple(one.name for one in cluster.scaled_objects() if not one.annotated)
+
+
+def paused(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
+    """Pause these, and wait until KEDA says of every ScaledObject of the workload that it is. Raises ``ApplicationNotReady``."""
+    for name in names:
+        cluster.pause_scaled_object(name, paused=True)
+
+    def running() -> Sequence[ScaledObject]:
+        return [one for one in cluster.scaled_objects() if not one.paused]
+
+    _await_none(running, "is not paused, as far as KEDA says", seconds)
+
+
+def resumed(cluster: Cluster, names: Sequence[str]) -> None:
+    """Remove the pause from those that a stop has paused."""
+    present = {one.name for one in cluster.scaled_objects()} if names else set()
+    for name in names:
+        if name in present:
+            cluster.pause_scaled_object(name, paused=False)
+
+
+def proven_off(cluster: Cluster, *, seconds: float) -> None:
+    """Wait until every autoscaler says that it leaves the workload at zero alone. Raises ``ApplicationNotReady``."""
+
+    def on() -> Sequence[Autoscaler]:
+        return [one for one in cluster.autoscalers() if not one.proven_off]
+
+    _await_none(on, "has not said that it is off while the workload is at zero", seconds)
+
+
+def proven_on(cluster: Cluster, *, seconds: float) -> None:
+    """Wait until no autoscaler says that it is off. Raises ``ApplicationNotReady``."""
+
+    def off() -> Sequence[Autoscaler]:
+        return [one for one in cluster.autoscalers() if not one.proven_on]
+
+    _await_none(off, "has not said that it is on again", seconds)
+
+
+def _await_none(look: Callable[[], Sequence[object]], what: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while left := look():
+        if time.monotonic() >= deadline:
+            named = ", ".join(map(str, left))
+            raise ApplicationNotReady(
+                f"{named} {what}, after {seconds:.0f} s",
+                next_step="see that its controller works (kubectl describe), then run this again",
+                autoscalers=named,
+            )
+        time.sleep(_LOOK_SECONDS)

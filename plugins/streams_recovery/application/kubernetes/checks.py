@@ -1,0 +1,29 @@
+"""What would keep a workload from being stopped and started, found before anything is done."""
+
+from __future__ import annotations
+
+from streams_recovery.application.kubernetes import autoscaling
+from streams_recovery.application.kubernetes.cluster import Cluster
+from streams_recovery.application.kubernetes.ownership import require_unmanaged
+from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.core.errors import ManagedByAnother, Refused
+from streams_recovery.core.kubernetes.rights import findings_of, rights_needed
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
+
+
+def findings(cluster: Cluster, settings: KubernetesSettings, *, stops: bool) -> tuple[PreflightFinding, ...]:
+    """Rights that are missing, and owners and autoscalers that are in the way. Without the rights to see these nothing is known of them."""
+    needed = rights_needed(
+        settings.workload, settings.namespace, settings.record, stops=stops, claims=settings.claims, keda=cluster.has_keda()
+    )
+    missing = cluster.missing(needed)
+    found = findings_of(missing)
+    if not stops or any(right.blocking for right in missing):
+        return found
+    try:
+        require_unmanaged(cluster, cluster.workload(), settings.argocd_namespace)
+        autoscaling.require_no_scaling_from_zero(cluster)
+    except Refused as error:
+        kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
+        return (*found, blocking_finding(kind, error.reason, error.next_step))
+    return found

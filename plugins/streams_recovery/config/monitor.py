@@ -1,0 +1,163 @@
+"""The ``monitor`` section: how often an application is looked at, what was promised, what counts as a finding, and who hears of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from streams_recovery.config.fields import Duration, Integer, Schedule, Section, Url, explained
+from streams_recovery.config.pauses import longest_pause
+from streams_recovery.core.durations import milliseconds
+from streams_recovery.core.http_address import unencrypted
+from streams_recovery.core.status.alerts import AlertPolicy
+from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.status.limits import Limits
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+# A savepoint may be missed once: it counts as late when the one after it is missing too.
+_LATE = 2
+_NO_REMINDER = "none"
+
+
+def _notifier(value: str) -> str:
+    if not _CLASS.fullmatch(value):
+        raise ValueError(f"{value[:80]!r} is not a class with its module, such as airflow.providers.smtp.notifications.smtp.SmtpNotifier")
+    return value
+
+
+def _address(value: str) -> str:
+    if unencrypted(value):
+        raise ValueError("the address is plain http to another machine, and whoever has it can pretend that all is well; use https")
+    return value
+
+
+def _reminder(value: str) -> str:
+    if value != _NO_REMINDER:
+        milliseconds(value)
+    return value
+
+
+def seconds(duration: str) -> float:
+    """The length of an ISO 8601 duration."""
+    return milliseconds(duration) / 1000
+
+
+Share = Annotated[float, Field(gt=0, le=1000)]
+Bytes = Annotated[Integer, Field(ge=0, le=1 << 60)]
+Records = Annotated[Integer, Field(ge=0, le=1 << 60)]
+Notifier = Annotated[str, AfterValidator(_notifier)]
+PingUrl = Annotated[Url, AfterValidator(_address)]
+Reminder = Annotated[str, AfterValidator(explained(_reminder))]
+
+
+class MonitorObjectives(Section):
+    """What was promised: how old the newest exact savepoint may be, and how long a recovery may take. Null is no promise."""
+
+    newest_age: Duration | None = None
+    recovery_time: Duration | None = None
+
+
+class MonitorLimits(Section):
+    """From which value on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
+
+    changelog_growth: Share = 0.5
+    changelog_bytes: Bytes | None = None
+    repartition_bytes: Bytes = 10 << 30
+    growth_from_bytes: Bytes = 1 << 30
+    disk_full_within: Duration = "P2D"
+    disk_free: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    retention_margin: Duration = "PT6H"
+    lag_records: Records | None = None
+    lag_growth: Records = 100_000
+    transaction_age: Duration = "PT15M"
+    hold_age: Duration = "PT6H"
+    lock_age: Duration = "PT6H"
+    restore_time: Duration = "PT4H"
+    quarantine_age: Duration = "P1D"
+    repository_growth: Share = 0.5
+    overdue_after: Duration = "P1D"
+    unseen_after: Duration = "PT10M"
+
+
+class MonitorAlerts(Section):
+    """Which findings people are told of: those at least as severe as ``severity``, again every ``reminder`` unless that is ``none``, and that they are over
+    once they were not found for ``over_after``.
+    """
+
+    severity: Severity = Severity.WARNING
+    reminder: Reminder = _NO_REMINDER
+    over_after: Duration = "PT10M"
+
+
+class Notify(Section):
+    """A notifier of Airflow: its class, and what it is made with. Texts among the arguments are templates, with ``alert`` in them."""
+
+    notifier: Notifier
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Monitor(Section):
+    """How the application is watched. ``schedule`` null or ``none`` means only by hand. ``ping_url`` is requested after each look that was stored;
+    ``docs_url`` is where docs/ can be read, for links in alerts.
+    """
+
+    schedule: Schedule = "*/5 * * * *"
+    objectives: MonitorObjectives = MonitorObjectives()
+    limits: MonitorLimits = MonitorLimits()
+    alerts: MonitorAlerts = MonitorAlerts()
+    notify: tuple[Notify, ...] = ()
+    ping_url: PingUrl | None = None
+    docs_url: Url | None = None
+
+    def limits_for(self, savepoint_schedule: str | None) -> Limits:
+        """The limits as numbers, for an application whose savepoints have this schedule."""
+        found, objectives = self.limits, self.objectives
+        pause = longest_pause(savepoint_schedule)
+        return Limits(
+            newest_age=seconds(objectives.newest_age) if objectives.newest_age else None,
+            recovery_time=seconds(objectives.recovery_time) if objectives.recovery_time else None,
+            late_after=_LATE * pause if pause is not None else None,
+            changelog_growth=found.changelog_growth,
+            changelog_bytes=found.changelog_bytes,
+            repartition_bytes=found.repartition_bytes,
+            growth_from_bytes=found.growth_from_bytes,
+            disk_full_within=seconds(found.disk_full_within),
+            disk_free=found.disk_free,
+            retention_margin=seconds(found.retention_margin),
+            lag_records=found.lag_records,
+            lag_growth=found.lag_growth,
+            transaction_age=seconds(found.transaction_age),
+            hold_age=seconds(found.hold_age),
+            lock_age=seconds(found.lock_age),
+            restore_time=seconds(found.restore_time),
+            quarantine_age=seconds(found.quarantine_age),
+            repository_growth=found.repository_growth,
+            overdue_after=seconds(found.overdue_after),
+            unseen_after=seconds(found.unseen_after),
+            docs=self.docs,
+        )
+
+    @property
+    def docs(self) -> str:
+        """Where docs/ can be read."""
+        return self.docs_url or "docs"
+
+    @property
+    def policy(self) -> AlertPolicy:
+        """Which findings are told, and how often."""
+        alerts = self.alerts
+        return AlertPolicy(
+            severity=alerts.severity,
+            reminder=None if alerts.reminder == _NO_REMINDER else seconds(alerts.reminder),
+            over_after=seconds(alerts.over_after),
+        )
+
+    @model_validator(mode="after")
+    def _promised_what_can_be_kept(self) -> Self:
+        for name in ("newest_age", "recovery_time"):
+            value = getattr(self.objectives, name)
+            if value is not None and seconds(value) <= 0:
+                raise ValueError(f"objectives.{name} is {value}; an objective is longer than nothing, and null is none")
+        return self

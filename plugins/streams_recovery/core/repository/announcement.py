@@ -1,0 +1,83 @@
+"""From when on scheduled runs of an expiry delete. Deletion by a schedule never begins unless it was announced days before, under the same rules."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.approval import hash_of
+from streams_recovery.core.repository.retention import DAY_MS, KeepRules
+
+# In place of rules: nothing is announced any more.
+WITHDRAWN: Final = "withdrawn"
+
+
+class Apply(enum.StrEnum):
+    """What a scheduled run does with its plan: carry it out, only show it, or announce it and carry it out some days later."""
+
+    YES = "true"
+    NO = "false"
+    AFTER_DAYS = "after_days"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPolicy:
+    """What the configuration says. ``rules`` identifies the rules by which savepoints and files go: other rules have to be announced again."""
+
+    apply: Apply
+    after_days: int
+    scheduled: bool
+    rules: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """That runs delete by these rules from ``deletes_from`` on. Moments are in milliseconds."""
+
+    at: int
+    deletes_from: int
+    rules: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionOutlook:
+    """What runs of the schedule do. ``deletes_from`` is the moment that was announced, in milliseconds, None when none was. ``due`` says that a run
+    may delete now.
+    """
+
+    apply: Apply
+    scheduled: bool
+    after_days: int
+    deletes_from: int | None
+    due: bool
+
+
+def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int) -> str:
+    """Identifies everything that decides what goes, and when."""
+    kept = [rules.last, rules.hourly, rules.daily, rules.weekly, rules.monthly, rules.minimum]
+    return hash_of([*kept, grace_days, safety_days])
+
+
+def outlook(policy: DeletionPolicy, newest: Announcement | None, *, now: int) -> DeletionOutlook:
+    """What follows from the policy and the newest announcement."""
+    announced = newest.deletes_from if newest is not None and newest.rules == policy.rules else None
+    waits = policy.apply is Apply.AFTER_DAYS
+    return DeletionOutlook(
+        apply=policy.apply,
+        scheduled=policy.scheduled,
+        after_days=policy.after_days,
+        deletes_from=announced if waits else None,
+        due=announced is not None and now >= announced if waits else policy.apply is Apply.YES,
+    )
+
+
+def needs_announcement(found: DeletionOutlook) -> bool:
+    """Whether the next run has to announce before any run may delete."""
+    return found.apply is Apply.AFTER_DAYS and found.deletes_from is None
+
+
+def announcement(policy: DeletionPolicy, *, now: int, run_id: str) -> Announcement:
+    """The one to write now."""
+    return Announcement(at=now, deletes_from=now + policy.after_days * DAY_MS, rules=policy.rules, run_id=run_id)

@@ -1,0 +1,57 @@
+"""Advice: rules that say what makes a recovery slow or impossible, from settings alone. Each is a pure function of the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from streams_recovery.core.status.advice.brokers import auto_topic_creation, offsets_retention, settings_not_readable
+from streams_recovery.core.status.advice.changelog_policy import changelog_policy, repartition_retention
+from streams_recovery.core.status.advice.compaction_lag import compaction_lag, log_cleaner
+from streams_recovery.core.status.advice.delete_retention import delete_retention
+from streams_recovery.core.status.advice.durability import min_in_sync, replication, unclean_election
+from streams_recovery.core.status.advice.facts import AdviceFacts
+from streams_recovery.core.status.advice.hot_partition import hot_partition
+from streams_recovery.core.status.advice.input_retention import input_retention
+from streams_recovery.core.status.advice.local_state import restore_consumer, rocksdb, state_directory
+from streams_recovery.core.status.advice.segment_size import segment_size
+from streams_recovery.core.status.advice.standbys import recovery_lag, standbys
+from streams_recovery.core.status.advice.transactions import session_timeout, transaction_timeout
+from streams_recovery.core.status.advice.unseen import settings_not_known
+from streams_recovery.core.status.finding import Severity, StatusFinding
+
+Rule = Callable[[AdviceFacts], Iterable[StatusFinding]]
+
+ADVICE: Final[dict[str, Rule]] = {
+    "input-retention": input_retention,
+    "changelog-policy": changelog_policy,
+    "repartition-retention": repartition_retention,
+    "delete-retention": delete_retention,
+    "compaction-lag": compaction_lag,
+    "log-cleaner": log_cleaner,
+    "segment-size": segment_size,
+    "hot-partition": hot_partition,
+    "replication": replication,
+    "min-insync": min_in_sync,
+    "unclean-election": unclean_election,
+    "auto-topic-creation": auto_topic_creation,
+    "offsets-retention": offsets_retention,
+    "transaction-timeout": transaction_timeout,
+    "session-timeout": session_timeout,
+    "standbys": standbys,
+    "recovery-lag": recovery_lag,
+    "state-directory": state_directory,
+    "restore-consumer": restore_consumer,
+    "rocksdb": rocksdb,
+    "settings-not-known": settings_not_known,
+    "settings-not-readable": settings_not_readable,
+}
+"""Every rule, by the kind of its findings."""
+
+_ORDER: Final = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+
+
+def advise(facts: AdviceFacts) -> tuple[StatusFinding, ...]:
+    """All that the rules find, the worst first."""
+    found = [finding for rule in ADVICE.values() for finding in rule(facts)]
+    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))

@@ -1,0 +1,146 @@
+"""What people are told of findings: each cause once when it is found, and once when it is over. Pure: the log of alerts is the memory.
+
+Who tells claims what is to be told first, in an entry of the log that only one run can write, and writes down afterwards that it has. So two runs at once
+do not tell twice; and what a run that died was about to tell is told by a later one, twice at worst.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core.status.finding import Severity, StatusFinding
+
+# Seconds after which a run that was to tell something counts as dead.
+CLAIM_SECONDS: Final = 600.0
+_ORDER = list(Severity)
+
+
+class News(enum.StrEnum):
+    """What is to be told of an alert."""
+
+    RAISED = "raised"
+    REMINDER = "reminder"
+    OVER = "over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One cause that lasts. ``source`` is who found it: only the same one may end it. ``finding`` is as it was found last, at ``seen_at`` (ms).
+    ``news`` is what nobody has told yet, None when all is told, and ``claimed_by`` the run that is telling it since ``claimed_at``. ``delivered_at`` and
+    ``delivered_severity`` are of the last time that people heard of it, None when they have not.
+    """
+
+    source: str
+    finding: StatusFinding
+    raised_at: int
+    seen_at: int
+    news: News | None
+    claimed_by: str | None
+    claimed_at: int | None
+    delivered_at: int | None
+    delivered_severity: Severity | None
+
+    @property
+    def cause(self) -> str:
+        """See ``StatusFinding.cause``."""
+        return self.finding.cause
+
+    def claimed(self, now: int) -> bool:
+        """True while a run is telling it."""
+        return self.claimed_at is not None and now - self.claimed_at < CLAIM_SECONDS * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertPolicy:
+    """Findings less severe than ``severity`` are no alerts. One is told again every ``reminder`` seconds, never when that is None, and is over when it was
+    not found for ``over_after`` seconds.
+    """
+
+    severity: Severity
+    reminder: float | None
+    over_after: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsEntry:
+    """One entry of the log of alerts; only the newest counts."""
+
+    at: int
+    run: str
+    alerts: tuple[Alert, ...]
+
+
+def folded(before: Sequence[Alert], findings: Iterable[StatusFinding], *, source: str, now: int, policy: AlertPolicy) -> tuple[Alert, ...]:
+    """The alerts after ``source`` has found these. Alerts of other sources stay as they are."""
+    found = {one.cause: one for one in findings if _ORDER.index(one.severity) <= _ORDER.index(policy.severity)}
+    others = [alert for alert in before if alert.source != source]
+    known = {alert.cause: alert for alert in before if alert.source == source}
+    lasting = [_found_again(alert, found[cause], now, policy) for cause, alert in known.items() if cause in found]
+    ending = [_not_found(alert, now, policy) for cause, alert in known.items() if cause not in found]
+    new = [_new(finding, source, now) for cause, finding in found.items() if cause not in known]
+    return (*others, *lasting, *(alert for alert in ending if alert is not None), *new)
+
+
+def claimed(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
+    """The same, with all news that nobody is telling claimed by ``run``."""
+    return tuple(
+        replace(alert, claimed_by=run, claimed_at=now) if alert.news is not None and not alert.claimed(now) else alert for alert in alerts
+    )
+
+
+def delivered(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
+    """The same after ``run`` has told what it had claimed. What is over is gone."""
+    mine = [(alert, alert.news is not None and alert.claimed_by == run) for alert in alerts]
+    return tuple(_delivered(alert, now) if own else alert for alert, own in mine if not (own and alert.news is News.OVER))
+
+
+def released(alerts: Iterable[Alert], run: str) -> tuple[Alert, ...]:
+    """The same after ``run`` has not been able to tell what it had claimed: the next one tries again."""
+    return tuple(replace(alert, claimed_by=None, claimed_at=None) if alert.claimed_by == run else alert for alert in alerts)
+
+
+def _new(finding: StatusFinding, source: str, now: int) -> Alert:
+    return Alert(
+        source=source,
+        finding=finding,
+        raised_at=now,
+        seen_at=now,
+        news=News.RAISED,
+        claimed_by=None,
+        claimed_at=None,
+        delivered_at=None,
+        delivered_severity=None,
+    )
+
+
+def _found_again(alert: Alert, finding: StatusFinding, now: int, policy: AlertPolicy) -> Alert:
+    seen = replace(alert, finding=finding, seen_at=now)
+    if alert.claimed(now) and alert.news is not None:
+        return seen
+    if alert.news is News.OVER:
+        # It came back before anybody heard that it was over; whether a run that died has told that is unknown.
+        return _with_news(seen, None if alert.claimed_by is None else News.RAISED)
+    worse = alert.delivered_severity is not None and _ORDER.index(finding.severity) < _ORDER.index(alert.delivered_severity)
+    if alert.news is None and worse:
+        return _with_news(seen, News.RAISED)
+    due = policy.reminder is not None and alert.delivered_at is not None and now - alert.delivered_at >= policy.reminder * 1000
+    return _with_news(seen, News.REMINDER) if alert.news is None and due else seen
+
+
+def _not_found(alert: Alert, now: int, policy: AlertPolicy) -> Alert | None:
+    if now - alert.seen_at < policy.over_after * 1000 or alert.news is News.OVER or (alert.claimed(now) and alert.news is not None):
+        return alert
+    if alert.news is News.RAISED and alert.delivered_at is None and alert.claimed_by is None:
+        return None
+    return _with_news(alert, News.OVER)
+
+
+def _with_news(alert: Alert, news: News | None) -> Alert:
+    return replace(alert, news=news, claimed_by=None, claimed_at=None)
+
+
+def _delivered(alert: Alert, now: int) -> Alert:
+    return replace(_with_news(alert, None), delivered_at=now, delivered_severity=alert.finding.severity)

@@ -1,0 +1,229 @@
+"""What the monitor has seen of one application at one moment: plain values, for rules to judge. Moments are milliseconds, lengths of time seconds."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.kafka_types import GroupDescription
+from streams_recovery.core.repository.announcement import DeletionOutlook
+from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
+
+# How the name of a broker's disk begins.
+BROKER: Final = "broker "
+
+
+class PartName(enum.StrEnum):
+    """What is looked at by itself, so that one that does not answer takes nothing from the others."""
+
+    REPOSITORY = "repository"
+    CLUSTER = "cluster"
+    DISKS = "disks"
+    APPLICATION = "application"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointRun:
+    """The newest run that began a savepoint. ``over`` unless it still has the lock; ``savepoint_id`` is what it published, None when it did not."""
+
+    run: str
+    began_at: int
+    over: bool
+    savepoint_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockState:
+    """Who has the application's lock, and since when. ``unreadable`` is the key of a newest record that is none, empty else."""
+
+    owner: str
+    purpose: str
+    since: int
+    unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreState:
+    """A restore that is not over. ``running`` while a run has the lock; ``destroyed`` when it began to replace internal topics. ``problem`` says why its
+    journal cannot be read, empty when it can.
+    """
+
+    restore_id: str
+    began_at: int
+    phase: str
+    running: bool
+    destroyed: bool
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckState:
+    """The newest check of the repository. ``causes`` are why it is not good."""
+
+    check_id: str
+    at: int
+    causes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillState:
+    """The newest drill."""
+
+    run: str
+    began_at: int
+    succeeded: bool
+    outcome: str
+    rpo_seconds: float | None
+    rto_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineState:
+    """Later input that a restore has set aside and that was not appended again."""
+
+    restore_id: str
+    savepoint_id: str
+    since: int
+    records: int
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldState:
+    """Topics whose settings one run holds. ``of_restore`` holds may stay until nothing restored would expire."""
+
+    run: str
+    of_restore: bool
+    since: int
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuiesceState:
+    """Instances that a run has paused or stopped and not brought back."""
+
+    run: str
+    mode: str
+    since: int
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryFacts:
+    """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
+    when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
+    """
+
+    newest: SavepointSummary | None
+    newest_exact: SavepointSummary | None
+    damaged: tuple[str, ...]
+    lost_with_cluster: tuple[str, ...]
+    last_run: SavepointRun | None
+    lock: LockState | None
+    restores: tuple[RestoreState, ...]
+    check: CheckState | None
+    drill: DrillState | None
+    quarantines: tuple[QuarantineState, ...]
+    holds: tuple[HoldState, ...]
+    quiesce: QuiesceState | None
+    deletion: DeletionOutlook | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputState:
+    """One input topic. ``needed_since`` is the moment from which its records are in no savepoint that could replace them, None without an exact
+    savepoint; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone although the newest exact savepoint needs them or
+    nobody has archived them; ``unread`` ones are gone although the application has not read them. ``since_savepoint`` are offsets behind where that
+    savepoint had read.
+    """
+
+    topic: str
+    retention_seconds: float | None
+    needed_since: int | None
+    lost: int
+    unread: int
+    since_savepoint: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionState:
+    """A transaction that holds back a partition. ``transactional_id`` is None when no coordinator knows it: it hangs for good."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    transactional_id: str | None
+    age_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What the cluster says. ``missing`` topics are declared, or in the newest exact savepoint, and not there."""
+
+    bootstrap_servers: str
+    group: GroupDescription
+    topics: tuple[TopicStatus, ...]
+    missing: tuple[str, ...]
+    inputs: tuple[InputState, ...]
+    transactions: tuple[TransactionState, ...]
+
+    @property
+    def lag(self) -> int:
+        """Records of all inputs that were not read."""
+        return sum(topic.lag or 0 for topic in self.topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskFacts:
+    """Disks that this application fills, and the bytes of its topics on the brokers' disks, replicas included, by topic. Without ``brokers_seen`` both lack
+    what is on the brokers' disks: nothing is known of them.
+    """
+
+    disks: tuple[DiskStatus, ...]
+    topic_bytes: dict[str, int]
+    brokers_seen: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFacts:
+    """One instance: ``running``, ``gone`` or ``unknown``, and the state of Kafka Streams where it answers."""
+
+    name: str
+    state: str
+    streams_state: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedules:
+    """Seconds between two runs at most, None where there is no schedule."""
+
+    savepoints: float | None
+    checks: float | None
+    drills: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """One look. A part that could not be looked at is None. ``newest_exact`` and ``newest`` are the last that are known. ``history`` has this look as its
+    last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look.
+    """
+
+    name: str
+    application_id: str
+    now: int
+    promised: bool
+    known_since: int
+    schedules: Schedules
+    parts: dict[str, Part]
+    newest: SavepointSummary | None
+    newest_exact: SavepointSummary | None
+    repository: RepositoryFacts | None
+    cluster: ClusterFacts | None
+    disks: DiskFacts | None
+    application: tuple[InstanceFacts, ...] | None
+    history: tuple[HistoryPoint, ...]
+
+    def age(self, moment: int) -> float:
+        """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""
+        return max(0.0, (self.now - moment) / 1000)

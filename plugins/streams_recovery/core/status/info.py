@@ -1,0 +1,136 @@
+"""What is to be known of an application at a glance: from the report of the monitor, or, without one, from what the repository alone tells."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.status.report import Health, SavepointSummary, StatusReport
+
+
+class InfoSource(enum.StrEnum):
+    """Who has looked. What the repository alone tells says nothing of the cluster and of the application."""
+
+    MONITOR = "monitor"
+    REPOSITORY = "repository"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfoSavepoint:
+    """One savepoint."""
+
+    savepoint_id: str
+    captured_at: int
+    consistency: Consistency
+    profile: Profile
+    records: int
+    files: int
+    survives_cluster_loss: bool
+
+    @classmethod
+    def of(cls, found: Publication | SavepointSummary) -> InfoSavepoint:
+        """What both tell."""
+        return cls(
+            savepoint_id=found.savepoint_id,
+            captured_at=found.captured_at,
+            consistency=found.consistency,
+            profile=found.profile,
+            records=found.records,
+            files=found.files,
+            survives_cluster_loss=found.survives_cluster_loss,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationInfo:
+    """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
+    exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be
+    looked at, with the reason, and ``damaged`` the ids of savepoints.
+    """
+
+    name: str
+    application_id: str
+    source: InfoSource
+    looked_at: int
+    health: Health
+    newest: InfoSavepoint | None
+    newest_exact: InfoSavepoint | None
+    savepoints: int
+    damaged: tuple[str, ...]
+    age_seconds: float | None
+    objective_seconds: float | None
+    objective_met: bool | None
+    repository_bytes: int | None
+    recovery_seconds: float | None
+    findings: tuple[StatusFinding, ...]
+    problems: dict[str, str]
+
+
+def info_of_report(report: StatusReport, now: int) -> ApplicationInfo:
+    """What the monitor saw, with ages as they are ``now``."""
+    exact = None if report.newest_exact is None else InfoSavepoint.of(report.newest_exact)
+    age, objective = _age(exact, now), report.objectives.newest_age_seconds
+    return ApplicationInfo(
+        name=report.name,
+        application_id=report.application_id,
+        source=InfoSource.MONITOR,
+        looked_at=report.taken_at,
+        health=report.health,
+        newest=None if report.newest is None else InfoSavepoint.of(report.newest),
+        newest_exact=exact,
+        savepoints=report.savepoint_count,
+        damaged=(),
+        age_seconds=age,
+        objective_seconds=objective,
+        objective_met=_met(age, objective),
+        repository_bytes=report.repository_bytes,
+        recovery_seconds=None if report.estimate is None else report.estimate.total,
+        findings=report.findings,
+        problems={name: part.problem for name, part in sorted(report.parts.items()) if part.problem is not None},
+    )
+
+
+def info_of_repository(
+    name: str, application_id: str, found: Mapping[str, Publication | Damaged], *, now: int, objective: float | None
+) -> ApplicationInfo:
+    """What its savepoints tell, the newest last. Health is the worst of having none, of the objective and of damage."""
+    whole = [one for one in found.values() if isinstance(one, Publication)]
+    damaged = tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged))
+    exact = next((InfoSavepoint.of(one) for one in reversed(whole) if _brings_back(one)), None)
+    age = _age(exact, now)
+    met = _met(age, objective)
+    return ApplicationInfo(
+        name=name,
+        application_id=application_id,
+        source=InfoSource.REPOSITORY,
+        looked_at=now,
+        health=Health.TROUBLE if exact is None else Health.ATTENTION if damaged or met is False else Health.GOOD,
+        newest=InfoSavepoint.of(whole[-1]) if whole else None,
+        newest_exact=exact,
+        savepoints=len(found),
+        damaged=damaged,
+        age_seconds=age,
+        objective_seconds=objective,
+        objective_met=met,
+        repository_bytes=None,
+        recovery_seconds=None,
+        findings=(),
+        problems={},
+    )
+
+
+def _brings_back(found: Publication) -> bool:
+    return found.consistency is Consistency.EXACT and found.profile is Profile.FULL
+
+
+def _age(exact: InfoSavepoint | None, now: int) -> float | None:
+    return None if exact is None else max(0, now - exact.captured_at) / 1000
+
+
+def _met(age: float | None, objective: float | None) -> bool | None:
+    return None if objective is None else age is not None and age <= objective

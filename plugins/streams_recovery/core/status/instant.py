@@ -1,0 +1,178 @@
+"""What a restore to a chosen instant would bring back, by the status of the application alone: an estimate, made without asking broker or repository.
+
+Two ways lead there. **moment**: the state of a savepoint and the archived input behind it, up to the instant (``streams_restore_pitr``). **savepoint**: the
+state of a savepoint; the application then reads on in its inputs as they are (``streams_restore_full``). The plan that a run shows before it waits for an
+approval is the one that counts: it looks at files, topics and rights.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.status.input_positions import InputAmount, Positions
+from streams_recovery.core.status.report import RunKind, SavepointSummary, StatusReport
+
+# Seconds a record of input takes, see ``core/restore/estimate.py``.
+_SECONDS_A_RECORD: Final = 5e-4
+_FUTURE_MS: Final = 60_000
+
+
+class Way(enum.StrEnum):
+    """How the instant would be reached."""
+
+    MOMENT = "moment"
+    SAVEPOINT = "savepoint"
+    REBUILD = "rebuild"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeNeeded:
+    """Seconds, about. ``measured`` restores are behind it, 0: default rates. ``without_input`` is true when the time to process input again is not in it."""
+
+    seconds: float
+    measured: int
+    without_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instant:
+    """The estimate for ``moment``. ``reached`` is the moment whose state comes back. Input behind it up to ``moment`` is ``lost`` unless the cluster still
+    has it. ``replayed`` is archived input that is processed on the way. ``again`` is input whose outputs are written a second time once the application
+    runs. ``replaced`` topics are deleted and made again in a restore in place.
+    """
+
+    moment: int
+    way: Way
+    base: SavepointSummary | None
+    reached: int | None
+    replayed: tuple[InputAmount, ...]
+    lost: tuple[InputAmount, ...]
+    again: tuple[InputAmount, ...]
+    replaced: tuple[str, ...]
+    records: int
+    bytes: int | None
+    needed: TimeNeeded | None
+    blockers: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def lost_seconds(self) -> float | None:
+        """Between what comes back and what was asked for; None when nothing comes back."""
+        return None if self.reached is None else (self.moment - self.reached) / 1000
+
+
+def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Instant:
+    """The estimate for a moment in milliseconds. ``now`` is the time where it is asked for, that of the status when nothing is said."""
+    base = base_at(report.savepoints, moment)
+    way, reached = _way(report, base, moment)
+    inputs = tuple(topic.name for topic in report.topics if topic.role is TopicRole.INPUT)
+    end = max(report.taken_at, moment)
+    between = Positions(report.savepoints).between
+    replayed = between(inputs, base.captured_at, moment) if way is Way.MOMENT and base else ()
+    again = between(inputs, base.captured_at, end) if way in (Way.SAVEPOINT, Way.REBUILD) and base else ()
+    return Instant(
+        moment=moment,
+        way=way,
+        base=base,
+        reached=reached,
+        replayed=replayed,
+        lost=between(inputs, reached, moment) if base and reached is not None and reached < moment else (),
+        again=again,
+        replaced=tuple(topic.name for topic in report.topics if topic.role.internal) if base else (),
+        records=base.records if base else 0,
+        bytes=_bytes(report, base),
+        needed=_needed(report, base, replayed or again),
+        blockers=tuple(_blockers(report, base, moment, report.taken_at if now is None else now)),
+        warnings=tuple(_warnings(report, base, way, moment)),
+    )
+
+
+def base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSummary | None:
+    """The newest savepoint whose state may be brought back for this moment: exact, and full where there is a full one; None when there is none."""
+    exact = [one for one in savepoints if one.captured_at <= moment and one.consistency is Consistency.EXACT]
+    full = [one for one in exact if one.profile is Profile.FULL]
+    return max(full or exact, key=lambda one: (one.captured_at, one.savepoint_id), default=None)
+
+
+def _way(report: StatusReport, base: SavepointSummary | None, moment: int) -> tuple[Way, int | None]:
+    if base is None:
+        return Way.NONE, None
+    if base.profile is Profile.MINIMAL:
+        return Way.REBUILD, base.captured_at
+    if moment > base.captured_at and report.input_until is not None and moment <= report.input_until:
+        return Way.MOMENT, moment
+    return Way.SAVEPOINT, base.captured_at
+
+
+def _skipped(savepoints: Sequence[SavepointSummary], base: SavepointSummary | None, moment: int) -> int:
+    after = base.captured_at if base else -1
+    return sum(after < one.captured_at <= moment and one.consistency is not Consistency.EXACT for one in savepoints)
+
+
+def _bytes(report: StatusReport, base: SavepointSummary | None) -> int | None:
+    """Of the state when the savepoint was taken, by the history: a savepoint in short does not say it."""
+    sizes = [point.state_bytes for point in report.history if base and point.state_bytes is not None and point.at <= base.captured_at]
+    return sizes[-1] if sizes else None
+
+
+def _needed(report: StatusReport, base: SavepointSummary | None, input_read: tuple[InputAmount, ...]) -> TimeNeeded | None:
+    estimate, newest = report.estimate, report.newest_exact
+    if base is None or estimate is None or newest is None or base.profile is not Profile.FULL:
+        return None
+    load = estimate.seconds.get("load", 0.0) * (base.records / newest.records if newest.records else 1.0)
+    rest = sum(seconds for step, seconds in estimate.seconds.items() if step not in ("load", "catch up"))
+    catch_up = estimate.seconds.get("catch up", 0.0)
+    if base.savepoint_id == newest.savepoint_id:
+        return TimeNeeded(seconds=load + rest + catch_up, measured=estimate.measured, without_input=False)
+    known = [amount.records for amount in input_read if amount.records is not None]
+    without = not input_read or len(known) < len(input_read)
+    return TimeNeeded(
+        seconds=load + rest + (0.0 if without else max(catch_up, sum(known) * _SECONDS_A_RECORD)),
+        measured=estimate.measured,
+        without_input=without,
+    )
+
+
+def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int, now: int) -> Iterator[str]:
+    if moment > now + _FUTURE_MS:
+        yield "This instant has not come yet."
+    if base is None:
+        if not report.savepoints:
+            yield "There is no savepoint."
+        elif moment < min(one.captured_at for one in report.savepoints):
+            yield "All savepoints are later than this instant."
+            older = report.savepoint_count - len(report.savepoints)
+            if older > 0:
+                yield f"{older} older savepoints are not in this status. `streams-recovery savepoints list` has all of them."
+        else:
+            yield "No savepoint up to this instant is exact. Others are restored by their id, with allow_ahead or allow_damaged."
+    for run in report.runs:
+        if run.ended_at is None and run.kind is RunKind.RESTORE:
+            yield f"A restore is running: {run.run}. The lock of the application keeps a second one out."
+
+
+def _warnings(report: StatusReport, base: SavepointSummary | None, way: Way, moment: int) -> Iterator[str]:
+    if base is None:
+        return
+    skipped = _skipped(report.savepoints, base, moment)
+    if skipped == 1:
+        yield "1 newer savepoint is not exact and is passed over."
+    elif skipped:
+        yield f"{skipped} newer savepoints are not exact and are passed over."
+    if way is Way.REBUILD:
+        yield "The savepoint has no state, only offsets and settings. State is built again from the input."
+    if base.expires:
+        yield "The savepoint expires with the next run of the retention. Pin it to keep it."
+    if not base.survives_cluster_loss:
+        yield "The savepoint alone is not enough when the whole cluster is lost."
+    for name in ("repository", "cluster"):
+        part = report.parts.get(name)
+        if part is not None and part.problem is not None:
+            yield f"The {name} could not be looked at: what is said here may be older than the status."
+    yield from (found.text for found in report.findings if found.severity is Severity.CRITICAL)

@@ -1,0 +1,159 @@
+"""The status of one application as the monitor saw it: all that pages, alerts and the command line show, in one object.
+
+Whoever shows it reads this object and asks nobody else: no broker, no manifest, no Spark. It says when each part was looked at, because a part that could
+not be looked at keeps the values of the last time, and the reason.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.status.finding import StatusFinding
+
+
+class Health(enum.StrEnum):
+    """The worst of what was found. ``unknown``: nothing was ever looked at."""
+
+    GOOD = "good"
+    ATTENTION = "attention"
+    TROUBLE = "trouble"
+    UNKNOWN = "unknown"
+
+
+class RunKind(enum.StrEnum):
+    """What a run of the past did."""
+
+    RESTORE = "restore"
+    DRILL = "drill"
+    REPROCESS = "reprocess"
+    CHECK = "check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointSummary:
+    """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
+    long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
+    retention keeps it. ``input_positions`` are up to where each input was processed, as the sum of its committed offsets
+    (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say how many records lie between two savepoints.
+    """
+
+    savepoint_id: str
+    captured_at: int
+    consistency: Consistency
+    profile: Profile
+    parent_id: str | None
+    records: int
+    files: int
+    new_bytes: int | None
+    held_seconds: float | None
+    seconds: float | None
+    requested_by: str
+    run_id: str
+    pinned: bool
+    expires: bool
+    survives_cluster_loss: bool
+    input_positions: dict[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run that is over, or not. ``run`` is its run id in Airflow or on the command line, ``restore_id`` is None where it is no restore.
+    ``ended_at`` is None while it is not over.
+    """
+
+    kind: RunKind
+    run: str
+    restore_id: str | None
+    savepoint_id: str | None
+    began_at: int
+    ended_at: int | None
+    succeeded: bool | None
+    outcome: str
+    rpo_seconds: float | None
+    rto_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStatus:
+    """One topic of the application. ``disk_bytes`` are on the disks of all brokers, replicas included, None when that may not be asked. ``records`` spans
+    offsets from the start to the end of the logs. ``lag`` is of inputs only.
+    """
+
+    name: str
+    role: TopicRole
+    partitions: int
+    records: int
+    disk_bytes: int | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskStatus:
+    """One file system that this application fills: ``name`` is ``repository``, ``broker <id> <directory>`` or ``state <instance>``."""
+
+    name: str
+    total_bytes: int
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPoint:
+    """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names."""
+
+    at: int
+    changelog_bytes: int | None
+    state_bytes: int | None
+    repository_bytes: int | None
+    lag: int | None
+    newest_age_seconds: float | None
+    free_bytes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """When a part of the status was last looked at with success, None when it never was. ``problem`` says why the newest look failed, None when it did
+    not.
+    """
+
+    looked_at: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objectives:
+    """What was promised, from the configuration. Seconds; None where nothing was."""
+
+    newest_age_seconds: float | None
+    recovery_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusReport:
+    """``taken_at`` is the moment of the look. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``. ``savepoints`` are the newest ones,
+    oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest exact savepoint would take.
+    ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the older they are.
+    """
+
+    name: str
+    application_id: str
+    taken_at: int
+    health: Health
+    parts: dict[str, Part]
+    objectives: Objectives
+    findings: tuple[StatusFinding, ...]
+    advice: tuple[StatusFinding, ...]
+    newest: SavepointSummary | None
+    newest_exact: SavepointSummary | None
+    savepoint_count: int
+    savepoints: tuple[SavepointSummary, ...]
+    input_until: int | None
+    estimate: Estimate | None
+    repository_bytes: int | None
+    topics: tuple[TopicStatus, ...]
+    runs: tuple[RunSummary, ...]
+    history: tuple[HistoryPoint, ...]
+    next_savepoint_at: int | None
+    disks: tuple[DiskStatus, ...] = ()

@@ -1,0 +1,78 @@
+"""Saying days before that an expiry will delete."""
+
+from __future__ import annotations
+
+from streams_recovery.core.repository.announcement import (
+    WITHDRAWN,
+    Announcement,
+    Apply,
+    DeletionOutlook,
+    DeletionPolicy,
+    announcement,
+    needs_announcement,
+    outlook,
+    rules_of,
+)
+from streams_recovery.core.repository.retention import KeepRules
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+
+
+def keep_rules(recovery: RecoveryContext) -> KeepRules:
+    """The configured rules."""
+    rules = recovery.config.retention
+    return KeepRules(
+        last=rules.keep_last,
+        hourly=rules.keep_hourly,
+        daily=rules.keep_daily,
+        weekly=rules.keep_weekly,
+        monthly=rules.keep_monthly,
+        minimum=rules.minimum,
+    )
+
+
+def deletion_outlook(recovery: RecoveryContext) -> DeletionOutlook:
+    """What runs of the schedule do now. Reads one entry of one log, and changes nothing."""
+    return outlook(_policy(recovery, recovery.config.retention.apply), _log(recovery).last(), now=recovery.clock())
+
+
+def announce(recovery: RecoveryContext, run_id: str) -> DeletionOutlook:
+    """Announce that runs delete, unless it is announced under the present rules already. Returns from when on they do."""
+    policy, now = _policy(recovery, Apply.AFTER_DAYS), recovery.clock()
+    found = outlook(policy, _log(recovery).last(), now=now)
+    if not needs_announcement(found):
+        return found
+    made = announcement(policy, now=now, run_id=run_id)
+    _log(recovery).append(made)
+    return outlook(policy, made, now=now)
+
+
+def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionOutlook:
+    """What a run of the schedule does now, after it has announced what has to be announced. A configuration that never deletes ends what was announced."""
+    if apply is Apply.AFTER_DAYS:
+        return announce(recovery, run_id)
+    if apply is Apply.NO and recovery.config.retention.apply is Apply.NO:
+        withdraw(recovery, run_id)
+    return outlook(_policy(recovery, apply), None, now=recovery.clock())
+
+
+def withdraw(recovery: RecoveryContext, run_id: str) -> None:
+    """End what was announced: whoever lets runs delete again later is announced it again."""
+    newest = _log(recovery).last()
+    if newest is not None and newest.rules != WITHDRAWN:
+        now = recovery.clock()
+        _log(recovery).append(Announcement(at=now, deletes_from=now, rules=WITHDRAWN, run_id=run_id))
+
+
+def _log(recovery: RecoveryContext) -> AppendLog[Announcement]:
+    return AppendLog(recovery.repository, recovery.layout.announcements, Announcement)
+
+
+def _policy(recovery: RecoveryContext, apply: Apply) -> DeletionPolicy:
+    retention = recovery.config.retention
+    return DeletionPolicy(
+        apply=apply,
+        after_days=retention.after_days,
+        scheduled=retention.schedule is not None,
+        rules=rules_of(keep_rules(recovery), grace_days=retention.grace_days, safety_days=retention.safety_days),
+    )

@@ -1,0 +1,10 @@
+"""The status of an application: looked at by the monitor, stored as one object, and read from there by everybody else."""
+
+from __future__ import annotations
+
+from streams_recovery.operations.status.log import newest, record, status_log
+from streams_recovery.operations.status.look import observe
+from streams_recovery.operations.status.notices import Notice, Tell, run_ended, tell_news
+from streams_recovery.operations.status.ping import ping
+
+__all__ = ["Notice", "Tell", "newest", "observe", "ping", "record", "run_ended", "status_log", "tell_news"]

@@ -1,0 +1,118 @@
+"""What the cluster says of an application: group, topics, offsets, retention, transactions. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.status.facts import ClusterFacts, InputState, TransactionState
+from streams_recovery.core.status.inputs import InputLogs, input_state
+from streams_recovery.core.status.report import TopicStatus
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import Discovery, discover_remaining
+
+_TOPIC = "topic "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """Starts, ends and last stable offsets of all logs, and what the group committed last."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+    committed: Mapping[TopicPartition, CommittedOffset]
+
+
+def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> ClusterFacts:
+    """What rules judge. ``newest`` is the newest exact savepoint, without its ranges. Raises what asking the cluster raises."""
+    expected = [topic.name for topic in newest.topics if topic.role.internal] if newest is not None else []
+    found, missing = discover_remaining(recovery, expected)
+    logs = _logs(recovery, found)
+    return ClusterFacts(
+        bootstrap_servers=recovery.connection.bootstrap_servers,
+        group=found.group,
+        topics=tuple(_topic(found, name, logs) for name in found.topics),
+        # An application that has never run has committed nothing.
+        missing=tuple(name.removeprefix(_TOPIC) for name in missing if newest is not None or name.startswith(_TOPIC)),
+        inputs=_inputs(recovery, found, newest, logs),
+        transactions=_transactions(recovery, logs),
+    )
+
+
+def _logs(recovery: RecoveryContext, found: Discovery) -> Logs:
+    partitions = found.partitions()
+    if not partitions:
+        return Logs(starts={}, ends={}, stable={}, committed={})
+    return Logs(
+        starts=recovery.cluster.log_starts(partitions),
+        # In this order an end is never below what was committed or decided before it.
+        committed=recovery.groups.last_committed(recovery.application_id),
+        stable=recovery.cluster.last_stable_offsets(partitions),
+        ends=recovery.cluster.high_watermarks(partitions),
+    )
+
+
+def _role(found: Discovery, name: str) -> TopicRole:
+    return next(topic.role for topic in found.inventory.topics if topic.name == name)
+
+
+def _of(found: Discovery, name: str) -> list[TopicPartition]:
+    return [TopicPartition(name, number) for number in range(found.topics[name].partitions)]
+
+
+def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
+    role, partitions = _role(found, name), _of(found, name)
+    return TopicStatus(
+        name=name,
+        role=role,
+        partitions=len(partitions),
+        records=sum(max(0, logs.ends[tp] - logs.starts[tp]) for tp in partitions),
+        disk_bytes=None,
+        lag=sum(_lag(tp, logs) for tp in partitions) if role is TopicRole.INPUT else None,
+    )
+
+
+def _lag(tp: TopicPartition, logs: Logs) -> int:
+    """Offsets behind the end of what is decided. A partition without a commit is read from its start."""
+    known = logs.committed.get(tp)
+    return max(0, logs.stable[tp] - (known.offset if known is not None else logs.starts[tp]))
+
+
+def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
+    names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
+    settings = recovery.cluster.settings(names) if names else {}
+    captured_at = newest.captured_at if newest is not None else 0
+    return tuple(
+        input_state(name, _logs_of(_of(found, name), logs), settings[name], _same(found, newest, name), captured_at) for name in names
+    )
+
+
+def _logs_of(partitions: list[TopicPartition], logs: Logs) -> InputLogs:
+    return InputLogs(
+        starts={tp.partition: logs.starts[tp] for tp in partitions},
+        ends={tp.partition: logs.ends[tp] for tp in partitions},
+        committed={tp.partition: logs.committed[tp].offset for tp in partitions if tp in logs.committed},
+    )
+
+
+def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | None:
+    """The topic in the savepoint, unless it was made again since: then the offsets of one mean nothing in the other."""
+    image = newest.topic(name) if newest is not None else None
+    return image if image is not None and image.topic_id == found.topics[name].topic_id else None
+
+
+def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
+    held_back = [tp for tp, end in logs.ends.items() if logs.stable[tp] < end]
+    return tuple(
+        TransactionState(
+            topic=one.topic,
+            partition=one.partition,
+            start_offset=one.start_offset,
+            transactional_id=one.transactional_id,
+            age_seconds=one.age_seconds,
+        )
+        for one in (recovery.transactions.blocking(held_back) if held_back else ())
+    )

@@ -1,0 +1,262 @@
+"""One look at an application: what can be seen is seen, what cannot keeps its last known values with the reason. Reads only, and takes no lock."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from croniter import croniter
+
+from streams_recovery.config.pauses import longest_pause
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.retention import StoredFile
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.status.facts import (
+    ClusterFacts,
+    InstanceFacts,
+    Observed,
+    PartName,
+    RepositoryFacts,
+    Schedules,
+)
+from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.status.history import thinned
+from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.report import HistoryPoint, Objectives, Part, RunSummary, StatusReport, TopicStatus
+from streams_recovery.core.status.rule import health, judge
+from streams_recovery.core.status.rules import RULES
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.status.advise import advice
+from streams_recovery.operations.status.cluster import cluster_facts
+from streams_recovery.operations.status.disks import DisksSeen, disks_seen
+from streams_recovery.operations.status.estimate import estimate_of
+from streams_recovery.operations.status.repository import repository_facts
+from streams_recovery.operations.status.restores import runs
+from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints
+
+LOGGER = logging.getLogger("streams_recovery.operations.status.look")
+
+T = TypeVar("T")
+# A bucket of a million segments takes a thousand requests to list, and settings change seldom: once an hour is often enough for both.
+_SELDOM_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InRepository:
+    savepoints: Savepoints
+    facts: RepositoryFacts
+    runs: tuple[RunSummary, ...]
+    bytes: int | None
+
+
+def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusReport:
+    """The status now. ``earlier`` is the newest report that there is."""
+    now = recovery.clock()
+    before = earlier if earlier is not None else _nothing(recovery, now)
+    parts = dict(before.parts)
+    inside = _seen(parts, PartName.REPOSITORY, now, lambda: _in_repository(recovery, earlier, now))
+    newest = _newest_exact(recovery, before, inside)
+    cluster = _seen(parts, PartName.CLUSTER, now, lambda: cluster_facts(recovery, newest))
+    disks = _disks(recovery, parts, now, cluster)
+    instances = _seen(parts, PartName.APPLICATION, now, lambda: _instances(recovery))
+    report = replace(
+        before,
+        taken_at=now,
+        parts=parts,
+        objectives=_objectives(recovery),
+        topics=_topics(before.topics, cluster, disks),
+        disks=disks.facts.disks,
+        next_savepoint_at=_next(recovery, now),
+        estimate=_estimate(recovery, before, newest, cluster),
+        advice=_advice(recovery, before, now, cluster),
+    )
+    if inside is not None:
+        report = _with_repository(report, inside)
+    report = replace(report, history=thinned((*before.history, _point(report, cluster, disks)), now=now))
+    observed = _observed(recovery, report, inside, cluster, disks, instances)
+    found = judge(RULES, observed, limits(recovery), before.findings)
+    return replace(report, findings=found, health=health(found, [part.looked_at for part in parts.values()]))
+
+
+def limits(recovery: RecoveryContext) -> Limits:
+    """The limits of this application."""
+    return recovery.config.monitor.limits_for(recovery.config.backup.schedule)
+
+
+def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T]) -> T | None:
+    """What ``look`` sees, None when it fails; ``parts`` says so."""
+    try:
+        found = look()
+    except RecoveryError as error:
+        LOGGER.warning("the %s could not be looked at: %s", name, error.reason)
+        parts[name.value] = Part(looked_at=parts[name.value].looked_at, problem=error.reason)
+        return None
+    parts[name.value] = Part(looked_at=now, problem=None)
+    return found
+
+
+def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now: int) -> _InRepository:
+    measured = earlier.repository_bytes if earlier is not None and earlier.taken_at // _SELDOM_MS == now // _SELDOM_MS else None
+    # Nothing at all is listed at once, and its first savepoint changes it most.
+    stored = None if measured else recovery.repository.listed(f"{recovery.application_id}/")
+    savepoints = list_savepoints(recovery, earlier, _segments(recovery, stored))
+    facts = repository_facts(recovery, savepoints)
+    return _InRepository(
+        savepoints=savepoints,
+        facts=facts,
+        runs=runs(recovery, earlier, facts.restores),
+        bytes=measured if stored is None else sum(file.bytes for file in stored),
+    )
+
+
+def _segments(recovery: RecoveryContext, stored: list[StoredFile] | None) -> list[StoredFile] | None:
+    return None if stored is None else [file for file in stored if file.key.startswith(recovery.layout.segments)]
+
+
+def _newest_exact(recovery: RecoveryContext, before: StatusReport, inside: _InRepository | None) -> Manifest | None:
+    """The newest exact savepoint without its ranges, None when there is none or it cannot be read."""
+    known = inside.facts.newest_exact if inside is not None else before.newest_exact
+    if known is not None:
+        with contextlib.suppress(RecoveryError):
+            return recovery.savepoints.outline(known.savepoint_id)
+    return None
+
+
+def _disks(recovery: RecoveryContext, parts: dict[str, Part], now: int, cluster: ClusterFacts | None) -> DisksSeen:
+    partitions = None if cluster is None else {topic.name: topic.partitions for topic in cluster.topics}
+    found = disks_seen(recovery, partitions)
+    looked_at = now if found.problem is None else parts[PartName.DISKS.value].looked_at
+    parts[PartName.DISKS.value] = Part(looked_at=looked_at, problem=found.problem)
+    return found
+
+
+def _instances(recovery: RecoveryContext) -> tuple[InstanceFacts, ...]:
+    return tuple(
+        InstanceFacts(name=one.name, state=one.state.value, streams_state=one.streams_state) for one in recovery.application.status()
+    )
+
+
+def _topics(before: tuple[TopicStatus, ...], cluster: ClusterFacts | None, disks: DisksSeen) -> tuple[TopicStatus, ...]:
+    if cluster is None:
+        return before
+    known = {topic.name: topic.disk_bytes for topic in before} if disks.problem is not None else disks.facts.topic_bytes
+    return tuple(replace(topic, disk_bytes=known.get(topic.name)) for topic in cluster.topics)
+
+
+def _estimate(recovery: RecoveryContext, before: StatusReport, newest: Manifest | None, cluster: ClusterFacts | None) -> Estimate | None:
+    if newest is None or cluster is None:
+        return before.estimate
+    try:
+        return estimate_of(recovery, newest, cluster)
+    except RecoveryError:
+        return before.estimate
+
+
+def _advice(recovery: RecoveryContext, before: StatusReport, now: int, cluster: ClusterFacts | None) -> tuple[StatusFinding, ...]:
+    """What makes a recovery slow or impossible. Settings change seldom: it is looked up once an hour, and again until there is some."""
+    if cluster is None or (before.advice and before.taken_at // _SELDOM_MS == now // _SELDOM_MS):
+        return before.advice
+    try:
+        return advice(recovery)
+    except RecoveryError as error:
+        LOGGER.warning("the settings of %s could not be looked at: %s", recovery.application_id, error.reason)
+        return before.advice
+
+
+def _next(recovery: RecoveryContext, now: int) -> int | None:
+    schedule = recovery.config.backup.schedule
+    return None if schedule is None else round(croniter(schedule, now / 1000).get_next(float) * 1000)
+
+
+def _objectives(recovery: RecoveryContext) -> Objectives:
+    promised = limits(recovery)
+    return Objectives(newest_age_seconds=promised.newest_age, recovery_seconds=promised.recovery_time)
+
+
+def _with_repository(report: StatusReport, inside: _InRepository) -> StatusReport:
+    summaries = inside.savepoints.summaries
+    surviving = [one.captured_at for one in summaries if one.survives_cluster_loss]
+    return replace(
+        report,
+        newest=inside.facts.newest,
+        newest_exact=inside.facts.newest_exact,
+        savepoint_count=len(summaries) + len(inside.savepoints.damaged),
+        savepoints=summaries[-MOST:],
+        input_until=max(surviving, default=None),
+        repository_bytes=inside.bytes,
+        runs=inside.runs,
+    )
+
+
+def _point(report: StatusReport, cluster: ClusterFacts | None, disks: DisksSeen) -> HistoryPoint:
+    sizes = [topic.disk_bytes for topic in report.topics if topic.role is TopicRole.CHANGELOG and topic.disk_bytes is not None]
+    newest = report.newest_exact
+    return HistoryPoint(
+        at=report.taken_at,
+        changelog_bytes=sum(sizes) if sizes and disks.problem is None else None,
+        state_bytes=disks.state_bytes,
+        repository_bytes=report.repository_bytes,
+        lag=cluster.lag if cluster is not None else None,
+        newest_age_seconds=None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
+        free_bytes={disk.name: disk.free_bytes for disk in disks.facts.disks},
+    )
+
+
+def _observed(
+    recovery: RecoveryContext,
+    report: StatusReport,
+    inside: _InRepository | None,
+    cluster: ClusterFacts | None,
+    disks: DisksSeen,
+    instances: tuple[InstanceFacts, ...] | None,
+) -> Observed:
+    config = recovery.config
+    drills = config.drill.schedule if config.drill is not None and config.drill.enabled else None
+    return Observed(
+        name=config.name,
+        application_id=recovery.application_id,
+        now=report.taken_at,
+        promised=config.backup.survive_cluster_loss,
+        known_since=report.history[0].at,
+        schedules=Schedules(
+            savepoints=longest_pause(config.backup.schedule), checks=longest_pause(config.check.schedule), drills=longest_pause(drills)
+        ),
+        parts=report.parts,
+        newest=report.newest,
+        newest_exact=report.newest_exact,
+        repository=inside.facts if inside is not None else None,
+        cluster=cluster,
+        disks=disks.facts,
+        application=instances,
+        history=report.history,
+    )
+
+
+def _nothing(recovery: RecoveryContext, now: int) -> StatusReport:
+    """Before the first look."""
+    return StatusReport(
+        name=recovery.config.name,
+        application_id=recovery.application_id,
+        taken_at=now,
+        health=health((), [None]),
+        parts={name.value: Part(looked_at=None, problem=None) for name in PartName},
+        objectives=_objectives(recovery),
+        findings=(),
+        advice=(),
+        newest=None,
+        newest_exact=None,
+        savepoint_count=0,
+        savepoints=(),
+        input_until=None,
+        estimate=None,
+        repository_bytes=None,
+        topics=(),
+        runs=(),
+        history=(),
+        next_savepoint_at=None,
+    )

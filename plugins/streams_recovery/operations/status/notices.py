@@ -1,0 +1,105 @@
+"""Telling people of alerts: claimed in the log of alerts, told by whoever is given, written down as told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.errors import Damaged, RecoveryError
+from streams_recovery.core.status import alerts as alerting
+from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry, News
+from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+
+LOGGER = logging.getLogger("streams_recovery.operations.status.notices")
+
+MONITOR: Final = "monitor"
+_KEPT: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One thing to tell about one application."""
+
+    application: str
+    news: News
+    finding: StatusFinding
+    since: int
+
+
+Tell = Callable[[Sequence[Notice]], None]
+
+
+def alert_log(recovery: RecoveryContext) -> AppendLog[AlertsEntry]:
+    """The log itself."""
+    return AppendLog(recovery.repository, recovery.layout.alerts, AlertsEntry)
+
+
+def open_alerts(recovery: RecoveryContext) -> tuple[Alert, ...]:
+    """What people know of, and what they are about to be told."""
+    last = next(alert_log(recovery).readable_back(whole=False), None)
+    return last.alerts if last is not None else ()
+
+
+def tell_news(
+    recovery: RecoveryContext, findings: Iterable[StatusFinding], *, run: str, tell: Tell, source: str = MONITOR
+) -> tuple[Notice, ...]:
+    """Fold what ``source`` has found into the log of alerts, and tell what is new; return that. What ``tell`` raises is raised, and told by the next
+    run.
+    """
+    policy, found = recovery.config.monitor.policy, tuple(findings)
+    return _delivered(
+        recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=policy)
+    )
+
+
+def run_ended(recovery: RecoveryContext, finding: StatusFinding | None, *, source: str, run: str, tell: Tell) -> tuple[Notice, ...]:
+    """Tell that a run failed, by its ``finding``, or that what an earlier one had told is over."""
+    now = AlertPolicy(severity=recovery.config.monitor.policy.severity, reminder=None, over_after=0)
+    found = () if finding is None else (finding,)
+    return _delivered(recovery, run, tell, lambda before: alerting.folded(before, found, source=source, now=recovery.clock(), policy=now))
+
+
+def _delivered(recovery: RecoveryContext, run: str, tell: Tell, fold: Callable[[Sequence[Alert]], tuple[Alert, ...]]) -> tuple[Notice, ...]:
+    if not fold(open_alerts(recovery)):
+        return ()
+    entry = _write(recovery, run, lambda before: alerting.claimed(fold(before), run, now=recovery.clock()))
+    notices = tuple(
+        Notice(application=recovery.config.name, news=alert.news, finding=alert.finding, since=alert.raised_at)
+        for alert in entry.alerts
+        if alert.news is not None and alert.claimed_by == run
+    )
+    if not notices:
+        return ()
+    try:
+        tell(notices)
+    except Exception:
+        _write(recovery, run, lambda before: alerting.released(before, run))
+        raise
+    _write(recovery, run, lambda before: alerting.delivered(before, run, now=recovery.clock()))
+    return notices
+
+
+def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert]], tuple[Alert, ...]]) -> AlertsEntry:
+    """Add the entry that ``change`` makes of the newest one, and keep the log short."""
+    written: list[AlertsEntry] = []
+
+    def decide(last: AlertsEntry | None, _number: int) -> AlertsEntry:
+        written.append(AlertsEntry(at=recovery.clock(), run=run, alerts=change(last.alerts if last is not None else ())))
+        return written[-1]
+
+    log = alert_log(recovery)
+    try:
+        log.append_after(decide)
+    except Damaged as error:
+        # Nobody must be able to silence all alerts by one strange object. Two runs at once may tell twice then.
+        LOGGER.warning("the log of alerts goes on behind what cannot be read: %s", error.reason)
+        log.append(decide(next(log.readable_back(whole=False), None), 0), whole=False)
+    try:
+        log.prune(_KEPT, whole=False)
+    except RecoveryError as error:
+        LOGGER.warning("old entries of the alerts stay: %s", error.reason)
+    return written[-1]

@@ -1,0 +1,63 @@
+"""Reading the status of an application, for whoever shows it: no broker, no manifest, no Parquet file is opened.
+
+A status is an entry of ``AppendLog(repository, layout.status, StatusReport)``. Who observes the application appends one and removes the oldest; the newest
+entry is the status. A reader that keeps what it has read asks for a listing only, as long as no newer entry is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.status.savepoint_detail import SavepointDetail
+from streams_recovery.storage.json_object import read_value
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+
+# An entry may be removed between its listing and its reading.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatus:
+    """A status and the object that it was read from."""
+
+    key: str
+    report: StatusReport
+
+
+def newest(repository: Repository, layout: Layout, known: StoredStatus | None) -> StoredStatus | None:
+    """The newest status that can be read: ``known`` itself while there is no newer entry, None when nobody has observed the application yet. Raises
+    ``RepositoryUnavailable`` and ``ConfigInvalid``, and ``Damaged`` when there are entries and none can be read.
+    """
+    for _ in range(_TRIES):
+        keys = [key for key in repository.keys(layout.status) if key.endswith(".json")]
+        with contextlib.suppress(NotFound):
+            return _newest_of(repository, keys, known)
+    return known
+
+
+def _newest_of(repository: Repository, keys: list[str], known: StoredStatus | None) -> StoredStatus | None:
+    """The last of these that can be read. What another release has written may not be readable here."""
+    unreadable: Damaged | None = None
+    for key in reversed(keys):
+        if known is not None and known.key == key:
+            return known
+        try:
+            return StoredStatus(key, read_value(repository, StatusReport, key, most_bytes=MOST_BYTES_OF_ENTRY))
+        except Damaged as error:
+            unreadable = unreadable or error
+    if unreadable is not None:
+        raise unreadable
+    return None
+
+
+def detail(repository: Repository, layout: Layout, savepoint_id: str) -> SavepointDetail | None:
+    """One savepoint with its topics and partitions, None when nothing was written of it. Raises as ``newest`` does."""
+    with contextlib.suppress(NotFound):
+        return SavepointStore(repository, layout).detail(savepoint_id)
+    return None

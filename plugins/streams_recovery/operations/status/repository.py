@@ -1,0 +1,177 @@
+"""What the repository says of an application besides its savepoints: runs, lock, restores, checks, drills, holds. Reads only, and takes no lock."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Final
+
+from streams_recovery.core.errors import Damaged, EntryUnreadable
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.repository.announcement import DeletionOutlook
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.retention import Pin, pinned
+from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
+from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.core.status.facts import (
+    CheckState,
+    DrillState,
+    HoldState,
+    LockState,
+    QuarantineState,
+    QuiesceState,
+    RepositoryFacts,
+    SavepointRun,
+)
+from streams_recovery.core.status.moments import moment_of
+from streams_recovery.core.topic_holds.log import HoldPurpose
+from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.announce import deletion_outlook
+from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.status.restores import open_restores
+from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
+from streams_recovery.storage.append_log import AppendLog
+
+# Records of the lock that one look reads: a savepoint has a dozen.
+_RECORDS: Final = 200
+_NEWEST: Final = 20
+_SAVEPOINT: Final = "savepoint "
+
+
+def repository_facts(recovery: RecoveryContext, found: Savepoints) -> RepositoryFacts:
+    """What rules judge. Raises what reading raises."""
+    newest = found.summaries[-1] if found.summaries else None
+    exact = newest_exact(found.summaries)
+    records = _lock_records(recovery)
+    lock = _lock(recovery, records)
+    return RepositoryFacts(
+        newest=newest,
+        newest_exact=exact,
+        damaged=found.damaged,
+        lost_with_cluster=found.publications[exact.savepoint_id].lost_with_cluster if exact is not None else (),
+        last_run=_last_run(records, found.publications.values(), lock),
+        lock=lock,
+        restores=open_restores(recovery, lock),
+        check=_check(recovery),
+        drill=_drill(recovery),
+        quarantines=_quarantines(recovery, found.pins),
+        holds=_holds(recovery),
+        quiesce=_quiesce(recovery),
+        deletion=_deletion(recovery),
+    )
+
+
+def _lock_records(recovery: RecoveryContext) -> list[LockRecord]:
+    log = AppendLog(recovery.repository, recovery.layout.locks, LockRecord)
+    return list(itertools.islice(log.readable_back(whole=False), _RECORDS))
+
+
+def _lock(recovery: RecoveryContext, records: list[LockRecord]) -> LockState | None:
+    try:
+        held = recovery.lock.holder()
+    except EntryUnreadable as error:
+        return LockState(owner="", purpose="", since=recovery.clock(), unreadable=str(error.facts["key"]))
+    if held is None:
+        return None
+    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records))
+
+
+def _began(held: LockRecord, records: Iterable[LockRecord]) -> int:
+    return min((one.at for one in records if (one.owner, one.acquired) == (held.owner, held.acquired)), default=held.at)
+
+
+def _last_run(records: list[LockRecord], publications: Iterable[Publication], lock: LockState | None) -> SavepointRun | None:
+    newest = next((one for one in records if one.owner.startswith(_SAVEPOINT)), None)
+    if newest is None:
+        return None
+    run = newest.owner.removeprefix(_SAVEPOINT)
+    return SavepointRun(
+        run=run,
+        began_at=_began(newest, records),
+        over=lock is None or lock.owner != newest.owner,
+        savepoint_id=next((one.savepoint_id for one in publications if one.run_id == run), None),
+    )
+
+
+def _check(recovery: RecoveryContext) -> CheckState | None:
+    for check_id in sorted(_ids(recovery, recovery.layout.checks), reverse=True)[:_NEWEST]:
+        report = next(AppendLog(recovery.repository, recovery.layout.check(check_id), CheckReport).readable_back(whole=False), None)
+        if report is not None:
+            return CheckState(check_id=check_id, at=moment_of(check_id), causes=tuple(cause.value for cause in report.causes))
+    return None
+
+
+def _drill(recovery: RecoveryContext) -> DrillState | None:
+    last = next(AppendLog(recovery.repository, recovery.layout.drills, DrillEntry).readable_back(whole=False), None)
+    if last is None:
+        return None
+    return DrillState(
+        run=last.run,
+        began_at=last.began_at,
+        succeeded=last.succeeded,
+        outcome=last.outcome,
+        rpo_seconds=last.rpo_seconds,
+        rto_seconds=last.rto_seconds,
+    )
+
+
+def _quarantines(recovery: RecoveryContext, marks: Iterable[Pin]) -> tuple[QuarantineState, ...]:
+    """Those that still wait. One whose savepoint its restore no longer pins was given up."""
+    keeping = {restore_id for restores in pinned(marks).values() for restore_id in restores if restore_id is not None}
+    found = []
+    for restore_id in sorted(_ids(recovery, recovery.layout.quarantines) & keeping)[-_NEWEST:]:
+        try:
+            entries: tuple[QuarantineEntry, ...] = tuple(quarantine_log(recovery, restore_id).read_all())
+        except Damaged:
+            # A check tells of it.
+            continue
+        state = quarantine_of(restore_id, entries)
+        if state.appended_at is None:
+            found.append(
+                QuarantineState(
+                    restore_id=restore_id,
+                    savepoint_id=state.savepoint_id,
+                    since=entries[0].at,
+                    records=sum(topic.rows for topic in state.topics),
+                    begun=state.begun is not None,
+                )
+            )
+    return tuple(found)
+
+
+def _holds(recovery: RecoveryContext) -> tuple[HoldState, ...]:
+    by_run: dict[tuple[str, HoldPurpose], list[tuple[int, str]]] = {}
+    for held in topic_holds.outstanding(recovery):
+        by_run.setdefault((held.run, held.purpose), []).append((held.since, held.hold.topic))
+    return tuple(
+        HoldState(
+            run=run,
+            of_restore=purpose is HoldPurpose.RESTORE,
+            since=min(since for since, _ in topics),
+            topics=tuple(sorted(topic for _, topic in topics)),
+        )
+        for (run, purpose), topics in by_run.items()
+    )
+
+
+def _quiesce(recovery: RecoveryContext) -> QuiesceState | None:
+    try:
+        left = quiesce_record.left(recovery)
+    except Damaged:
+        # Whose journal cannot be read is told of with the restores.
+        return None
+    return None if left is None else QuiesceState(run=left.run, mode=left.mode.value, since=left.at, instances=left.instances)
+
+
+def _deletion(recovery: RecoveryContext) -> DeletionOutlook | None:
+    try:
+        return deletion_outlook(recovery)
+    except Damaged:
+        return None
+
+
+def _ids(recovery: RecoveryContext, prefix: str) -> set[str]:
+    return {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}

@@ -1,0 +1,147 @@
+"""The savepoints as the monitor lists them: by the records of their publication. What a record lacks is looked up once, and taken from the report before."""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile, decide, pinned
+from streams_recovery.core.status.report import SavepointSummary, StatusReport
+from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
+from streams_recovery.operations import pins
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.announce import keep_rules
+from streams_recovery.operations.unfinished import needed_savepoints
+
+MOST: Final = 2_000
+# Savepoints that one look opens: those of savepoints that are new since the last one, and after an upgrade some more with each look.
+_OPENED: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savepoints:
+    """All savepoints, oldest first, and what was read on the way."""
+
+    summaries: tuple[SavepointSummary, ...]
+    publications: dict[str, Publication]
+    damaged: tuple[str, ...]
+    pins: tuple[Pin, ...]
+
+
+def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, segments: Sequence[StoredFile] | None) -> Savepoints:
+    """The savepoints now. ``segments`` are those of the repository, None when they were not listed this time."""
+    found = recovery.savepoints.summaries()
+    publications = {savepoint_id: one for savepoint_id, one in found.items() if isinstance(one, Publication)}
+    marks = tuple(reversed(list(pins.pin_log(recovery).readable_back())))
+    manifests = {file.key: file.modified for file in recovery.repository.listed(recovery.layout.savepoints)}
+    published = {name: manifests.get(recovery.savepoints.key(name)) for name in publications}
+    known = {one.savepoint_id: one for one in earlier.savepoints} if earlier is not None else {}
+    expiring, kept = _expiring(recovery, publications.values(), marks), pinned(marks)
+    summaries = [
+        _summary(one, published[name], known.get(name), expires=name in expiring, pinned=name in kept) for name, one in publications.items()
+    ]
+    summaries = _with_new_bytes(summaries, published, segments)
+    return Savepoints(
+        summaries=tuple(_with_details(recovery, summaries)),
+        publications=publications,
+        damaged=tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged)),
+        pins=marks,
+    )
+
+
+def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | None:
+    """The newest one that is restored by default."""
+    return next((one for one in reversed(summaries) if one.consistency is Consistency.EXACT), None)
+
+
+def _summary(one: Publication, published: int | None, known: SavepointSummary | None, *, expires: bool, pinned: bool) -> SavepointSummary:
+    # One that was compacted has the moment of its source: how long it took is not known.
+    took = None if published is None or one.replaces is not None else max(0.0, (published - one.captured_at) / 1000)
+    return SavepointSummary(
+        savepoint_id=one.savepoint_id,
+        captured_at=one.captured_at,
+        consistency=one.consistency,
+        profile=one.profile,
+        parent_id=one.parent_id,
+        records=one.records,
+        files=one.files,
+        new_bytes=known.new_bytes if known else None,
+        held_seconds=known.held_seconds if known else None,
+        seconds=took,
+        requested_by=one.requested_by,
+        run_id=one.run_id,
+        pinned=pinned,
+        expires=expires,
+        survives_cluster_loss=one.survives_cluster_loss,
+        input_positions=known.input_positions if known else None,
+    )
+
+
+def _expiring(recovery: RecoveryContext, publications: Iterable[Publication], marks: Sequence[Pin]) -> set[str]:
+    """Those that no rule of retention keeps now, as far as their files are whole."""
+    try:
+        in_use = needed_savepoints(recovery)
+    except (Damaged, NotFound):
+        # Which ones an unfinished restore needs is not known: expiry would stop here too.
+        return set()
+    held = [
+        HeldSavepoint(
+            savepoint_id=one.savepoint_id,
+            captured_at=one.captured_at,
+            consistency=one.consistency,
+            whole=True,
+            in_use=one.savepoint_id in in_use,
+            replaces=one.replaces,
+            profile=one.profile,
+            survives=one.survives_cluster_loss,
+        )
+        for one in publications
+    ]
+    decisions = decide(held, keep_rules(recovery), marks, now=recovery.clock())
+    return {decision.savepoint_id for decision in decisions if not decision.why_kept}
+
+
+def _with_new_bytes(
+    summaries: Sequence[SavepointSummary], published: Mapping[str, int | None], segments: Sequence[StoredFile] | None
+) -> list[SavepointSummary]:
+    """The same with the bytes of segments that were stored up to each manifest, behind the one before it."""
+    if segments is None:
+        return list(summaries)
+    order = sorted((moment, name) for name, moment in published.items() if moment is not None)
+    moments = [moment for moment, _ in order]
+    stored = [0] * len(order)
+    for file in segments:
+        at = bisect_left(moments, file.modified)
+        if at < len(order):
+            stored[at] += file.bytes
+    new = {name: count for (_, name), count in zip(order, stored, strict=True)}
+    return [one if one.new_bytes is not None else replace(one, new_bytes=new.get(one.savepoint_id)) for one in summaries]
+
+
+def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
+    """The same with what only the savepoint itself says. It is read once: afterwards the report before has it."""
+    unknown = [one.savepoint_id for one in summaries if one.held_seconds is None or one.input_positions is None][-_OPENED:]
+    found = {savepoint_id: _detail(recovery, savepoint_id) for savepoint_id in unknown}
+    return [
+        one
+        if (detail := found.get(one.savepoint_id)) is None
+        else replace(one, held_seconds=detail.held_seconds, input_positions=detail.input_positions())
+        for one in summaries
+    ]
+
+
+def _detail(recovery: RecoveryContext, savepoint_id: str) -> SavepointDetail | None:
+    """From its detail, or from its manifest where there is none that can be read. None for one that expires meanwhile, or is damaged: that is told of
+    elsewhere.
+    """
+    with contextlib.suppress(RecoveryError):
+        return recovery.savepoints.detail(savepoint_id)
+    with contextlib.suppress(RecoveryError):
+        return savepoint_detail(recovery.savepoints.outline(savepoint_id))
+    return None

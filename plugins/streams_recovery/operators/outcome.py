@@ -1,0 +1,68 @@
+"""What people hear of a run: that it failed, once, and that a later one has succeeded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from streams_recovery.config.directory import load_application
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.status.alerts import News
+from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.status.run_findings import run_failed
+from streams_recovery.hooks.context import context_of
+from streams_recovery.operations import status
+from streams_recovery.operations.context import wall_clock
+from streams_recovery.operators.notifications import tell_through
+
+LOGGER = logging.getLogger("streams_recovery.operators.outcome")
+_PARAM = "application"
+_NO_REASON = "see the first of its tasks that failed"
+
+
+def outcome_callbacks(application_name: str = "") -> dict[str, Any]:
+    """The callbacks of a DAG: of one application, or of the one that the run's param ``application`` names."""
+    return {
+        f"on_{outcome}_callback": partial(ended, application_name=application_name, failed=outcome == "failure")
+        for outcome in ("failure", "success")
+    }
+
+
+def ended(context: Mapping[str, Any], *, application_name: str, failed: bool) -> None:
+    """Tell how a run ended, through the notifiers of its application. Whatever is wrong is logged: the run is over."""
+    name = application_name or _named(context)
+    try:
+        config = load_application(name)
+    except RecoveryError as error:
+        LOGGER.error("nobody hears how this run ended: %s", error)  # noqa: TRY400 - no traceback of ours is of use here
+        return
+    if not config.monitor.notify:
+        return
+    dag_id, run_id = context["dag"].dag_id, str(context.get("run_id") or context["dag_run"].run_id)
+    reason = str(context.get("reason") or _NO_REASON)
+    finding = run_failed(dag_id, run_id, reason, docs=config.monitor.docs) if failed else None
+    tell = tell_through(config, context)
+    try:
+        with context_of(name) as recovery:
+            status.run_ended(recovery, finding, source=f"dag {dag_id}", run=f"{dag_id} {run_id}", tell=tell)
+    except RecoveryError as error:
+        LOGGER.warning("how this run ended cannot be written down: %s", error)
+        if finding is not None:
+            _tell_unwritten(config, finding, context)
+
+
+def _named(context: Mapping[str, Any]) -> str:
+    params = context.get("params") or {}
+    run = context.get("dag_run")
+    return str(params.get(_PARAM) or (getattr(run, "conf", None) or {}).get(_PARAM) or "")
+
+
+def _tell_unwritten(config: ApplicationConfig, finding: StatusFinding, context: Mapping[str, Any]) -> None:
+    notice = status.Notice(application=config.name, news=News.RAISED, finding=finding, since=wall_clock())
+    try:
+        tell_through(config, context)([notice])
+    except RecoveryError as error:
+        LOGGER.error("%s", error)  # noqa: TRY400

@@ -1,0 +1,206 @@
+"""What can be started from the page: a DAG with its params filled in. The browser triggers it through Airflow's own API, which checks rights and params."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.status.instant import Instant, Way
+from streams_recovery.ui.words import iso
+
+_SAFETY: Final = (
+    ("required", "Required: nothing is replaced without it"),
+    ("best_effort", "Best effort: go on when it fails"),
+    ("skip", "Skip: no way back"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One param in a form. ``kind`` is ``text``, ``switch``, ``choice`` or ``fixed``, which cannot be changed here."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    value: str | bool = ""
+    options: tuple[tuple[str, str], ...] = ()
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A button. ``destroys`` says what is replaced or deleted, empty when nothing is."""
+
+    what: str
+    label: str
+    dag_id: str
+    explains: str
+    destroys: str
+    fields: tuple[Field, ...]
+
+
+def actions(
+    config: ApplicationConfig, plan: Instant, configured: Mapping[str, ApplicationConfig], may_trigger: Callable[[str], bool]
+) -> tuple[Action, ...]:
+    """Those that this user may start, for the chosen instant."""
+    return tuple(_possible(config, plan, configured, may_trigger))
+
+
+def dags_of(name: str) -> dict[str, tuple[str, ...]]:
+    """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
+    own = tuple(f"streams_{kind}_{name}" for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES))
+    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in _RESTORES)}
+
+
+_RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")
+
+
+def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
+    """The DAG that restores this application and that the user may start, with whether it is the application's own."""
+    if may_trigger(f"streams_{kind}_{name}"):
+        return f"streams_{kind}_{name}", True
+    return (f"streams_{kind}", False) if may_trigger(f"streams_{kind}") else None
+
+
+def _possible(
+    config: ApplicationConfig, plan: Instant, configured: Mapping[str, ApplicationConfig], may_trigger: Callable[[str], bool]
+) -> Iterator[Action]:
+    name, base = config.name, plan.base
+    if base is not None and plan.way is not Way.REBUILD:
+        if (dag := _dag("restore_full", name, may_trigger)) is not None:
+            yield _restore(config, base.savepoint_id, dag)
+        if plan.way is Way.MOMENT and (dag := _dag("restore_pitr", name, may_trigger)) is not None:
+            yield _moment(config, plan.moment, configured, dag)
+        for clone in (one for one in configured.values() if one.clone is not None and one.clone.of == name):
+            if (dag := _dag("clone", clone.name, may_trigger)) is not None:
+                yield _clone(clone, base.savepoint_id, dag)
+        if may_trigger(f"streams_drill_{name}"):
+            yield _drill(config, base.savepoint_id)
+    if base is not None and plan.way is Way.REBUILD and (dag := _dag("restore_rebuild", name, may_trigger)) is not None:
+        yield _rebuild(config, dag)
+    if may_trigger(f"streams_backup_{name}"):
+        yield _savepoint(config)
+
+
+def _application(name: str, dag: tuple[str, bool]) -> tuple[Field, ...]:
+    """A DAG of one application has no param for it."""
+    return () if dag[1] else (Field(name="application", label="Application", kind="fixed", value=name),)
+
+
+def _replacing(config: ApplicationConfig) -> tuple[Field, ...]:
+    app_id = config.application.id
+    return (
+        Field(
+            name="replace",
+            label="Replace running state",
+            kind="switch",
+            value=False,
+            help="Without it, internal topics that hold records stop the run.",
+        ),
+        Field(
+            name="safety",
+            label="Safety savepoint",
+            kind="choice",
+            value="required",
+            options=_SAFETY,
+            help="Of what is there now, taken first.",
+        ),
+        Field(
+            name="confirm",
+            label=f"Confirmation: type {app_id}",
+            help="Needed when state is replaced, or the safety savepoint is not required.",
+        ),
+        _REASON,
+    )
+
+
+_REASON: Final = Field(name="reason", label="Reason", help="Kept with the evidence.")
+
+
+def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what="restore",
+        label="Restore…",
+        dag_id=dag[0],
+        explains="Brings the application back to the savepoint, in place. The run shows its exact plan and waits for an approval before it changes anything.",
+        destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted and made again.",
+        fields=(*_application(config.name, dag), Field(name="savepoint", label="Savepoint", value=savepoint_id), *_replacing(config)),
+    )
+
+
+def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, ApplicationConfig], dag: tuple[str, bool]) -> Action:
+    others = sorted(name for name, one in configured.items() if name != config.name and one.storage.location == config.storage.location)
+    target: tuple[Field, ...] = ()
+    if not dag[1]:
+        options = (*((name, name) for name in others), (config.name, f"{config.name} itself, in place"))
+        target = (
+            Field(name="application", label="Application that gets the state", kind="choice", value=options[0][0], options=options),
+            Field(name="source", label="Source application", kind="fixed", value=config.name),
+        )
+    return Action(
+        what="moment",
+        label="Go back to this instant…",
+        dag_id=dag[0],
+        explains="Brings a second application to this instant, or the application itself, in place. The run shows its exact plan and waits for an approval.",
+        destroys="In place, input later than the instant is taken out of the inputs, for everybody who reads them.",
+        fields=(
+            *target,
+            Field(name="as_of", label="Moment", value=iso(moment)),
+            Field(name="savepoint", label="Base", value="latest", help="latest: the newest exact savepoint that had read nothing later."),
+            Field(
+                name="in_place", label="Cut the inputs where they are", kind="switch", value=False, help="All producers must have stopped."
+            ),
+            *_replacing(config),
+        ),
+    )
+
+
+def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what=f"clone-{clone.name}",
+        label=f"Clone into {clone.name}…",
+        dag_id=dag[0],
+        explains="Starts the clone with this state beside the application, which keeps running.",
+        destroys=f"With “Replace running state” the internal topics of {clone.application.id} are deleted and made again.",
+        fields=(
+            *_application(clone.name, dag),
+            Field(name="step", label="Step", kind="fixed", value="clone"),
+            Field(name="savepoint", label="Savepoint", value=savepoint_id),
+            *_replacing(clone),
+        ),
+    )
+
+
+def _drill(config: ApplicationConfig, savepoint_id: str) -> Action:
+    return Action(
+        what="drill",
+        label="Try it (drill)…",
+        dag_id=f"streams_drill_{config.name}",
+        explains="Restores the savepoint into an application of its own, measures the time, compares every record, and removes it.",
+        destroys="",
+        fields=(Field(name="savepoint", label="Savepoint", value=savepoint_id),),
+    )
+
+
+def _rebuild(config: ApplicationConfig, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what="rebuild",
+        label="Rebuild…",
+        dag_id=dag[0],
+        explains="Builds the state again from the input. The run shows its exact plan and waits for an approval.",
+        destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted.",
+        fields=(*_application(config.name, dag), *_replacing(config)),
+    )
+
+
+def _savepoint(config: ApplicationConfig) -> Action:
+    return Action(
+        what="savepoint",
+        label="Take a savepoint…",
+        dag_id=f"streams_backup_{config.name}",
+        explains="Takes a savepoint now. The application is held for moments, as configured.",
+        destroys="",
+        fields=(Field(name="reason", label="Reason", help="Kept with the savepoint."),),
+    )

@@ -1,0 +1,57 @@
+"""The configured applications, read again when a file has changed: a request must not parse fifty files."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Final
+
+from streams_recovery.config.directory import config_directory
+from streams_recovery.config.loader import Configurations, load_all
+from streams_recovery.core.errors import ConfigInvalid
+
+NOTHING: Final = Configurations(applications={}, broken={})
+# What looks like the absolute path of a file. An address and a key of a repository do not: something stands before their slash.
+_PATH: Final = re.compile(r"(?<![\w:/.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"]*)")
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+class ConfigurationCache:
+    """``load_all`` of the directory, as of its newest change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stamp: tuple[Path, Stamp] | None = None
+        self._loaded = NOTHING
+
+    def get(self) -> Configurations:
+        """All configurations. Without a directory there are none."""
+        directory = config_directory()
+        with self._lock:
+            stamp = directory, _stamp(directory)
+            if stamp != self._stamp:
+                self._loaded, self._stamp = _loaded(directory), stamp
+            return self._loaded
+
+
+def _stamp(directory: Path) -> Stamp:
+    try:
+        with os.scandir(directory) as entries:
+            return tuple(sorted((entry.name, entry.stat().st_mtime_ns, entry.stat().st_size) for entry in entries if entry.is_file()))
+    except OSError:
+        return ()
+
+
+def _loaded(directory: Path) -> Configurations:
+    try:
+        return load_all(directory, os.environ)
+    except ConfigInvalid:
+        return NOTHING
+
+
+def without_paths(text: str) -> str:
+    """The text without the directories of this machine: the file's name stays."""
+    return _PATH.sub("", text)

@@ -1,0 +1,203 @@
+"""One application in a few lines: can it be brought back, to when, how long would it take, what is wrong. Pure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusReport
+from streams_recovery.ui.configurations import without_paths
+from streams_recovery.ui.statuses import Known
+from streams_recovery.ui.words import age, moment, seconds, size
+
+# A status that is older says nothing of the present: the monitor does not run.
+STALE_MS: Final = 15 * 60_000
+_DAY_MS: Final = 86_400_000
+_GROWTH_OVER_MS: Final = 7 * _DAY_MS
+
+
+class State(enum.StrEnum):
+    """What is shown of an application. Besides its health: nothing was read yet, nobody has observed it, or its configuration cannot be used."""
+
+    BROKEN = "broken"
+    TROUBLE = "trouble"
+    UNREADABLE = "unreadable"
+    ATTENTION = "attention"
+    UNKNOWN = "unknown"
+    LOADING = "loading"
+    GOOD = "good"
+
+
+SHAPES: Final = {
+    State.BROKEN: "■",
+    State.TROUBLE: "■",
+    State.UNREADABLE: "▲",
+    State.ATTENTION: "▲",
+    State.UNKNOWN: "○",
+    State.LOADING: "○",
+    State.GOOD: "●",
+}
+WORDS: Final = {
+    State.BROKEN: "configuration broken",
+    State.TROUBLE: "trouble",
+    State.UNREADABLE: "repository not readable",
+    State.ATTENTION: "needs attention",
+    State.UNKNOWN: "not observed yet",
+    State.LOADING: "reading",
+    State.GOOD: "good",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """One application. ``old`` is true when what is said is of some time ago: it is greyed. ``problem`` says why, ``next_step`` what to do about it."""
+
+    name: str
+    state: State
+    old: bool
+    taken_at: int | None
+    headline: tuple[Markup, ...]
+    facts: tuple[Markup, ...]
+    problem: str | None
+    next_step: str | None
+    findings: tuple[StatusFinding, ...]
+
+    @property
+    def shape(self) -> str:
+        """Not by colour alone."""
+        return SHAPES[self.state]
+
+    @property
+    def word(self) -> str:
+        """The state as people say it."""
+        return WORDS[self.state]
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Trouble first."""
+        return list(State).index(self.state), self.name
+
+
+def broken(name: str, error: ConfigInvalid) -> Overview:
+    """An application whose configuration cannot be used. The lines are the loader's."""
+    return Overview(
+        name=name,
+        state=State.BROKEN,
+        old=False,
+        taken_at=None,
+        headline=(Markup("no savepoint is taken while its configuration cannot be used"),),
+        facts=(),
+        problem=without_paths(error.reason),
+        next_step=without_paths(error.next_step),
+        findings=(),
+    )
+
+
+def overview(name: str, known: Known, now: int) -> Overview:
+    """An application by its stored status."""
+    report = known.report
+    if report is None:
+        return _without_status(name, known)
+    stale = now - report.taken_at > STALE_MS
+    problem = known.problem or (
+        f"The status is {seconds((now - report.taken_at) / 1000)} old: streams_monitor does not run." if stale else None
+    )
+    return Overview(
+        name=name,
+        state=_state(report, known, stale=stale),
+        old=problem is not None,
+        taken_at=report.taken_at,
+        headline=headline(report, now),
+        facts=facts(report, now),
+        problem=problem,
+        next_step="Unpause streams_monitor, and look at its newest run." if stale and known.problem is None else None,
+        findings=worst_first(report.findings),
+    )
+
+
+def _without_status(name: str, known: Known) -> Overview:
+    state = State.UNREADABLE if known.problem else State.UNKNOWN if known.asked else State.LOADING
+    return Overview(
+        name=name,
+        state=state,
+        old=state is State.UNREADABLE,
+        taken_at=None,
+        headline=(Markup("nothing is known of it yet"),),
+        facts=(),
+        problem=known.problem,
+        next_step=None if known.problem else "Unpause streams_monitor. It looks at each application and stores its status.",
+        findings=(),
+    )
+
+
+def _state(report: StatusReport, known: Known, *, stale: bool) -> State:
+    if report.health is Health.TROUBLE:
+        return State.TROUBLE
+    if known.problem is not None:
+        return State.UNREADABLE
+    if report.health is Health.ATTENTION or stale:
+        return State.ATTENTION
+    return State.GOOD if report.health is Health.GOOD else State.UNKNOWN
+
+
+def worst_first(findings: tuple[StatusFinding, ...]) -> tuple[StatusFinding, ...]:
+    """The most severe first."""
+    return tuple(sorted(findings, key=lambda found: list(Severity).index(found.severity)))
+
+
+def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
+    """To when it can be brought back, how long that would take, and whether that survives the loss of the cluster."""
+    newest = report.newest_exact
+    if newest is None:
+        return (Markup("<strong>cannot be brought back</strong>: no exact savepoint"),)
+    back = Markup("can be brought back to {} ({})").format(moment(newest.captured_at), age(newest.captured_at, now))
+    objective = report.objectives.newest_age_seconds
+    if objective is not None and now - newest.captured_at > objective * 1000:
+        back += Markup(", objective {}").format(seconds(objective))
+    takes = f"would take about {seconds(report.estimate.total)}" if report.estimate else "how long it would take is not known"
+    survives = "survives cluster loss" if newest.survives_cluster_loss else "does not survive cluster loss"
+    return back, Markup.escape(takes), Markup.escape(survives)
+
+
+def facts(report: StatusReport, now: int) -> tuple[Markup, ...]:
+    """The second line."""
+    found: list[Markup] = []
+    if report.newest is not None:
+        found.append(Markup.escape(f"newest: {report.newest.consistency.value}"))
+    if report.savepoints:
+        first = report.savepoints[0].captured_at
+        word = "savepoint" if report.savepoint_count == 1 else "savepoints"
+        since = Markup(" since {}").format(moment(first)) if report.savepoint_count == len(report.savepoints) else Markup("")
+        found.append(Markup("{:,} {}").format(report.savepoint_count, word) + since)
+    if report.repository_bytes is not None:
+        grown = growth(report)
+        by_day = f" (+{size(grown)}/day)" if grown is not None and grown > 0 else ""
+        found.append(Markup('<span title="{:,} bytes">{}</span>').format(report.repository_bytes, size(report.repository_bytes) + by_day))
+    found.append(_last_drill(report, now))
+    return tuple(found)
+
+
+def growth(report: StatusReport) -> float | None:
+    """Bytes a day by which the repository grew over the last week, or since it is measured."""
+    known = [(point.at, point.repository_bytes) for point in report.history if point.repository_bytes is not None]
+    recent = [(at, value) for at, value in known if at >= report.taken_at - _GROWTH_OVER_MS]
+    if not recent or recent[-1][0] - recent[0][0] < _DAY_MS:
+        return None
+    return (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0]) * _DAY_MS
+
+
+def _last_drill(report: StatusReport, now: int) -> Markup:
+    drill = last_run(report, RunKind.DRILL)
+    if drill is None:
+        return Markup("no drill yet")
+    return Markup("last drill {}, {}").format(age(drill.began_at, now), drill.outcome or ("succeeded" if drill.succeeded else "failed"))
+
+
+def last_run(report: StatusReport, kind: RunKind) -> RunSummary | None:
+    """The newest run of a kind that is over."""
+    return max((run for run in report.runs if run.kind is kind and run.ended_at is not None), key=lambda run: run.began_at, default=None)

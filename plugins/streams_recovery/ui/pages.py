@@ -1,0 +1,223 @@
+"""The screens: what each shows, from what is stored and what Airflow lets this visitor see. No broker, no manifest and no Parquet file is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from fastapi import HTTPException, Response
+from markupsafe import Markup
+
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.ids import is_id
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.status.instant import Instant, instant
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
+from streams_recovery.hooks.connections import AirflowConnections
+from streams_recovery.operations.context import storage_credentials
+from streams_recovery.storage.repository import Repository
+from streams_recovery.ui import actions, overview, render
+from streams_recovery.ui.access import Visitor
+from streams_recovery.ui.charts import charts
+from streams_recovery.ui.commands import commands_of
+from streams_recovery.ui.configurations import ConfigurationCache
+from streams_recovery.ui.plan import plan_rows
+from streams_recovery.ui.statuses import Known, Place, Statuses
+from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
+
+MINUTE_MS = 60_000
+_ZONED = re.compile(r"(?:[A-Za-z]|[+-]\d{2}:?\d{2})\s*$")
+_STEPS = 300
+_NOT_THERE = "There is no such application, or you may not see it."
+
+
+def now() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Pages:
+    """All screens over one cache of configurations and one of statuses. A request waits ``wait_seconds`` for a status that is being read."""
+
+    def __init__(self, *, wait_seconds: float = 0.2) -> None:
+        self._configurations = ConfigurationCache()
+        self._statuses = Statuses(self._place, wait_seconds=wait_seconds)
+
+    def _place(self, name: str) -> Place:
+        config = self._configurations.get().applications[name]
+        return Repository(config.storage.location, storage_credentials(config, AirflowConnections())), Layout(config.application.id)
+
+    def applications(self, visitor: Visitor) -> Response:
+        """All that the visitor may see, trouble first."""
+        found, at = self._configurations.get(), now()
+        names = [name for name in found.applications if visitor.sees(name)]
+        known = self._statuses.of(names)
+        rows = [overview.overview(name, known[name], at) for name in names]
+        rows += [overview.broken(name, error) for name, error in found.broken.items() if visitor.sees(name)]
+        rows.sort(key=lambda row: row.order)
+        return render.page(
+            "applications.html",
+            root="./",
+            now=at,
+            rows=rows,
+            configured=bool(found.applications or found.broken),
+            attention=sum(row.state is not overview.State.GOOD for row in rows),
+            loading=any(row.state is overview.State.LOADING for row in rows),
+        )
+
+    def of_dag(self, visitor: Visitor, dag_id: str) -> Response:
+        """The application that a DAG belongs to; all of them for a DAG that they share."""
+        found = self._configurations.get()
+        for name in (*found.applications, *found.broken):
+            if visitor.sees(name) and dag_id in (*actions.dags_of(name)["own"], f"streams_configuration_{name}"):
+                return render.redirected(f"applications/{quote(name)}")
+        return self.applications(visitor)
+
+    def application(self, visitor: Visitor, name: str, at: str, window: str) -> Response:
+        """One application at a chosen instant."""
+        config = self._configured(visitor, name)
+        if isinstance(config, ConfigInvalid):
+            row = overview.broken(name, config)
+            return render.page("broken.html", root="../", now=now(), row=row)
+        known, clock = self._statuses.of([name])[name], now()
+        row = overview.overview(name, known, clock)
+        if known.report is None:
+            return render.page("unobserved.html", root="../", now=clock, row=row)
+        view = self._view(known.report, at, window, clock)
+        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger)
+        return render.page(
+            "application.html",
+            root="../",
+            now=clock,
+            row=row,
+            report=known.report,
+            under_way=known.under_way,
+            view=view,
+            windows=list(WINDOWS),
+            rows=plan_rows(view.plan),
+            actions=possible,
+            charts=charts(known.report),
+            runs=self._runs(visitor, config),
+        )
+
+    def instant(self, visitor: Visitor, name: str, at: str, window: str) -> Response:
+        """The plan for a chosen instant, as a part of the screen: what the slider asks for."""
+        config, known = self._observed(visitor, name)
+        view = self._view(_report(known), at, window, now())
+        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger)
+        return render.page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
+
+    def start(self, visitor: Visitor, name: str, what: str, at: str) -> Response:
+        """The form of one action, filled in."""
+        config, known = self._observed(visitor, name)
+        clock = now()
+        plan = instant(_report(known), _moment(at, clock), now=clock)
+        action = next((one for one in actions.actions(config, plan, self._visible(visitor), visitor.may_trigger) if one.what == what), None)
+        if action is None:
+            raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
+        return render.page("start.html", root="../../../", now=clock, name=name, action=action, plan=plan, rows=plan_rows(plan))
+
+    def savepoint(self, visitor: Visitor, name: str, savepoint_id: str) -> Response:
+        """One savepoint with its topics and partitions."""
+        config, known = self._observed(visitor, name)
+        if not is_id(savepoint_id):
+            raise HTTPException(404, "There is no such savepoint.")
+        summaries = known.report.savepoints if known.report else ()
+        summary = next((one for one in summaries if one.savepoint_id == savepoint_id), None)
+        detail = self._statuses.detail(name, savepoint_id)
+        if summary is None and detail is None:
+            raise HTTPException(404, "There is no such savepoint, or it has expired.")
+        return render.page(
+            "savepoint.html",
+            root="../../../",
+            now=now(),
+            name=name,
+            application_id=config.application.id,
+            savepoint_id=savepoint_id,
+            summary=summary,
+            detail=None if isinstance(detail, str) else detail,
+            problem=detail if isinstance(detail, str) else None,
+            built_on_it=[one.savepoint_id for one in summaries if one.parent_id == savepoint_id],
+            known=known,
+            commands=commands_of(name, savepoint_id),
+        )
+
+    def _configured(self, visitor: Visitor, name: str) -> ApplicationConfig | ConfigInvalid:
+        found = self._configurations.get()
+        config = found.applications.get(name) or found.broken.get(name)
+        if config is None or not visitor.sees(name):
+            # The same answer for both: whoever may not see an application does not learn that there is one.
+            raise HTTPException(404, _NOT_THERE)
+        return config
+
+    def _observed(self, visitor: Visitor, name: str) -> tuple[ApplicationConfig, Known]:
+        config = self._configured(visitor, name)
+        if isinstance(config, ConfigInvalid):
+            raise HTTPException(404, "The configuration of this application cannot be used.")
+        return config, self._statuses.of([name], patient=True)[name]
+
+    def _visible(self, visitor: Visitor) -> dict[str, ApplicationConfig]:
+        return {name: config for name, config in self._configurations.get().applications.items() if visitor.sees(name)}
+
+    @staticmethod
+    def _view(report: StatusReport, at: str, window: str, clock: int) -> View:
+        chosen = _moment(at, clock)
+        window = window if window in WINDOWS else default_window(report, clock)
+        span = shown(report, window, clock)
+        step = max(1, (span.end - span.begin) // _STEPS // MINUTE_MS) * MINUTE_MS
+        return View(
+            chosen=chosen,
+            at_end=not at,
+            window=window,
+            begin=span.begin,
+            end=span.end,
+            step=step,
+            image=timeline(report, span, chosen),
+            plan=instant(report, chosen, now=clock),
+        )
+
+    @staticmethod
+    def _runs(visitor: Visitor, config: ApplicationConfig) -> str:
+        """What the script needs to show the runs in progress, as JSON: their DAGs, as far as the visitor may see them."""
+        dags = actions.dags_of(config.name)
+        seen = {kind: [dag for dag in ids if dag in visitor.dag_ids] for kind, ids in dags.items()}
+        answers = [dag for dag in (*seen["own"], *seen["shared"]) if visitor.may_answer(dag)]
+        return json.dumps({"application": config.name, "answers": answers, **seen})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What the timeline shows and where its slider is."""
+
+    chosen: int
+    at_end: bool
+    window: str
+    begin: int
+    end: int
+    step: int
+    image: Markup
+    plan: Instant
+
+
+def _report(known: Known) -> StatusReport:
+    if known.report is None:
+        raise HTTPException(404, known.problem or "Nobody has observed this application yet.")
+    return known.report
+
+
+def _moment(text: str, clock: int) -> int:
+    """Milliseconds, or a time as people write it, in UTC unless it says otherwise; empty: now. What is neither is refused in words."""
+    if not text:
+        return clock
+    try:
+        found = int(text) if text.isdecimal() else parse_moment(text if _ZONED.search(text) else f"{text}Z")
+    except ConfigInvalid as error:
+        raise HTTPException(400, f"{error.reason}. Next: {error.next_step}") from error
+    if not 0 <= found <= LAST_MOMENT:
+        raise HTTPException(400, "This is no moment that a savepoint can have.")
+    return found

@@ -1,0 +1,70 @@
+"""From templates to answers. Every answer of the page goes through here, and carries its headers."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from fastapi import Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from streams_recovery.core.text.progress import progress_text
+from streams_recovery.ui import words
+from streams_recovery.ui.configurations import without_paths
+
+_HERE: Final = Path(__file__).parent
+# Nothing from elsewhere, no script and no style in the page itself, framed by Airflow only.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'self'; base-uri 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "seconds", "size", "utc")}
+    found.globals["progress_text"] = progress_text
+    found.filters["without_paths"] = without_paths
+    found.globals["version"] = _version()
+    return found
+
+
+@cache
+def _static(name: str) -> bytes:
+    return (_HERE / "static" / name).read_bytes()
+
+
+def _version() -> str:
+    """Of style and script: a browser keeps them until they change."""
+    return hashlib.sha256(b"".join(map(_static, STATIC))).hexdigest()[:12]
+
+
+def page(template: str, *, root: str, status: int = 200, **values: Any) -> Response:
+    """A screen. ``root`` leads from its address to the page's first one."""
+    text = _environment().get_template(template).render(root=root, **values)
+    return HTMLResponse(text, status_code=status, headers=_HEADERS | {"Cache-Control": "no-store"})
+
+
+def static(name: str) -> Response | None:
+    """The style sheet or the script, None for any other name."""
+    if name not in STATIC:
+        return None
+    return Response(_static(name), headers=_HEADERS | {"Cache-Control": "private, max-age=86400"}, media_type=STATIC[name])
+
+
+def redirected(address: str) -> Response:
+    """To an address relative to this one."""
+    return Response(status_code=303, headers=_HEADERS | {"Location": address, "Cache-Control": "no-store"})

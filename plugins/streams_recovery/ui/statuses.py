@@ -1,0 +1,147 @@
+"""The stored status of each application, for requests: read in threads and kept for some seconds. A request waits for a moment only, and gets what was
+read last when that is over.
+
+A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application is under way
+at a time, so a repository that hangs holds one thread and no request.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.status.savepoint_detail import SavepointDetail
+from streams_recovery.core.status.under_way import UnderWay
+from streams_recovery.operations.status import read
+from streams_recovery.operations.status.read import StoredStatus
+from streams_recovery.operations.status.under_way import under_way
+from streams_recovery.storage.repository import Repository
+
+LOGGER = logging.getLogger("streams_recovery.ui")
+
+_READERS: Final = 32
+_DETAILS: Final = 64
+
+Place = tuple[Repository, Layout]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
+    ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
+    """
+
+    stored: StoredStatus | None = None
+    problem: str | None = None
+    asked: bool = False
+    under_way: UnderWay | None = None
+
+    @property
+    def report(self) -> StatusReport | None:
+        """The status."""
+        return None if self.stored is None else self.stored.report
+
+
+class Statuses:
+    """See above. ``open_place`` gives the repository of an application, and may raise what opening one raises."""
+
+    def __init__(
+        self,
+        open_place: Callable[[str], Place],
+        *,
+        fresh_seconds: float = 5.0,
+        wait_seconds: float,
+        limit_seconds: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open_place = open_place
+        self._fresh, self._wait, self._limit, self._clock = fresh_seconds, wait_seconds, limit_seconds, clock
+        self._lock = threading.Lock()
+        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="streams-recovery-page")
+        self._known: dict[str, Known] = {}
+        self._read_at: dict[str, float] = {}
+        self._under_way: dict[str, tuple[Future[None], float]] = {}
+        self._details: OrderedDict[tuple[str, str], SavepointDetail] = OrderedDict()
+
+    def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
+        """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
+        wanted = list(names)
+        futures = [future for name in wanted if (future := self._reading(name)) is not None]
+        concurrent.futures.wait(futures, timeout=self._limit if patient else self._wait)
+        with self._lock:
+            for name in wanted:
+                if name in self._under_way and self._clock() - self._under_way[name][1] >= self._limit:
+                    known = self._known.get(name, Known())
+                    self._known[name] = replace(known, problem=f"The repository has not answered within {self._limit:g} s.", asked=True)
+            return {name: self._known.get(name, Known()) for name in wanted}
+
+    def detail(self, name: str, savepoint_id: str) -> SavepointDetail | str | None:
+        """A savepoint with its topics, None when nothing was written of it, or the sentence that says why it cannot be read."""
+        with self._lock:
+            found = self._details.get((name, savepoint_id))
+        if found is not None:
+            return found
+        future = self._readers.submit(self._detail, name, savepoint_id)
+        try:
+            return future.result(timeout=self._limit)
+        except TimeoutError:
+            return f"The repository has not answered within {self._limit:g} s."
+        except Exception as error:  # noqa: BLE001 - a page is shown whatever the repository raises
+            return _problem(name, error)
+
+    def _reading(self, name: str) -> Future[None] | None:
+        with self._lock:
+            if (under_way := self._under_way.get(name)) is not None:
+                return under_way[0]
+            if name in self._read_at and self._clock() - self._read_at[name] < self._fresh:
+                return None
+            future = self._readers.submit(self._read, name)
+            self._under_way[name] = future, self._clock()
+            return future
+
+    def _read(self, name: str) -> None:
+        before = self._known.get(name, Known())
+        try:
+            repository, layout = self._open_place(name)
+            stored = read.newest(repository, layout, before.stored)
+            after = Known(stored, None, asked=True, under_way=under_way(repository, layout, now=time.time_ns() // 1_000_000))
+        except Exception as error:  # noqa: BLE001 - as above
+            after = Known(before.stored, _problem(name, error), asked=True)
+        with self._lock:
+            self._known[name] = after
+            self._read_at[name] = self._clock()
+            self._under_way.pop(name, None)
+
+    def _detail(self, name: str, savepoint_id: str) -> SavepointDetail | None:
+        repository, layout = self._open_place(name)
+        found = read.detail(repository, layout, savepoint_id)
+        if found is not None:
+            with self._lock:
+                self._details[(name, savepoint_id)] = found
+                while len(self._details) > _DETAILS:
+                    self._details.popitem(last=False)
+        return found
+
+
+def _problem(name: str, error: Exception) -> str:
+    """A sentence for people without paths of the server; the log has the error itself."""
+    LOGGER.warning("The status of %s could not be read: %s", name, error)
+    if isinstance(error, NotFound) and "connection" in error.facts:
+        return f"The Airflow connection {error.facts['connection']} does not exist."
+    if isinstance(error, RepositoryUnavailable):
+        return "The repository does not answer."
+    if isinstance(error, Damaged):
+        return "What is stored cannot be read: it is damaged. `streams-recovery verify` says which objects are."
+    if isinstance(error, ConfigInvalid):
+        return "The repository cannot be opened: its address or its credentials are wrong. The log of the API server says which."
+    return "The status could not be read. The log of the API server says why."

@@ -1,0 +1,105 @@
+"""The small curves of the page: values over time as SVG, made here. Colours come from the style sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from streams_recovery.ui.words import utc
+
+WIDTH, HEIGHT = 320, 96
+_LEFT, _RIGHT, _TOP, _BOTTOM = 4, 4, 16, 16
+
+Points = Sequence[tuple[int, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to coordinates, straight."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+
+    def __call__(self, value: float) -> float:
+        """Where a value is. In the middle when there is only one."""
+        if self.high == self.low:
+            return (self.first + self.last) / 2
+        return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
+
+
+def curve(points: Points, *, title: str, say: Callable[[float], str], objective: float | None = None) -> Markup | None:
+    """Values over time, broken where nothing was measured, with the largest and the newest value and a line for the objective. None without any value."""
+    known = [(at, value) for at, value in points if value is not None]
+    if not known:
+        return None
+    top = max([value for _, value in known] + ([objective] if objective is not None else []))
+    x = Scale(known[0][0], known[-1][0], _LEFT, WIDTH - _RIGHT)
+    y = Scale(0.0, top or 1.0, HEIGHT - _BOTTOM, _TOP)
+    parts = [*_lines(points, x, y)]
+    if objective is not None:
+        parts.append(
+            Markup('<line class="objective" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(_LEFT, WIDTH - _RIGHT, y=f"{y(objective):.1f}")
+        )
+    last_at, last = known[-1]
+    parts.append(Markup('<circle class="last" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(x(last_at), y(last)))
+    parts.append(Markup('<text class="axis" x="{}" y="11">{}</text>').format(_LEFT, say(top)))
+    parts.append(_time(known[0][0], _LEFT, "start"))
+    parts.append(_time(last_at, WIDTH - _RIGHT, "end"))
+    words = f"{title}: now {say(last)}, at most {say(max(value for _, value in known))}"
+    words += f", objective {say(objective)}" if objective is not None else ""
+    return drawing("curve", WIDTH, HEIGHT, words, parts)
+
+
+def bars(points: Points, *, title: str, say: Callable[[float], str], objective: float | None = None) -> Markup | None:
+    """The same for values that belong to single events: a bar each."""
+    known = [(at, value) for at, value in points if value is not None]
+    if not known:
+        return None
+    top = max([value for _, value in known] + ([objective] if objective is not None else []))
+    width = max(1.0, min(14.0, (WIDTH - _LEFT - _RIGHT) / len(known) * 0.7))
+    x = Scale(0, max(1, len(known) - 1), _LEFT + width / 2, WIDTH - _RIGHT - width / 2)
+    y = Scale(0.0, top or 1.0, HEIGHT - _BOTTOM, _TOP)
+    path = "".join(f"M{x(number):.1f} {HEIGHT - _BOTTOM}V{y(value):.1f}" for number, (_, value) in enumerate(known))
+    parts = [Markup('<path class="bars" d="{}" stroke-width="{:.1f}"/>').format(path, width)]
+    if objective is not None:
+        parts.append(
+            Markup('<line class="objective" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(_LEFT, WIDTH - _RIGHT, y=f"{y(objective):.1f}")
+        )
+    parts.append(Markup('<text class="axis" x="{}" y="11">{}</text>').format(_LEFT, say(top)))
+    parts.append(_time(known[0][0], _LEFT, "start"))
+    if len(known) > 1:
+        parts.append(_time(known[-1][0], WIDTH - _RIGHT, "end"))
+    words = f"{title}: the last of {len(known)} is {say(known[-1][1])}, the largest {say(max(value for _, value in known))}"
+    return drawing("curve", WIDTH, HEIGHT, words, parts)
+
+
+def _lines(points: Points, x: Scale, y: Scale) -> Iterable[Markup]:
+    for measured, run in groupby(points, key=lambda point: point[1] is not None):
+        if not measured:
+            continue
+        several = [(x(at), y(value)) for at, value in run if value is not None]
+        path = "L".join(f"{across:.1f} {down:.1f}" for across, down in several)
+        # A single point has no length, and is seen by its round end.
+        yield Markup('<path class="line" d="M{}{}"/>').format(path, "h0.01" if len(several) == 1 else "")
+
+
+def _time(at: int, x: float, anchor: str) -> Markup:
+    return time_label(at, x, HEIGHT - 3, anchor)
+
+
+def time_label(at: int, x: float, y: float, anchor: str, form: str = "short") -> Markup:
+    """A moment that the page's script says in the reader's zone."""
+    return Markup('<text class="axis" x="{:.1f}" y="{:.1f}" text-anchor="{}" data-at="{}" data-form="{}">{}</text>').format(
+        x, y, anchor, at, form, utc(at, {"time": "%H:%M", "day": "%d %b"}.get(form, "%d %b %H:%M"))
+    )
+
+
+def drawing(kind: str, width: int, height: int, words: str, parts: Iterable[Markup]) -> Markup:
+    """An image that says in words what it shows."""
+    head = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">')
+    return Markup("").join([head.format(kind, width, height, words), *parts, Markup("</svg>")])

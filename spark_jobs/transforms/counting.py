@@ -1,0 +1,109 @@
+"""Counting in a task what it does. A task that ends brings its count along in an accumulator. One that runs for longer stores it in the repository now and
+then, because accumulators arrive with the end of a task only, and the repository is the one place that workers and the driver both reach. A short one stores
+nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import AccumulatorParam
+
+from spark_jobs.access import Access
+from streams_recovery.core.progress import TaskReport, more
+from streams_recovery.storage.conditional_put import Retries
+from streams_recovery.storage.progress_store import report_task
+from streams_recovery.storage.repository import Repository
+
+# How often a task stores what it has done, in seconds.
+TASK_SECONDS: Final = 20.0
+
+Counts = dict[int, tuple[int, int]]
+
+
+class LastOfEachTask(AccumulatorParam[Counts]):
+    """Records and bytes by the number of a task. A task that ran twice counts once."""
+
+    def zero(self, value: Counts) -> Counts:  # noqa: ARG002  # as Spark calls it
+        """Nothing yet."""
+        return {}
+
+    def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802  # as Spark calls it
+        """Both; of a task that both have, the second."""
+        value1.update(value2)
+        return value1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """How tasks of one phase tell what they have done. Travels in their closure."""
+
+    access: Access
+    directory: str
+    phase: int
+    finished: Any
+    every: float
+
+
+class _Task:
+    """What the running task has done. Counted by one thread, stored by another one."""
+
+    def __init__(self, number: int) -> None:
+        self.report = TaskReport(task=number, records=0, payload_bytes=0)
+
+    def add(self, records: int, payload_bytes: int) -> None:
+        self.report = more(self.report, records, payload_bytes)
+
+
+# A Python worker runs one task at a time; without a channel nothing is counted.
+_running: _Task | None = None
+
+
+def count(records: int, payload_bytes: int = 0) -> None:
+    """Say in a task that so much more is done."""
+    if _running is not None:
+        _running.add(records, payload_bytes)
+
+
+def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches of records, each counted when the next one is asked for."""
+    if _running is None:
+        yield from batches
+        return
+    # Shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.schema import payload_bytes  # noqa: PLC0415
+
+    for batch in batches:
+        yield batch
+        count(len(batch), payload_bytes(batch))
+
+
+@contextlib.contextmanager
+def counting(number: int, channel: Channel | None) -> Iterator[None]:
+    """Count what task ``number`` does in this block, and tell it by the ``channel``. Runs in the task."""
+    global _running  # noqa: PLW0603  # as Spark's own TaskContext: what counts has no way to be given it
+    if channel is None:
+        yield
+        return
+    _running, over = _Task(number), threading.Event()
+    threading.Thread(target=_store_now_and_then, args=(_running, channel, over), name="task-progress", daemon=True).start()
+    try:
+        yield
+        done = _running.report
+        channel.finished.add({number: (done.records, done.payload_bytes)})
+    finally:
+        over.set()
+        _running = None
+
+
+def _store_now_and_then(task: _Task, channel: Channel, over: threading.Event) -> None:
+    # One try: what is late is replaced by what comes next.
+    repository = Repository(channel.access.location, channel.access.credentials, Retries(attempts=1))
+    while not over.wait(channel.every):
+        report_task(repository, channel.directory, channel.phase, task.report, now=time.time())

@@ -1,0 +1,152 @@
+"""How far a job is: the driver puts together what its tasks count (``counting``), shows it and stores it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyspark import SparkContext
+
+from spark_jobs.access import Access
+from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
+from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, store_pause
+from streams_recovery.core.text.progress import progress_text
+from streams_recovery.storage.conditional_put import Retries
+from streams_recovery.storage.progress_store import store_progress, task_reports
+from streams_recovery.storage.repository import Repository
+
+# How often the driver looks, and prints a line, in seconds.
+LOOK_SECONDS: Final = 5.0
+PRINT_SECONDS: Final = 15.0
+# When the driver first stores what it sees. A short job stores nothing.
+STORE_FIRST_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doing:
+    """What tasks are about to do, as people are told, and how many records that are; None where nobody knows before."""
+
+    name: str = "working"
+    records: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class _Phase:
+    meter: PhaseMeter
+    tasks: int
+    finished: Any
+    began: float
+    changed: float
+    done: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Board:
+    """The driver's view of one job. ``show`` is given each look; ``every`` is how often it looks, and ``task_every`` how often tasks store."""
+
+    job: str
+    access: Access
+    result_key: str
+    show: Callable[[JobProgress], object]
+    every: float = LOOK_SECONDS
+    task_every: float = TASK_SECONDS
+    phases: list[_Phase] = field(default_factory=list)
+    stored: int = 0
+    store_due: float | None = None
+
+    def begin(self, context: SparkContext, doing: Doing, tasks: int) -> Channel:
+        """A phase of so many tasks is about to run."""
+        now, finished = time.monotonic(), context.accumulator({}, LastOfEachTask())
+        meter = PhaseMeter(self.job, doing.name, records=doing.records, tasks=tasks, began=now)
+        channel = Channel(
+            access=self.access,
+            directory=progress_directory(self.result_key),
+            phase=len(self.phases),
+            finished=finished,
+            every=self.task_every,
+        )
+        self.phases.append(_Phase(meter=meter, tasks=tasks, finished=finished, began=now, changed=now))
+        return channel
+
+    def look(self, repository: Repository, now: float) -> JobProgress | None:
+        """How far the phase is that has changed last, None before there is any. ``now`` of the clock that only goes forward."""
+        for number, phase in enumerate(list(self.phases)):
+            done = dict(phase.finished.value)
+            phase.meter.finished(TaskReport(task=task, records=records, payload_bytes=size) for task, (records, size) in done.items())
+            if now - phase.began >= self.task_every and len(done) < phase.tasks:
+                phase.meter.running(task_reports(repository, progress_directory(self.result_key), number, now=time.time()))
+            if phase.meter.done != phase.done:
+                phase.done, phase.changed = phase.meter.done, now
+        if not self.phases:
+            return None
+        return max(self.phases, key=lambda phase: phase.changed).meter.look(now, time.time_ns() // 1_000_000)
+
+    def tell(self, repository: Repository, progress: JobProgress, now: float) -> None:
+        """Show it, and store it when that is due."""
+        self.show(progress)
+        if self.store_due is None:
+            self.store_due = self.phases[0].began + STORE_FIRST_SECONDS
+        if now >= self.store_due:
+            self.stored += 1
+            store_progress(repository, self.result_key, self.stored, progress)
+            self.store_due = now + store_pause(progress.seconds)
+
+
+# A driver runs one job.
+_board: Board | None = None
+
+
+@contextlib.contextmanager
+def reporting(board: Board | None) -> Iterator[None]:
+    """Look at the tasks of a job now and then, for as long as the block lasts, and tell how far it is. Nothing that fails here reaches the job."""
+    global _board  # noqa: PLW0603  # who starts tasks has no way to be given it
+    if board is None:
+        yield
+        return
+    over = threading.Event()
+    looker = threading.Thread(target=_look_now_and_then, args=(board, over), name="job-progress", daemon=True)
+    _board = board
+    looker.start()
+    try:
+        yield
+    finally:
+        _board = None
+        over.set()
+        looker.join(board.every)
+
+
+def begin_phase(context: SparkContext, doing: Doing, tasks: int) -> Channel | None:
+    """A phase of so many tasks is about to run; None when nobody wants to know how far it is."""
+    return None if _board is None else _board.begin(context, doing, tasks)
+
+
+def _look_now_and_then(board: Board, over: threading.Event) -> None:
+    repository = Repository(board.access.location, board.access.credentials, Retries(attempts=1))
+    while not over.wait(board.every):
+        try:
+            now = time.monotonic()
+            progress = board.look(repository, now)
+            if progress is not None and not over.is_set():
+                board.tell(repository, progress, now)
+        except (RecoveryError, OSError, ValueError) as error:
+            print(f"How far the job is could not be told: {type(error).__name__}", file=sys.stderr, flush=True)  # noqa: T201  # its log
+
+
+@dataclass(slots=True)
+class Printed:
+    """A line on stderr, which is a job's log, now and then."""
+
+    clock: Callable[[], float] = time.monotonic
+    due: float = 0.0
+
+    def __call__(self, progress: JobProgress) -> None:
+        """Print it when that is due."""
+        if self.clock() >= self.due:
+            self.due = self.clock() + PRINT_SECONDS
+            print(progress_text(progress), file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,225 @@
+"""The monitor's DAG: which applications are due, what its tasks do, and who hears of what. No broker answers here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Variable
+from airflow.sdk.exceptions import AirflowFailException
+
+from streams_recovery.config.directory import DIRECTORY, load_application, load_applications
+from streams_recovery.core.errors import ConfigInvalid, TransientError
+from streams_recovery.core.status import metrics
+from streams_recovery.core.status.alerts import News
+from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.status.rule import finding
+from streams_recovery.operations import status
+from streams_recovery.operators import monitor as tasks
+from streams_recovery.operators.notifications import notifier_class, problems, tell_through
+from streams_recovery.operators.outcome import ended, outcome_callbacks
+from tests.support.airflow.listener import Listener
+from tests.support.applications.fleet import programs
+from tests.support.project import PROJECT
+
+LISTENER = "tests.support.airflow.listener.Listener"
+TICK = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+
+
+def configuration(directory: Path, name: str, *, notify: Any = True, schedule: str | None = "*/5 * * * *", **monitor: Any) -> None:
+    config = {
+        "version": 1,
+        "application": {"id": name, "guarantee": "exactly_once_v2"},
+        "source": {"timeout_seconds": 1},
+        "topics": {"inputs": ["in"]},
+        "backup": {"survive_cluster_loss": False},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "runs": {"kind": "command", "command": programs(directory / name)},
+        "monitor": {"schedule": schedule, "notify": [{"notifier": LISTENER}] if notify is True else notify or [], **monitor},
+    }
+    (directory / f"{name}.yaml").write_text(json.dumps(config))
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv(DIRECTORY, str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:9"}}))
+    configuration(tmp_path, "orders")
+    Listener.heard.clear()
+    Listener.out = False
+    yield tmp_path
+    Listener.heard.clear()
+    Listener.out = False
+
+
+@dataclass
+class Sent:
+    """What was sent to Airflow's stats."""
+
+    values: dict[str, float]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    found = Sent(values={})
+
+    def incr(name: str, count: int = 1, **_: Any) -> None:
+        found.values[name] = found.values.get(name, 0) + count
+
+    monkeypatch.setattr(tasks, "Stats", SimpleNamespace(incr=incr, gauge=lambda name, value, **_: found.values.update({name: value})))
+    return found
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Variables of Airflow, without its database."""
+    found: dict[str, str] = {}
+    monkeypatch.setattr(Variable, "get", staticmethod(lambda key, default=None: found.get(key, default)))
+    monkeypatch.setattr(Variable, "set", staticmethod(lambda key, value: found.update({key: value})))
+    monkeypatch.setattr(Variable, "delete", staticmethod(found.pop))
+    return found
+
+
+def context(**more: Any) -> Any:
+    return {"run_id": "manual__1", "dag": DAG("streams_backup_orders", schedule=None), **more}
+
+
+def test_the_dag_is_on_by_itself_and_has_the_schedules_of_all(metadata: None, directory: Path) -> None:
+    configuration(directory, "payments", schedule="0 * * * *")
+    configuration(directory, "by-hand", schedule=None)
+    bag = DagBag(str(PROJECT / "dags" / "streams_monitor.py"))
+    assert bag.import_errors == {}
+    dag = bag.dags["streams_monitor"]
+    assert (dag.is_paused_upon_creation, dag.catchup, dag.max_active_runs, dag.dagrun_timeout) == (False, False, 1, None)
+    assert {task.task_id: task.upstream_task_ids for task in dag.tasks} == {
+        "check_configurations": set(),
+        "choose_applications": set(),
+        "observe": {"choose_applications"},
+    }
+    assert tasks.schedules(load_applications()) == ["*/5 * * * *", "0 * * * *"]
+
+
+def test_a_notifier_that_is_none_is_on_the_page_of_the_dag_and_fails_its_application(
+    metadata: None, directory: Path, sent: Sent, variables: dict[str, str]
+) -> None:
+    configuration(directory, "payments", notify=False)
+    text = (directory / "orders.yaml").read_text().replace(LISTENER, "os.system")
+    (directory / "orders.yaml").write_text(text)
+    assert "os.system is no notifier of Airflow" in DagBag(str(PROJECT / "dags" / "streams_monitor.py")).dags["streams_monitor"].doc_md
+    assert list(problems(load_applications())) == ["orders"]
+    with pytest.raises(AirflowFailException, match=r"os\.system is no notifier"):
+        tasks.ObserveApplicationOperator(task_id="observe", application_name="orders").execute(context())
+
+
+@pytest.mark.parametrize("name", ["os.system", "no.such.Notifier", "airflow.sdk.DAG", "streams_recovery.config.model.ApplicationConfig"])
+def test_only_notifiers_are_ever_called(name: str) -> None:
+    with pytest.raises(ConfigInvalid):
+        notifier_class(name)
+
+
+def test_who_is_due_follows_the_schedules(directory: Path) -> None:
+    configuration(directory, "payments", schedule="0 * * * *")
+    configuration(directory, "by-hand", schedule=None)
+    configs = load_applications()
+    assert tasks.due(configs, TICK) == ["orders"]
+    assert tasks.due(configs, TICK.replace(minute=0)) == ["orders", "payments"]
+    assert tasks.due(configs, TICK.replace(minute=31)) == []
+    assert tasks.due(configs, None) == ["by-hand", "orders", "payments"]
+
+
+@pytest.mark.parametrize(("run_type", "chosen"), [("scheduled", []), ("manual", ["orders"])])
+def test_each_run_is_a_heartbeat_and_one_by_hand_looks_at_all(directory: Path, sent: Sent, run_type: str, chosen: list[str]) -> None:
+    run = SimpleNamespace(run_type=run_type, run_after=TICK.replace(minute=31))
+    assert tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=run)) == chosen
+    assert sent.values == {"streams_recovery.heartbeat": 1}
+
+
+def test_a_look_is_stored_told_and_sent(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    observe = tasks.ObserveApplicationOperator(task_id="observe", application_name="orders")
+    result = observe.execute(context())
+    assert result["health"] == "trouble"
+    assert set(Listener.heard) == {"raised no-savepoint", "raised not-seen:cluster"}
+    assert sent.values["streams_recovery.exact_savepoint.orders"] == 0
+    assert sent.values["streams_recovery.looks.orders"] == 1
+    heard = len(Listener.heard)
+    observe.execute(context(run_id="manual__2"))
+    assert len(Listener.heard) == heard
+    assert len(list((directory / "repository" / "orders" / "status").iterdir())) == 2
+    known = {metrics.metric(name, "orders") for name in (*metrics.GAUGES, *metrics.COUNTERS)}
+    assert set(sent.values) <= known
+
+
+def test_a_look_that_cannot_be_stored_is_told_once_and_when_it_works_again(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    observe = tasks.ObserveApplicationOperator(task_id="observe", application_name="orders")
+    (directory / "repository").write_text("a file where the repository should be")
+    for _ in range(2):
+        with pytest.raises(Exception, match="repository"):
+            observe.execute(context())
+    assert Listener.heard == ["raised monitor-failed"]
+    assert sent.values == {"streams_recovery.look_failures.orders": 2}
+    (directory / "repository").unlink()
+    observe.execute(context())
+    assert "over monitor-failed" in Listener.heard
+    assert variables == {}
+
+
+def test_broken_configurations_are_told_through_another_application(directory: Path, sent: Sent) -> None:
+    (directory / "broken.yaml").write_text("version: 2\n")
+    check = tasks.CheckConfigurationsOperator(task_id="check")
+    for _ in range(2):
+        check.execute(context())
+    assert Listener.heard == ["raised configuration-broken:broken"]
+    assert sent.values == {"streams_recovery.broken_configurations": 1}
+    (directory / "broken.yaml").unlink()
+
+
+def test_a_failed_run_is_told_once_and_over_with_the_next_that_succeeds(directory: Path) -> None:
+    callbacks = outcome_callbacks("orders")
+    for run in ("a", "b"):
+        callbacks["on_failure_callback"](context(run_id=run, reason="task_failure"))
+    callbacks["on_success_callback"](context(run_id="c"))
+    callbacks["on_success_callback"](context(run_id="d"))
+    assert Listener.heard == ["raised run-failed:streams_backup_orders", "over run-failed:streams_backup_orders"]
+
+
+def test_a_run_of_any_application_is_told_by_the_notifiers_of_the_one_it_was_for(directory: Path) -> None:
+    configuration(directory, "payments", notify=False)
+    callback = outcome_callbacks()["on_failure_callback"]
+    callback(context(params={"application": "payments"}))
+    callback(context(params={"application": "nobody"}))
+    assert Listener.heard == []
+    callback(context(params={}, dag_run=SimpleNamespace(conf={"application": "orders"}, run_id="x")))
+    assert Listener.heard == ["raised run-failed:streams_backup_orders"]
+
+
+def test_a_failed_run_is_told_although_it_cannot_be_written_down(directory: Path) -> None:
+    (directory / "repository").write_text("a file where the repository should be")
+    ended(context(), application_name="orders", failed=True)
+    assert Listener.heard == ["raised run-failed:streams_backup_orders"]
+    ended(context(), application_name="orders", failed=False)
+    assert len(Listener.heard) == 1
+
+
+def test_a_notifier_that_fails_silences_no_other_and_the_rest_is_told_again(directory: Path) -> None:
+    configuration(directory, "orders", notify=[{"notifier": "no.such.Thing"}, {"notifier": LISTENER}])
+    notice = status.Notice(application="orders", news=News.RAISED, finding=finding("lag-high", Severity.WARNING, "behind"), since=0)
+    with pytest.raises(TransientError, match=r"no\.such\.Thing"):
+        tell_through(load_application("orders"), context())([notice])
+    assert Listener.heard == ["raised lag-high"]
+
+
+def test_a_template_sees_everything_about_an_alert(directory: Path) -> None:
+    message = "{{ alert.title }} | {{ alert.severity }} | {{ alert.runbook }} | {{ alert.numbers.lag }} | {{ alert.remedies | join }} | {{ run_id }}"
+    configuration(directory, "orders", notify=[{"notifier": LISTENER, "arguments": {"message": message}}])
+    found = finding("lag-high", Severity.WARNING, "behind", remedies=["a", "b"], numbers={"lag": 5.0})
+    notice = status.Notice(application="orders", news=News.OVER, finding=found, since=0)
+    for _ in range(2):
+        tell_through(load_application("orders"), context())([notice])
+    assert Listener.heard == ["orders: over: behind | warning | alerts.md#lag-high | 5.0 | ab | manual__1"] * 2

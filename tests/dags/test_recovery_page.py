@@ -1,0 +1,264 @@
+"""Who may see and start what on the page *Recovery*: every route, logged out, as a viewer, as an operator, and as somebody with rights on one application."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from fastapi.testclient import TestClient
+
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.progress_store import store_progress
+from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
+from tests.support.examples.statuses import NOW, PROGRESS, report
+
+# Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
+ADDRESSES = {
+    "/": "/",
+    "/applications/{name}": "/applications/orders",
+    "/applications/{name}/instant": f"/applications/orders/instant?at={NOW}",
+    "/applications/{name}/start/{what}": "/applications/orders/start/restore",
+    "/applications/{name}/savepoints/{savepoint_id}": f"/applications/orders/savepoints/{SAVEPOINT}",
+    "/static/{name}": "/static/page.css",
+}
+# What only shows on pages of somebody who may trigger.
+TRIGGERS = ("Restore…", "Try it (drill)…", "Take a savepoint…")
+
+
+@pytest.fixture
+def site(auth_manager: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Two applications that were observed, and a configuration that cannot be used."""
+    found = two_applications(tmp_path)
+    monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(found.configs))
+    return found
+
+
+@pytest.fixture
+def page(site: Site) -> FastAPI:
+    """The page, mounted as Airflow does."""
+    from streams_recovery.ui.app import build
+    from streams_recovery.ui.pages import Pages
+
+    root = FastAPI()
+    root.mount(MOUNTED, build(Pages(wait_seconds=30)))
+    return root
+
+
+def page_of(root: FastAPI) -> FastAPI:
+    (found,) = [route.app for route in root.routes if getattr(route, "path", "") == MOUNTED]  # type: ignore[attr-defined]
+    assert isinstance(found, FastAPI)
+    return found
+
+
+def unguarded(app: FastAPI) -> list[str]:
+    """Routes that answer somebody who is not logged in, by what they depend on. Anything that is no route of FastAPI has no guard at all."""
+    from airflow.api_fastapi.core_api.security import get_user
+
+    def asks_who(dependant: Dependant) -> bool:
+        return any(one.call is get_user or asks_who(one) for one in dependant.dependencies)
+
+    return [getattr(route, "path", repr(route)) for route in app.routes if not (isinstance(route, APIRoute) and asks_who(route.dependant))]
+
+
+def get(client: TestClient, address: str) -> Any:
+    return client.get(MOUNTED + address)
+
+
+@pytest.mark.fault("F62")
+def test_every_route_asks_airflow_who_calls_and_answers_nobody_else(page: FastAPI) -> None:
+    app = page_of(page)
+    assert unguarded(app) == []
+    assert {route.path for route in app.routes} == ADDRESSES.keys(), "each route is called below"  # type: ignore[attr-defined]
+    stranger = client_of(page, None)
+    for address in ADDRESSES.values():
+        answer = get(stranger, address)
+        assert answer.status_code == 401, address
+        assert "orders" not in answer.text
+        assert SAVEPOINT not in answer.text
+    forged = client_of(page, None)
+    forged.cookies.set("_token", "no.such.token")
+    assert {get(forged, address).status_code for address in ADDRESSES.values()} <= {401, 403}
+
+
+@pytest.mark.fault("F62")
+def test_a_route_without_a_guard_would_be_found(page: FastAPI) -> None:
+    from starlette.routing import Mount
+
+    app = page_of(page)
+    app.router.routes.append(Mount("/files", app=FastAPI()))
+    assert unguarded(app) == ["/files"]
+    open_app = FastAPI(openapi_url=None)
+    open_app.add_api_route("/open", lambda: "anything")
+    assert unguarded(open_app) == ["/open"]
+    assert unguarded(FastAPI()), "the pages that describe an interface are routes too"
+
+
+@pytest.mark.fault("F62")
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_no_route_changes_anything(page: FastAPI, method: str) -> None:
+    assert all(route.methods <= {"GET", "HEAD"} for route in page_of(page).routes)  # type: ignore[attr-defined]
+    admin = client_of(page, "admin")
+    assert {admin.request(method, MOUNTED + address).status_code for address in ADDRESSES.values()} == {405}
+
+
+@pytest.mark.fault("F62")
+def test_a_viewer_sees_everything_and_no_button_that_would_be_refused(page: FastAPI) -> None:
+    viewer, operator = client_of(page, "viewer"), client_of(page, "user")
+    for address in ADDRESSES.values():
+        wanted = 403 if "/start/" in address else 200
+        assert (get(viewer, address).status_code, get(operator, address).status_code) == (wanted, 200), address
+    seen, started = get(viewer, "/applications/orders").text, get(operator, "/applications/orders").text
+    assert [button for button in TRIGGERS if button in seen] == []
+    assert [button for button in TRIGGERS if button in started] == [*TRIGGERS]
+    assert "&#34;answers&#34;: []" in seen
+    assert "&#34;answers&#34;: [&#34;streams_backup_orders&#34;" in started
+
+
+@pytest.mark.fault("F62")
+def test_who_may_see_one_application_learns_nothing_of_another(page: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.api_fastapi.app import get_auth_manager
+
+    manager = get_auth_manager()
+    allowed: Mapping[str, set[str]] = {
+        "GET": {"streams_backup_payments", "streams_restore_full"},
+        "POST": {"streams_restore_full"},
+        "PUT": set(),
+    }
+
+    def is_authorized_dag(*, method: str, details: Any, **_: object) -> bool:
+        return details.id in allowed[method]
+
+    monkeypatch.setattr(manager, "is_authorized_dag", is_authorized_dag)
+    client = client_of(page, "user")
+    landing = get(client, "/").text
+    assert "payments" in landing
+    assert "orders" not in landing
+    assert "clicks" not in landing
+    for address in (one for one in ADDRESSES.values() if "orders" in one):
+        answer, unknown = get(client, address), get(client, address.replace("orders", "nobody"))
+        assert answer.status_code == unknown.status_code == 404, address
+        assert answer.text == unknown.text, "the same answer as for an application that there is not"
+    own = get(client, "/applications/payments").text
+    assert [button for button in TRIGGERS if button in own] == ["Restore…"]
+    assert get(client, "/?dag=streams_backup_orders").status_code == 200, "no way to it"
+    assert get(client, "/?dag=streams_backup_payments").headers["location"] == "applications/payments"
+
+
+@pytest.mark.fault("F62")
+def test_no_answer_has_a_path_or_a_secret_of_the_server(page: FastAPI, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = client_of(page, "admin")
+    places = (str(site.configs.parent), "secret-place", str(Path.home()), os.environ["AIRFLOW_HOME"])
+    broken = [*ADDRESSES.values(), "/applications/clicks", "/applications/nobody", "/applications/orders?at=yesterday"]
+    answers = [get(admin, address) for address in broken]
+    site.configure("returns")
+    parsed([*dag_ids("orders", "payments", "returns")])
+    site.lose_repository()
+    answers += [
+        get(admin, address) for address in ("/", "/applications/returns", "/applications/orders/savepoints/20261121T012345Z-0123456789")
+    ]
+    assert {answer.status_code for answer in answers} >= {200, 400, 404}
+    for answer in answers:
+        assert [place for place in places if place in answer.text] == []
+        assert "Traceback" not in answer.text
+
+
+def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:
+    admin = client_of(page, "admin")
+    for address in [*ADDRESSES.values(), "/nothing", "/applications/nobody"]:
+        headers = get(admin, address).headers
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'"), address
+        assert headers["x-content-type-options"] == "nosniff"
+    text = get(admin, "/applications/orders").text
+    assert " style=" not in text
+    assert " onclick=" not in text
+    assert "http://" not in text.replace("http://www.w3.org", "")
+    assert "https://" not in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "at"),
+    [
+        ("2026-11-23T12:00:00Z", 1_795_435_200_000),
+        ("2026-11-23T12:00:00", 1_795_435_200_000),
+        ("2026-11-23T07:00:00-05:00", 1_795_435_200_000),
+        ("2026-11-23T13:00:00%20Europe/Vienna", 1_795_435_200_000),
+        ("yesterday", None),
+        ("9" * 40, None),
+    ],
+)
+def test_an_instant_is_typed_as_people_write_it(page: FastAPI, typed: str, at: int | None) -> None:
+    answer = get(client_of(page, "viewer"), f"/applications/orders?time={typed}")
+    assert answer.status_code == (400 if at is None else 200)
+    assert at is None or f'value="{at}"' in answer.text
+
+
+def test_the_screens_say_the_state_of_each_application(page: FastAPI, site: Site) -> None:
+    admin = client_of(page, "admin")
+    landing = get(admin, "/").text
+    assert "clicks.yaml:4: unknown key backup.consistancy; did you mean consistency?" in landing
+    assert "can be brought back to" in landing
+    assert "unknown key backup.consistancy" in get(admin, "/applications/clicks").text
+    site.configure("returns")
+    parsed(dag_ids("orders", "payments", "returns"))
+    assert "not observed yet" in get(admin, "/applications/returns").text
+    site.lose_repository()
+
+
+@pytest.mark.fault("F62")
+def test_airflow_s_own_server_has_the_page_and_decides_who_triggers(site: Site) -> None:
+    from airflow.api_fastapi.app import create_app
+
+    # The page of the plugin is one for the process, with what it has read: another application than elsewhere in this file.
+    site.configure("refunds")
+    site.observed(report("refunds"))
+    parsed(dag_ids("refunds"))
+    server = create_app()
+    asked = {"logical_date": None, "conf": {"application": "refunds"}}
+    answers = {}
+    for role in (None, "viewer", "user"):
+        client = client_of(server, role)
+        addresses = [address.replace("orders", "refunds") for address in ADDRESSES.values() if "savepoints" not in address]
+        pages = {get(client, address).status_code for address in addresses if "/start/" not in address and "instant" not in address}
+        answers[role] = (pages, client.post("/api/v2/dags/streams_restore_full/dagRuns", json=asked).status_code)
+        if role is not None:
+            (plugin,) = [one for one in client.get("/api/v2/plugins").json()["plugins"] if one["name"] == "streams_recovery_plugin"]
+            assert {view["destination"]: view["href"] for view in plugin["external_views"]} == {
+                "nav": "streams-recovery/",
+                "dag": "streams-recovery/?dag={DAG_ID}",
+            }
+    # The DAG is in the database and was never parsed: whoever may trigger it gets as far as that.
+    assert answers == {None: ({401}, 401), "viewer": ({200}, 403), "user": ({200}, 404)}
+
+
+def test_a_plugin_imports_nothing_of_the_package_until_the_first_request() -> None:
+    import sys
+
+    before = {name for name in sys.modules if name.startswith("streams_recovery.ui")}
+    from streams_recovery.provider.plugin import StreamsRecoveryPlugin
+
+    (app,) = StreamsRecoveryPlugin.fastapi_apps
+    assert app["url_prefix"] == MOUNTED
+    routes = [view["url_route"] for view in StreamsRecoveryPlugin.external_views]
+    assert routes == ["streams-recovery", "streams-recovery-dag"]
+    assert {name for name in sys.modules if name.startswith("streams_recovery.ui")} == before
+
+
+def test_the_run_that_has_the_lock_is_shown_with_the_progress_of_its_job(page: FastAPI, site: Site) -> None:
+    repository, layout, now = site.repository(), Layout("orders-app"), time.time_ns() // 1_000_000
+    viewer = client_of(page, "viewer")
+    assert "has the lock" not in get(viewer, "/applications/payments").text
+    ApplicationLock(repository, layout, lambda: now).acquire("restore manual__1", lease_seconds=600, purpose="restore of orders-app")
+    assert store_progress(repository, layout.work(new_id(now, "manual__1"), "load-result.0001"), 1, replace(PROGRESS, at=now))
+    text = get(viewer, "/applications/orders").text
+    assert "<code>restore manual__1</code> has the lock for restore of orders-app" in text
+    assert "loading: 40 of 100 records (40 %)" in text

@@ -1,0 +1,192 @@
+"""Each state of the page *Recovery* in a browser: wide and narrow, light and dark. The pictures are in build/screens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser
+from starlette.routing import Mount
+
+from embedded.ports import HOST, free_ports
+from streams_recovery.core.ids import new_id
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.report import Health
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.progress_store import store_progress
+from tests.support.airflow.recovery_page import MOUNTED, Site, dag_ids, log_in, parsed, two_applications
+from tests.support.browser import Watched, chromium, looks
+from tests.support.examples.statuses import HOUR, NOW, PROGRESS, report, summary
+
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A state of the page: what is done before, what is opened, and what has to be read there."""
+
+    address: str
+    says: str
+    arrange: Callable[[Site], None] = lambda _site: None
+    role: str | None = "user"
+    status: int = 200
+
+
+def nothing_configured(site: Site) -> None:
+    for file in site.configs.iterdir():
+        file.unlink()
+
+
+def not_observed(site: Site) -> None:
+    site.configure("returns")
+    parsed(dag_ids("orders", "payments", "returns"))
+
+
+def lost_repository(site: Site) -> None:
+    site.lose_repository()
+
+
+def no_savepoint(site: Site) -> None:
+    site.observed(report(savepoints=0, now=current(), health=Health.TROUBLE))
+
+
+def in_trouble(site: Site) -> None:
+    late = StatusFinding(
+        kind="savepoint-age",
+        subject="",
+        severity=Severity.CRITICAL,
+        text="the newest exact savepoint is 3 hours old, and backup.objective says 1 hour",
+        remedies=("streams-recovery backup orders",),
+        runbook="runbooks/README.md",
+        numbers={"seconds": 3.0 * 3_600},
+    )
+    site.observed(report(now=current() - 3 * HOUR, taken_at=current(), health=Health.TROUBLE, findings=(late,)))
+
+
+def observed_now(site: Site) -> None:
+    site.observed(report(now=current() - 60_000))
+
+
+def in_progress(site: Site) -> None:
+    observed_now(site)
+    repository, layout, at = site.repository(), Layout("orders-app"), current()
+    ApplicationLock(repository, layout, lambda: at).acquire("restore manual__1", lease_seconds=600, purpose="restore of orders-app")
+    store_progress(repository, layout.work(new_id(at, "manual__1"), "load-result.0001"), 1, replace(PROGRESS, at=at))
+
+
+def current() -> int:
+    return time.time_ns() // 1_000_000
+
+
+SCREENS = {
+    "applications": Screen("/", "can be brought back to", observed_now),
+    "nothing-configured": Screen("/", "No application is configured yet", nothing_configured),
+    "broken-configuration": Screen("/applications/clicks", "unknown key backup.consistancy"),
+    "not-observed": Screen("/applications/returns", "not observed yet", not_observed),
+    "repository-lost": Screen("/", "The repository cannot be opened", lost_repository),
+    "application": Screen("/applications/orders", "Timeline", observed_now),
+    "application-old": Screen("/applications/orders", "streams_monitor does not run"),
+    "application-in-trouble": Screen("/applications/orders", "is 3 hours old", in_trouble),
+    "application-in-progress": Screen("/applications/orders", "40 of 100 records", in_progress),
+    "application-without-savepoint": Screen("/applications/orders", "There is no savepoint yet", no_savepoint),
+    "instant": Screen(f"/applications/orders?at={NOW - 5 * HOUR}", "Restore…"),
+    "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
+    "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),
+    "start-restore": Screen(f"/applications/orders/start/restore?at={NOW}", "Airflow starts streams_restore_full", observed_now),
+    "no-such-application": Screen("/applications/nobody", "There is no such application", status=404),
+    "logged-out": Screen("/", "You are not logged in", role=None, status=401),
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def site(auth_manager: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    found = two_applications(tmp_path)
+    monkeypatch.setenv("STREAMS_RECOVERY_CONFIG_DIR", str(found.configs))
+    return found
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Airflow's API server with a page that has read nothing yet."""
+    from airflow.api_fastapi.app import create_app
+
+    from streams_recovery.ui.app import build
+    from streams_recovery.ui.pages import Pages
+
+    app: Any = create_app()
+    app.router.routes.insert(0, Mount(MOUNTED, build(Pages(wait_seconds=30))))
+    (port,) = free_ports(1)
+    server = uvicorn.Server(uvicorn.Config(app, host=HOST, port=port, log_level="warning", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield f"http://{HOST}:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_state_of_the_page_can_be_read_wide_and_narrow_by_day_and_by_night(browser: Browser, site: Site, name: str) -> None:
+    screen = SCREENS[name]
+    screen.arrange(site)
+    with served() as url:
+        for look, context in looks(browser):
+            if screen.role is not None:
+                log_in(context, screen.role, url)
+            tab = Watched.tab(context, url)
+            answer = tab.page.goto(f"{url}{MOUNTED}{screen.address}", wait_until="networkidle")
+            assert answer is not None
+            assert answer.status == screen.status
+            tab.picture(f"{name}-{look}")
+            assert screen.says in tab.page.locator("body").inner_text()
+            assert tab.too_wide() == [], look
+            assert tab.elsewhere == []
+            # Chromium itself says that an answer was an error, and that it is no style.
+            expected = (f"status of {screen.status}", *(("MIME type",) if screen.role is None else ()))
+            assert [line for line in tab.console if not any(part in line for part in expected)] == []
+            assert tab.page.locator("main").count() == 1
+
+
+def test_what_stands_out_of_a_narrow_page_would_be_seen(browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 400, "height": 900})
+    tab = Watched.tab(context, "data:")
+    tab.page.set_content(
+        "<body style='margin:0'><div class='wide' style='width:500px'>out</div><div style='overflow-x:auto'><p style='width:500px'>in</p></div>"
+    )
+    assert [one.split()[0] for one in tab.too_wide()] == ["div.wide", "html."]
+    tab.page.set_content("<script>console.error('broken')</script><img src='http://elsewhere.example/a.png'>")
+    assert tab.console[0] == "broken"
+    assert tab.elsewhere == ["http://elsewhere.example/a.png"]
+    context.close()
+
+
+def test_moving_the_slider_shows_another_plan(browser: Browser, site: Site) -> None:
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders?window=2d", wait_until="networkidle")
+        before = tab.page.locator("#plan").inner_text()
+        slider = tab.page.locator("input[type=range]")
+        with tab.page.expect_response(lambda answer: "/instant?" in answer.url):
+            slider.focus()
+            for _ in range(6):
+                slider.press("PageDown")
+        tab.page.wait_for_function("before => document.getElementById('plan').innerText !== before", arg=before)
+        assert "at=" in tab.page.url
+        context.close()

@@ -1,0 +1,184 @@
+"""The monitor on a real broker and repository: each cause is made, found, and over when it is undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.operations import savepoint, status
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from tests.support.applications.savepoint_steps import begun, publish
+from tests.support.applications.small import RUNNING, Small, configured_for, lose, lose_state, says, small_application, surviving
+from tests.support.applications.topic_records import delete_below, produce, transaction
+
+pytestmark = pytest.mark.kafka
+
+
+def looked(recovery: RecoveryContext) -> StatusReport:
+    """A look, stored as the monitor stores it."""
+    earlier = status.newest(recovery.repository, recovery.layout)
+    report = status.observe(recovery, earlier)
+    assert status.record(recovery, report, earlier)
+    return report
+
+
+def causes(recovery: RecoveryContext) -> list[str]:
+    return sorted(one.cause for one in looked(recovery).findings)
+
+
+def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
+    """The same, so much later."""
+    return replace(recovery, clock=lambda: wall_clock() + round(hours * 3_600_000))
+
+
+@pytest.fixture
+def calm(small: Small) -> Small:
+    """However full the disk of the tests is."""
+    limits: dict[str, object] = {"limits": {"disk_free": 0}}
+    return replace(small, recovery=configured_for(small, monitor=limits))
+
+
+@pytest.fixture
+def saved(calm: Small) -> Small:
+    """With a savepoint that survives the loss of the cluster."""
+    found = surviving(calm)
+    publish(found)
+    return found
+
+
+def test_an_application_in_good_order_has_no_finding_and_all_is_known_of_it(saved: Small) -> None:
+    recovery = saved.recovery
+    report = looked(recovery)
+    assert report.findings == ()
+    assert report.health.value == "good"
+    assert {name: part.problem for name, part in report.parts.items()} == dict.fromkeys(("repository", "cluster", "disks", "application"))
+    topics = {topic.name: topic for topic in report.topics}
+    assert set(topics) == set(saved.topics)
+    entry = topics[saved.input.topic]
+    assert (entry.role, entry.partitions, entry.records, entry.lag) == (TopicRole.INPUT, 1, 5, 1)
+    assert all((topic.disk_bytes or 0) > 0 for topic in report.topics)
+    assert report.newest_exact is not None
+    assert report.newest_exact.survives_cluster_loss
+    assert (report.newest_exact.new_bytes or 0) > 0
+    assert report.input_until == report.newest_exact.captured_at
+    assert report.estimate is not None
+    assert report.estimate.total > 0
+    assert any(disk.name.startswith("broker ") for disk in report.disks)
+    assert status.newest(recovery.repository, recovery.layout) == report
+
+
+def test_a_look_changes_nothing_and_takes_no_lock(saved: Small) -> None:
+    recovery = saved.recovery
+    ticket = begun(recovery)
+    try:
+        before = recovery.cluster.describe_topics(saved.topics)
+        assert looked(recovery).findings == ()
+        assert recovery.cluster.describe_topics(saved.topics) == before
+        assert recovery.lock.holds(ticket.lock)
+    finally:
+        savepoint.finish(recovery, ticket)
+
+
+def test_without_a_savepoint_that_is_what_is_found(small: Small) -> None:
+    assert "no-savepoint" in causes(small.recovery)
+
+
+def test_a_savepoint_gets_old_and_a_new_one_ends_that(saved: Small) -> None:
+    monitor: dict[str, object] = {"objectives": {"newest_age": "PT2H", "recovery_time": None}}
+    recovery = configured_for(saved, monitor=monitor)
+    assert causes(at(recovery, 1.9)) == []
+    assert causes(at(recovery, 2.1)) == ["savepoint-too-old"]
+    publish(saved)
+    assert causes(recovery) == []
+
+
+def test_a_run_that_published_nothing_is_found_until_the_next_savepoint(saved: Small) -> None:
+    savepoint.finish(saved.recovery, begun(saved.recovery))
+    assert causes(saved.recovery) == ["savepoint-failed"]
+    publish(saved)
+    assert causes(saved.recovery) == []
+
+
+def test_a_guard_and_a_lock_of_a_run_that_hangs(saved: Small) -> None:
+    begun(saved.recovery)
+    assert causes(saved.recovery) == []
+    # Its lease has run out by then, as that of a run that was killed.
+    assert "guard-left:" in " ".join(causes(at(saved.recovery, 7)))
+
+
+@pytest.mark.parametrize("gone", [lose_state, lose], ids=["the state", "everything"])
+def test_topics_that_are_gone_are_named(saved: Small, gone: Callable[[Small], None]) -> None:
+    gone(saved)
+    found = causes(saved.recovery)
+    assert f"topic-missing:{saved.changelog.topic}" in found
+    assert f"topic-missing:{saved.tail.topic}" in found
+    assert (f"topic-missing:{saved.input.topic}" in found) == (gone is lose)
+
+
+def test_input_that_was_deleted_before_it_was_read_or_saved(calm: Small) -> None:
+    recovery, tp = calm.recovery, calm.input
+    publish(calm)
+    assert [cause for cause in causes(recovery) if cause.startswith("input-")] == []
+    produce(recovery, tp, 5)
+    delete_below(recovery, tp, 7)
+    found = {one.cause: one for one in looked(recovery).findings}
+    assert found[f"input-lost:{tp.topic}"].numbers == {"offsets": 3}
+    assert found[f"input-lost-unread:{tp.topic}"].numbers == {"offsets": 3}
+
+
+def test_retention_that_comes_near_is_found_before_it_deletes(saved: Small) -> None:
+    recovery, tp = saved.recovery, saved.input
+    recovery.cluster.change_configs(
+        [tp.topic], lambda config: {} if config.get("retention.ms") == "86400000" else {"retention.ms": "86400000"}
+    )
+    day = at(configured_for(saved, monitor={"objectives": {"newest_age": "P7D", "recovery_time": None}}), 20)
+    assert causes(day) == [], "nothing came since the savepoint: nothing can be lost"
+    produce(recovery, tp, 1)
+    assert causes(day) == [f"input-expires:{tp.topic}"]
+    publish(saved)
+    assert causes(recovery) == []
+
+
+def test_a_transaction_that_stays_open(saved: Small) -> None:
+    recovery, tp = configured_for(saved, monitor={"limits": {"transaction_age": "PT1S", "disk_free": 0}}), saved.input
+    with transaction(recovery) as producer:
+        producer.produce(tp.topic, b"v", b"k", tp.partition)
+        producer.flush(30)
+        time.sleep(1.5)
+        (open_one,) = recovery.transactions.blocking([tp])
+        assert causes(recovery) == [f"transaction-long:{open_one.transactional_id}"]
+        producer.abort_transaction(30)
+    assert causes(recovery) == []
+
+
+def test_instances_that_run_without_a_group(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
+        assert "group-empty" in causes(small.recovery)
+
+
+def test_a_disk_that_fills(saved: Small) -> None:
+    recovery = configured_for(saved, monitor={"limits": {"disk_free": 0.999999}})
+    found = causes(recovery)
+    assert "disk-space-low:repository" in found
+    assert any(cause.startswith("disk-space-low:broker ") for cause in found)
+
+
+def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
+    told: list[str] = []
+
+    def tell(notices: object) -> None:
+        told.extend(f"{notice.news} {notice.finding.cause}" for notice in notices)  # type: ignore[attr-defined]
+
+    for run in ("one", "two"):
+        status.tell_news(calm.recovery, looked(calm.recovery).findings, run=run, tell=tell)
+    assert told == ["raised no-savepoint"]
+    publish(calm)
+    later = at(calm.recovery, 0.5)
+    status.tell_news(later, looked(later).findings, run="three", tell=tell)
+    assert told == ["raised no-savepoint", "over no-savepoint"]

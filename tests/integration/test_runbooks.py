@@ -1,0 +1,190 @@
+"""Each runbook is followed, word for word, by an application to which that has happened."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.examples.runbooks import DIRECTORY, commands, pages
+from tests.support.kafka.records import connect, write
+from tests.support.spark.small_app import SmallApp
+
+pytestmark = [pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(900)]
+
+NAME, ROWS = "small", 40
+Fill = Mapping[str, str | Callable[[], str]]
+
+
+@dataclass
+class Patient:
+    """An application, and a person who follows a page. ``followed`` are the commands that were run."""
+
+    app: SmallApp
+    followed: list[list[str]] = field(default_factory=list)
+
+    def savepoint(self) -> str:
+        """Take one, and return its id."""
+        self.run("backup", NAME)
+        return self.newest()
+
+    def newest(self) -> str:
+        with self.app.recovery() as recovery:
+            return max(recovery.savepoints.ids())
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """One command to its end. Returns the last of what it said."""
+        log = f"{len(self.followed):02}-{words[0]}.log"
+        found, said = self.app.run(*words, log=log)
+        assert found == code, f"{' '.join(words)} exited with {found}:\n{said}"
+        return said
+
+    def follow(
+        self, page: str, fill: Fill, *, codes: Mapping[str, int] | None = None, before: Mapping[str, Callable[[], None]] | None = None
+    ) -> None:
+        """All commands of a page in their order. ``codes`` are exit codes other than 0, ``before`` is what happens before a command, by its first words."""
+        approval = ""
+        for words in commands((DIRECTORY / f"{page}.md").read_text()):
+            text = " ".join(words)
+            for begin, happens in (before or {}).items():
+                if text.startswith(begin):
+                    happens()
+            values = {
+                "name": NAME,
+                "hash": approval,
+                **{name: value if isinstance(value, str) else value() for name, value in fill.items()},
+            }
+            filled = [replaced(word, values) for word in words]
+            said = self.run(*filled, code=(codes or {}).get(words[0], 0))
+            self.followed.append(words)
+            if "--plan" in words and (found := re.findall(r"--approve (\w{64,})", said)):
+                approval = found[-1]
+
+    def running(self) -> bool:
+        with self.app.recovery() as recovery:
+            return all(status.state.value == "running" for status in recovery.application.status())
+
+
+def replaced(word: str, values: Mapping[str, str]) -> str:
+    """A word of a command with its placeholders filled in."""
+    return re.sub(r"<([a-z]+)>", lambda found: values[found[1]], word)
+
+
+@pytest.fixture
+def patient(bootstrap: str, tmp_path: Path) -> Patient:
+    """One that has state, offsets, and a store that can be read."""
+    app = SmallApp(bootstrap=bootstrap, directory=tmp_path, partitions=2, rows=ROWS)
+    configured(app)
+    app.build()
+    return Patient(app)
+
+
+def configured(app: SmallApp, *, survives: bool = True) -> None:
+    app.configure(NAME)
+    path = app.directory / f"{NAME}.yaml"
+    text = path.read_text().replace("survive_cluster_loss: false", f"survive_cluster_loss: {str(survives).lower()}")
+    path.write_text(f"{text}stores: {{totals: {{kind: key-value}}}}\n")
+
+
+def restored(patient: Patient, contents: object) -> None:
+    """It runs, with what it had."""
+    assert (patient.app.contents(), patient.app.committed()) == (contents, (10, "AgAAAYvP4/gA"))
+    assert patient.running()
+
+
+def test_the_cluster_is_gone(patient: Patient) -> None:
+    patient.savepoint()
+    contents = patient.app.contents()
+    patient.app.lose()
+    with patient.app.recovery() as recovery:
+        recovery.cluster.delete_topics([f"{patient.app.id}.in"])
+    patient.follow("cluster-gone", {})
+    restored(patient, contents)
+
+
+def test_a_bad_deployment(patient: Patient) -> None:
+    savepoint = patient.savepoint()
+    more(patient.app, 7)
+    spoilt = rows(patient.app)
+    patient.follow("bad-deployment", {"savepoint": savepoint})
+    assert rows(patient.app) == spoilt, "the last command was the way back"
+    assert patient.running()
+
+
+def test_wrong_results_since_tuesday(patient: Patient) -> None:
+    savepoint = patient.savepoint()
+    more(patient.app, 7)
+    later = patient.savepoint()
+    patient.follow("wrong-results", {"savepoint": savepoint, "later": later, "store": "totals"}, codes={"state-diff": 9})
+    assert patient.running()
+
+
+def test_someone_deleted_a_topic(patient: Patient) -> None:
+    patient.savepoint()
+    contents = patient.app.contents()
+    with patient.app.recovery() as recovery:
+        recovery.cluster.delete_topics([patient.app.changelog])
+    patient.run("backup", NAME, code=3)
+    patient.follow("topic-deleted", {})
+    restored(patient, contents)
+
+
+def test_disk_full(patient: Patient) -> None:
+    path = patient.app.directory / f"{NAME}.yaml"
+    rules = dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0) | {"keep_last": 1, "minimum": 1}
+    path.write_text(f"{path.read_text()}retention: {rules}\n")
+    first = patient.savepoint()
+    patient.savepoint()
+    patient.follow("disk-full", {"savepoint": patient.newest})
+    with patient.app.recovery() as recovery:
+        assert first not in recovery.savepoints.ids()
+
+
+def test_the_restore_failed_half_way(patient: Patient) -> None:
+    savepoint = patient.savepoint()
+    broken = (patient.app.directory / "state").with_suffix(".broken")
+
+    def fails() -> None:
+        broken.touch()
+        said = patient.run("restore", NAME, "--savepoint", savepoint, "--replace", "--plan")
+        [*_, approval] = re.findall(r"--approve (\w{64,})", said)
+        options = ("--savepoint", savepoint, "--replace", "--reason", "test", "--approve", approval)
+        code, _ = patient.app.run("restore", NAME, *options, log="failed.log")
+        assert code != 0, "it was to fail at its start"
+        broken.unlink()
+
+    def dies() -> None:
+        with patient.app.recovery() as recovery:
+            recovery.lock.acquire("a dead run", lease_seconds=1800, purpose="nothing")
+
+    fails()
+    fill = {"owner": "a dead run", "restore": patient.app.newest_restore, "savepoint": savepoint}
+    patient.follow("restore-failed", fill, before={"unlock <name> <owner> --plan": dies, "dismiss <name> <restore> --plan": fails})
+    patient.run("backup", NAME)
+
+
+def test_airflow_is_lost(patient: Patient) -> None:
+    patient.savepoint()
+    patient.follow("airflow-lost", {})
+    assert patient.running()
+
+
+def test_each_page_has_a_test() -> None:
+    source = Path(__file__).read_text()
+    assert {page.stem for page in pages()} == set(re.findall(r'patient\.follow\(\s*"([\w-]+)"', source))
+
+
+def more(app: SmallApp, count: int) -> None:
+    """Later updates of the first keys."""
+    values = [(1_700_001_000_000, b"k%d" % number, os.urandom(20), None) for number in range(count)]
+    for tp in app.logs:
+        write(connect(app.bootstrap), tp, values)
+
+
+def rows(app: SmallApp) -> dict[int, int]:
+    """Records of each partition of the changelog."""
+    return {partition: found[2] for partition, found in app.contents().items()}

@@ -1,0 +1,151 @@
+"""What causes each kind of finding of the monitor, for an application that is in good order else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicRole
+from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
+from streams_recovery.core.status.facts import (
+    CheckState,
+    DrillState,
+    HoldState,
+    InputState,
+    InstanceFacts,
+    LockState,
+    QuarantineState,
+    QuiesceState,
+    RestoreState,
+    SavepointRun,
+    TransactionState,
+)
+from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.report import DiskStatus, Part, TopicStatus
+from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
+
+LIMITS = Limits(newest_age=7200.0, recovery_time=1800.0, late_after=7200.0, changelog_bytes=100 * GIB, lag_records=1000)
+WITHOUT_OBJECTIVES = replace(LIMITS, newest_age=None, recovery_time=None)
+
+
+def growing(name: str, daily: float, until: int = 100 * GIB) -> dict[str, Any]:
+    return {"history": tuple(point(NOW - hour * HOUR, **{name: round(until - daily * hour / 24)}) for hour in range(24, -1, -1))}
+
+
+def emptying(daily: float) -> dict[str, Any]:
+    free = 500 * GIB
+    return {
+        "history": tuple(point(NOW - hour * HOUR, free_bytes={"repository": round(free + daily * hour / 24)}) for hour in range(24, -1, -1))
+    }
+
+
+def topic(name: str, role: TopicRole, size: int) -> dict[str, Any]:
+    added = TopicStatus(name=name, role=role, partitions=1, records=1, disk_bytes=size, lag=None)
+    return {"cluster": {"topics": (*CLUSTER.topics, added)}, "disks": {"topic_bytes": DISKS.topic_bytes | {name: size}}}
+
+
+def retention(**changes: Any) -> dict[str, Any]:
+    base = InputState(topic="orders-in", retention_seconds=86_400.0, needed_since=NOW - HOUR, lost=0, unread=0)
+    return {"cluster": {"inputs": (replace(base, **changes),)}}
+
+
+def transaction(**changes: Any) -> dict[str, Any]:
+    base = TransactionState(topic="orders-in", partition=3, start_offset=17, transactional_id="tx", age_seconds=60.0)
+    return {"cluster": {"transactions": (replace(base, **changes),)}}
+
+
+def restore(**changes: Any) -> dict[str, Any]:
+    base = RestoreState(restore_id="r", began_at=NOW - HOUR, phase="loaded", running=False, destroyed=True)
+    return {"repository": {"restores": (replace(base, **changes),)}}
+
+
+def hold(**changes: Any) -> dict[str, Any]:
+    base = HoldState(run="savepoint-1", of_restore=False, since=NOW - DAY, topics=("a", "b", "c", "d"))
+    return {"repository": {"holds": (replace(base, **changes),)}}
+
+
+def check(**changes: Any) -> dict[str, Any]:
+    return {"repository": {"check": replace(CheckState(check_id="c", at=NOW - DAY, causes=()), **changes)}}
+
+
+def deletion(**changes: Any) -> dict[str, Any]:
+    base = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + MINUTE, due=False)
+    return {"repository": {"deletion": replace(base, **changes)}}
+
+
+def drill(**changes: Any) -> dict[str, Any]:
+    base = DrillState(run="d", began_at=NOW - DAY, succeeded=True, outcome="succeeded", rpo_seconds=60.0, rto_seconds=60.0)
+    return {"repository": {"drill": replace(base, **changes)}}
+
+
+def lock(**changes: Any) -> dict[str, Any]:
+    return {"repository": {"lock": replace(LockState(owner="savepoint run", purpose="savepoint of orders", since=NOW - DAY), **changes)}}
+
+
+def unseen(name: str, problem: str = "no broker answers") -> dict[str, Any]:
+    parts = observed().parts | {name: Part(looked_at=NOW - HOUR, problem=problem)}
+    return {name: None, "parts": parts}
+
+
+def instances(*states: tuple[str, str | None]) -> dict[str, Any]:
+    return {
+        "application": tuple(
+            InstanceFacts(name=str(number), state=state, streams_state=streams) for number, (state, streams) in enumerate(states)
+        )
+    }
+
+
+EMPTY = GroupDescription(group_id="orders", kind="classic", state="Empty", members=())
+QUARANTINE = QuarantineState(restore_id="r", savepoint_id="s", since=NOW - 2 * DAY, records=5, begun=False)
+QUIESCED = QuiesceState(run="run 3", mode="stop", since=NOW - HOUR, instances=("one",))
+FAILED_RUN = SavepointRun(run="run 3", began_at=NOW - 5 * MINUTE, over=True, savepoint_id=None)
+OLD = summary(NOW - 3 * HOUR)
+
+# What causes each kind of finding, and nothing else.
+CAUSES: dict[str, dict[str, Any]] = {
+    "not-seen": unseen("application", "the program does not answer"),
+    "no-savepoint": {"newest_exact": None},
+    "savepoint-too-old": {"newest_exact": OLD},
+    "newest-not-exact": {"newest": summary(consistency=Consistency.AHEAD)},
+    "savepoint-failed": {"repository": {"last_run": FAILED_RUN}},
+    "lost-with-cluster": {
+        "newest_exact": summary(survives_cluster_loss=False),
+        "repository": {"lost_with_cluster": ("the records of orders-in are not archived",)},
+    },
+    "savepoints-unreadable": {"repository": {"damaged": ("20261121T010000Z-0000000002",)}},
+    "restore-unfinished": restore(),
+    "restore-over-deadline": restore(running=True, destroyed=False),
+    "lock-held-long": lock(),
+    "lock-unreadable": lock(since=NOW, unreadable="orders/locks/000000000007.json"),
+    "quiesce-left": {"repository": {"quiesce": QUIESCED}},
+    "guard-left": hold(),
+    "restore-hold-left": hold(of_restore=True),
+    "quarantine-left": {"repository": {"quarantines": (QUARANTINE,)}},
+    "deletion-announced": deletion(),
+    "check-failed": check(causes=("missing-file",)),
+    "check-overdue": check(at=NOW - 9 * DAY),
+    "drill-failed": drill(succeeded=False, outcome="failed after loaded"),
+    "drill-overdue": drill(began_at=NOW - 9 * DAY),
+    "rpo-over-objective": drill(rpo_seconds=7201.0),
+    "rto-over-objective": drill(rto_seconds=1801.0),
+    "topic-missing": {"cluster": {"missing": ("orders-totals-changelog",)}},
+    "input-expires": retention(needed_since=NOW - 20 * HOUR),
+    "input-lost": retention(lost=5),
+    "input-lost-unread": retention(unread=5),
+    "transaction-hanging": transaction(transactional_id=None, age_seconds=None),
+    "transaction-long": transaction(age_seconds=901.0),
+    "lag-high": {"cluster": {"topics": (replace(CLUSTER.topics[0], lag=1001),)}},
+    "lag-grows": {"history": tuple(point(NOW - minute * MINUTE, lag=round(200_000 * (60 - minute) / 60)) for minute in range(60, -1, -5))},
+    "changelog-large": topic("orders-x-changelog", TopicRole.CHANGELOG, 101 * GIB),
+    "repartition-large": topic("orders-x-repartition", TopicRole.REPARTITION, 11 * GIB),
+    "changelogs-grow": growing("changelog_bytes", 60 * GIB),
+    "disk-full-soon": emptying(300 * GIB),
+    "disk-space-low": {"disks": {"disks": (DiskStatus(name="broker 1 /data", total_bytes=100 * GIB, free_bytes=9 * GIB),)}},
+    "repository-grows": growing("repository_bytes", 60 * GIB),
+    "group-empty": {"cluster": {"group": EMPTY}},
+    "group-members-unknown": instances(("gone", None), ("gone", None)),
+    "instance-in-error": instances(("running", "ERROR"), ("running", "RUNNING")),
+    "instances-gone": instances(("gone", None), ("running", "RUNNING")),
+}
+# Made only where no objective is configured.
+BY_SCHEDULE = {"savepoint-late": {"newest_exact": OLD}}

@@ -1,0 +1,126 @@
+"""What a stop writes down, and what of it makes an end clean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from streams_recovery.application.http_control import Reported
+from streams_recovery.application.kubernetes.looks import looks
+from streams_recovery.application.kubernetes.record import StopRecord, requested
+from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.core import codec
+from streams_recovery.core.kubernetes.pods import ContainerEnd, NodeState, Pod
+from streams_recovery.core.kubernetes.workload import WorkloadName, workload_of
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def pod(name: str = "orders-0", **more: Any) -> Pod:
+    plain = {"created": "", "node": "n1", "ip": "", "phase": "Running", "ends_by": None, "waiting": "", "ended": None, "all_ended": False}
+    return Pod(name=name, uid=f"uid-{name}", **{**plain, **more})
+
+
+def record(state: str = "RUNNING", *, closes: bool = False, replicas: int = 1) -> StopRecord:
+    pods = {"orders-0": pod()}
+    return StopRecord(replicas=replicas, pods=requested(pods, {"orders-0": Reported(state=state)}, None, closes=closes))
+
+
+def seen(
+    found: StopRecord | None, *, replicas: int = 0, pods: tuple[Pod, ...] = (), configured: int | None = None, node: NodeState = "ready"
+) -> Any:
+    plain = {"metadata": {}, "spec": {"replicas": replicas, "selector": {}, "template": {}}}
+    workload = workload_of(WorkloadName(kind="statefulset", name="orders"), plain)
+    return looks(workload, {one.name: one for one in pods}, found, configured, lambda _: node, NOW)
+
+
+def ended(found: StopRecord, code: int, reason: str = "Error") -> InstanceStatus:
+    looked: InstanceStatus = seen(found.with_ends([pod(ended=ContainerEnd(exit_code=code, reason=reason))]))["orders-0"]
+    return looked
+
+
+@pytest.mark.parametrize(("code", "clean"), [(0, True), (143, True), (137, False), (1, False)])
+def test_the_exit_code_says_whether_it_closed(code: int, clean: bool) -> None:
+    found = ended(record(), code)
+    assert (found.state, found.closed_cleanly) == (InstanceState.GONE, clean)
+    assert f"exit status {code}" in found.detail
+
+
+def test_an_end_for_want_of_memory_is_not_clean_whatever_its_code() -> None:
+    found = ended(record(), 0, "OOMKilled")
+    assert found.closed_cleanly is False
+    assert "out of memory" in found.detail
+
+
+def test_one_that_was_dead_before_is_not_clean() -> None:
+    assert ended(record("ERROR"), 143).closed_cleanly is False
+
+
+def test_one_that_can_say_that_it_closed_has_to() -> None:
+    silent = record(closes=True)
+    assert ended(silent, 143).closed_cleanly is False
+    assert ended(silent.with_answers({"orders-0": False}), 143).closed_cleanly is False
+    closed = ended(silent.with_answers({"orders-0": True}), 143)
+    assert (closed.closed_cleanly, closed.reported_closed) == (True, True)
+
+
+def test_the_last_end_counts() -> None:
+    crashed = record().with_ends([pod(ended=ContainerEnd(exit_code=137, reason="Error"))])
+    assert ended(crashed, 143).closed_cleanly is True
+    assert seen(crashed.with_ends([pod()]))["orders-0"].closed_cleanly is False
+
+
+def test_an_end_that_nobody_saw_is_not_clean() -> None:
+    found = seen(record())["orders-0"]
+    assert (found.state, found.closed_cleanly) == (InstanceState.GONE, False)
+
+
+@pytest.mark.fault("F42")
+def test_a_pod_that_vanished_with_its_node_is_not_called_gone() -> None:
+    found = seen(record(), node="lost")["orders-0"]
+    assert found.state is InstanceState.UNKNOWN
+    assert "node n1 did not answer" in found.detail
+    assert seen(record(), node="absent")["orders-0"].state is InstanceState.GONE
+
+
+def test_a_pod_that_is_ending_is_running_until_its_node_is_lost_or_it_is_late() -> None:
+    ending = pod(ends_by=NOW)
+    assert seen(record(), pods=(ending,))["orders-0"].state is InstanceState.RUNNING
+    lost = seen(record(), pods=(ending,), node="lost")["orders-0"]
+    assert (lost.state, "does not answer" in lost.detail) == (InstanceState.UNKNOWN, True)
+    late = seen(record(), pods=(replace(ending, ends_by=NOW.replace(hour=11)),))["orders-0"]
+    assert late.state is InstanceState.UNKNOWN
+    assert "pod orders-0 on node n1" in late.detail
+
+
+def test_every_instance_that_is_wanted_is_there_before_it_has_a_pod() -> None:
+    found = seen(None, replicas=3, pods=(pod("orders-1"),))
+    assert {name: look.state.value for name, look in found.items()} == dict.fromkeys(("orders-0", "orders-1", "orders-2"), "running")
+    assert "no pod yet" in found["orders-0"].detail
+
+
+def test_at_zero_those_are_meant_that_were_stopped_else_those_that_are_configured() -> None:
+    assert list(seen(record(replicas=2))) == ["orders-0", "orders-1"]
+    assert list(seen(None, configured=3)) == ["orders-0", "orders-1", "orders-2"]
+    assert seen(None) == {}
+
+
+def test_a_container_that_crashed_may_be_started_again() -> None:
+    found = seen(None, replicas=1, pods=(pod(waiting="CrashLoopBackOff"),))["orders-0"]
+    assert (found.state, "CrashLoopBackOff" in found.detail) == (InstanceState.RUNNING, True)
+
+
+def test_a_second_request_does_not_hide_what_the_first_found() -> None:
+    first = record("ERROR")
+    again = requested({"orders-0": pod()}, {"orders-0": Reported(state="RUNNING")}, first, closes=False)
+    assert again == first.pods
+    other = requested({"orders-1": pod("orders-1")}, {}, first, closes=False)
+    assert [one.instance for one in other] == ["orders-0", "orders-1"]
+
+
+def test_it_is_stored_and_read_back() -> None:
+    found = record(closes=True)
+    assert codec.loads(StopRecord, codec.dumps(found), where="here") == found

@@ -1,0 +1,45 @@
+"""Who may restore an application, and what of that is no configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.config.access import Right
+from streams_recovery.config.loader import load, load_all
+from tests.support.examples.configurations import MINIMAL, refused, written
+
+
+def test_without_the_section_an_application_has_what_all_have(tmp_path: Path) -> None:
+    access = load(written(tmp_path, MINIMAL), {}).access
+    assert (access.own_dags, access.roles, access.sources, access.approval.restricts) == (False, None, (), False)
+
+
+def test_rights_are_read(tmp_path: Path) -> None:
+    text = f"{MINIMAL}access: {{own_dags: true, roles: {{payments-team: run, support: view}}, approvers: [anna], approvers_exclude_trigger: true}}\n"
+    access = load(written(tmp_path, text), {}).access
+    assert access.roles == {"payments-team": Right.RUN, "support": Right.VIEW}
+    assert (access.approval.approvers, access.approval.exclude_trigger) == (("anna",), True)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("roles: {support: view}", "write own_dags: true"),
+        ("roles: {}", "write own_dags: true"),
+        ("sources: [other]", "write own_dags: true"),
+        ("own_dags: true, roles: {support: admin}", "access.roles.support"),
+        ("approvers: ['']", "access.approvers.0"),
+        ("approver: [anna]", "did you mean approvers?"),
+    ],
+)
+def test_what_would_give_no_right_is_refused(tmp_path: Path, section: str, said: str) -> None:
+    assert said in refused(tmp_path, f"{MINIMAL}access: {{{section}}}\n")
+
+
+def test_a_source_that_is_not_configured_is_named(tmp_path: Path) -> None:
+    written(tmp_path, f"{MINIMAL}access: {{own_dags: true, sources: [orders, billing]}}\n")
+    found = load_all(tmp_path, {})
+    assert list(found.applications) == []
+    assert "access.sources of orders: billing is not configured; known: orders" in str(found.broken["orders"])

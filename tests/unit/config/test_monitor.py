@@ -1,0 +1,61 @@
+"""The monitor section: defaults that follow the schedule, lengths of time as numbers, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.config.loader import load
+from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.status.limits import Limits
+from tests.support.examples.configurations import MINIMAL, refused, written
+
+
+def monitor(tmp_path: Path, section: str = "{}") -> tuple[Limits, object]:
+    config = load(written(tmp_path, MINIMAL + f"monitor: {section}\n"), {})
+    return config.monitor.limits_for(config.backup.schedule), config.monitor
+
+
+def test_without_a_section_the_limits_are_the_ones_that_rules_have_by_themselves(tmp_path: Path) -> None:
+    limits, _ = monitor(tmp_path)
+    assert limits == Limits(late_after=7200.0)
+
+
+def test_objectives_and_limits_are_seconds(tmp_path: Path) -> None:
+    limits, _ = monitor(
+        tmp_path, "{objectives: {newest_age: PT2H, recovery_time: PT30M}, limits: {lock_age: PT1H}, docs_url: https://docs.example.com}"
+    )
+    assert (limits.newest_age, limits.recovery_time, limits.lock_age, limits.docs) == (7200, 1800, 3600, "https://docs.example.com")
+
+
+def test_alerts_have_a_policy(tmp_path: Path) -> None:
+    config = load(written(tmp_path, MINIMAL + "monitor: {alerts: {severity: critical, reminder: P1D, over_after: PT0S}}\n"), {})
+    assert (config.monitor.policy.severity, config.monitor.policy.reminder, config.monitor.policy.over_after) == (
+        Severity.CRITICAL,
+        86_400,
+        0,
+    )
+    assert load(written(tmp_path, MINIMAL), {}).monitor.policy.reminder is None
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{objectives: {newest_age: 2 hours}}", "monitor.objectives.newest_age"),
+        ("{objectives: {recovery_time: PT0S}}", "objectives.recovery_time is PT0S; an objective is longer than nothing"),
+        ("{limits: {disk_free: 1.5}}", "monitor.limits.disk_free"),
+        ("{limits: {lag: 5}}", "unknown key monitor.limits.lag"),
+        ("{alerts: {severity: loud}}", "monitor.alerts.severity"),
+        ("{alerts: {reminder: daily}}", "monitor.alerts.reminder"),
+        ("{notify: [{notifier: Smtp}]}", "is not a class with its module"),
+        ('{notify: [{notifier: "os.system; x"}]}', "is not a class with its module"),
+        ("{ping_url: ftp://example.com}", "not an http or https address"),
+        ("{ping_url: http://example.com/ping}", "plain http to another machine"),
+        ("{ping_url: https://user:canary@example.com}", "must not carry a user name"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, section: str, said: str) -> None:
+    message = refused(tmp_path, MINIMAL + f"monitor: {section}\n")
+    assert said in message
+    assert "canary" not in message

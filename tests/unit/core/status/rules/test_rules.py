@@ -1,0 +1,211 @@
+"""Each kind of finding is made by its cause, and by nothing else: an application in good order has none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.status.facts import (
+    LockState,
+    PartName,
+)
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.report import Health, Part
+from streams_recovery.core.status.rule import finding, health, judge
+from streams_recovery.core.status.rules import RULES
+from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
+from tests.support.examples.status_causes import (
+    BY_SCHEDULE,
+    CAUSES,
+    EMPTY,
+    FAILED_RUN,
+    LIMITS,
+    OLD,
+    QUARANTINE,
+    QUIESCED,
+    WITHOUT_OBJECTIVES,
+    check,
+    deletion,
+    drill,
+    emptying,
+    growing,
+    hold,
+    instances,
+    lock,
+    restore,
+    retention,
+    transaction,
+    unseen,
+)
+
+
+def found(limits: Limits = LIMITS, earlier: tuple[StatusFinding, ...] = (), **changes: Any) -> list[StatusFinding]:
+    return list(judge(RULES, observed(**changes), limits, earlier))
+
+
+def kinds(limits: Limits = LIMITS, **changes: Any) -> list[str]:
+    return sorted(one.kind for one in found(limits, **changes))
+
+
+# What looks like a cause and is none.
+SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
+    "a part that did not answer once": (
+        LIMITS,
+        {"application": None, "parts": observed().parts | {"application": Part(looked_at=NOW - 5 * MINUTE, problem="busy")}},
+    ),
+    "an edited savepoint is newest": (LIMITS, {"newest": summary(consistency=Consistency.EDITED)}),
+    "a savepoint at its limit": (LIMITS, {"newest_exact": summary(NOW - 2 * HOUR)}),
+    "a clock that is behind": (LIMITS, {"newest_exact": summary(NOW + HOUR)}),
+    "no schedule and no objective": (Limits(), {"newest_exact": summary(NOW - 300 * DAY)}),
+    "a savepoint under way": (LIMITS, {"repository": {"last_run": replace(FAILED_RUN, over=False)}}),
+    "a restore that destroyed nothing": (LIMITS, restore(destroyed=False)),
+    "a restore within its deadline": (LIMITS, restore(running=True, began_at=NOW - 20 * MINUTE)),
+    "a lock held for a while": (LIMITS, lock(since=NOW - HOUR)),
+    "held still by a run that works": (LIMITS, {"repository": {"quiesce": QUIESCED, "lock": LockState(owner="x", purpose="y", since=NOW)}}),
+    "a young hold": (LIMITS, hold(since=NOW - HOUR)),
+    "a hold of the run that works": (
+        LIMITS,
+        {"repository": hold()["repository"] | {"lock": LockState(owner="savepoint savepoint-1", purpose="y", since=NOW)}},
+    ),
+    "a young quarantine": (LIMITS, {"repository": {"quarantines": (replace(QUARANTINE, since=NOW - HOUR),)}}),
+    "a deletion that has begun": (LIMITS, deletion(due=True)),
+    "no deletion is announced": (LIMITS, deletion(deletes_from=None)),
+    "a deletion that no schedule carries out": (LIMITS, deletion(scheduled=False)),
+    "an announcement that cannot be read": (LIMITS, {"repository": {"deletion": None}}),
+    "a check that may still come": (LIMITS, check(at=NOW - round(7.5 * DAY))),
+    "no check yet, just installed": (LIMITS, {"repository": {"check": None}, "known_since": NOW - DAY}),
+    "no drill, and none scheduled": (LIMITS, {"repository": {"drill": None}, "schedules": replace(observed().schedules, drills=None)}),
+    "slow drills without objectives": (WITHOUT_OBJECTIVES, drill(rpo_seconds=9e5, rto_seconds=9e5)),
+    "retention with time left": (LIMITS, retention(needed_since=NOW - 17 * HOUR)),
+    "an input that keeps everything": (LIMITS, retention(retention_seconds=None, needed_since=0)),
+    "no savepoint to compare with": (LIMITS, retention(needed_since=None)),
+    "a short transaction": (LIMITS, transaction()),
+    "lag that shrinks": (LIMITS, {"history": tuple(point(NOW - minute * MINUTE, lag=minute * 10_000) for minute in range(60, -1, -5))}),
+    "lag that jumped a minute ago": (LIMITS, {"history": (point(NOW - MINUTE, lag=0), point(NOW - 1000, lag=0), point(NOW, lag=10**7))}),
+    "changelogs that grow from little": (LIMITS, growing("changelog_bytes", GIB // 2, until=GIB // 2)),
+    "changelogs that shrink": (LIMITS, growing("changelog_bytes", -60 * GIB)),
+    "a disk that empties": (LIMITS, emptying(-300 * GIB)),
+    "a disk that fills slowly": (LIMITS, emptying(100 * GIB)),
+    "a disk measured for an hour only": (
+        LIMITS,
+        {
+            "history": tuple(
+                point(NOW - minute * MINUTE, free_bytes={"repository": 500 * GIB + minute * GIB}) for minute in range(60, -1, -5)
+            )
+        },
+    ),
+    "all down, and no members": (LIMITS, instances(("gone", None), ("gone", None)) | {"cluster": {"group": EMPTY}}),
+    "an empty group while a run works": (LIMITS, {"cluster": {"group": EMPTY}} | lock(since=NOW)),
+    "instances that are paused": (LIMITS, instances(("running", "PAUSED"), ("running", "PAUSED")) | {"cluster": {"group": EMPTY}}),
+}
+
+
+def test_an_application_in_good_order_has_no_finding() -> None:
+    assert kinds() == []
+    assert kinds(WITHOUT_OBJECTIVES) == []
+    assert kinds(Limits()) == []
+
+
+@pytest.mark.parametrize("kind", CAUSES)
+def test_each_cause_is_found_and_nothing_else(kind: str) -> None:
+    assert kinds(**CAUSES[kind]) == [kind]
+
+
+@pytest.mark.parametrize("kind", BY_SCHEDULE)
+def test_without_an_objective_the_schedule_counts(kind: str) -> None:
+    assert kinds(WITHOUT_OBJECTIVES, **BY_SCHEDULE[kind]) == [kind]
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_what_is_no_cause_stays_silent(case: str) -> None:
+    limits, changes = SILENT[case]
+    assert kinds(limits, **changes) == []
+
+
+def test_there_is_a_cause_for_each_kind_of_each_rule() -> None:
+    assert sorted(kind for rule in RULES for kind in rule.kinds) == sorted({**CAUSES, **BY_SCHEDULE})
+
+
+@pytest.mark.parametrize("kind", CAUSES)
+def test_a_finding_has_its_page_and_says_whole_commands(kind: str) -> None:
+    (one,) = found(replace(LIMITS, docs="https://docs.example.com/recovery/"), **CAUSES[kind])
+    assert one.runbook == f"https://docs.example.com/recovery/alerts.md#{kind}"
+    assert one.text
+    assert all("<" not in remedy and "{" not in remedy for remedy in one.remedies)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.parts], ids=lambda rule: rule.kinds[0])
+def test_while_a_part_is_not_seen_its_findings_stay(rule: Any) -> None:
+    earlier = tuple(finding(kind, Severity.WARNING, "as it was") for kind in rule.kinds)
+    for part in rule.parts:
+        assert {one.kind for one in found(earlier=earlier, **unseen(part.value))} >= {*rule.kinds}
+    assert not {one.kind for one in found(earlier=earlier)} & {*rule.kinds}
+
+
+def test_without_a_repository_nobody_says_that_there_is_no_savepoint() -> None:
+    assert kinds(newest=None, newest_exact=None, **unseen("repository")) == ["not-seen"]
+
+
+def test_the_age_counts_on_while_the_repository_is_not_seen() -> None:
+    assert kinds(newest_exact=OLD, **unseen("repository")) == ["not-seen", "savepoint-too-old"]
+
+
+def test_the_first_savepoint_that_does_not_survive_is_no_broken_promise() -> None:
+    (one,) = found(promised=False, newest_exact=summary(survives_cluster_loss=False))
+    assert (one.kind, one.severity) == ("lost-with-cluster", Severity.INFO)
+
+
+def test_the_worst_comes_first() -> None:
+    both = found(**CAUSES["guard-left"] | CAUSES["input-lost"])
+    assert [one.severity for one in both] == [Severity.CRITICAL, Severity.WARNING]
+
+
+def test_the_command_that_aborts_a_transaction_is_complete() -> None:
+    (one,) = found(**CAUSES["transaction-hanging"])
+    assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 abort --topic orders-in --partition 3 --start-offset 17",)
+
+
+BROKERS_UNSEEN: dict[str, Any] = {
+    "disks": {"disks": observed().disks.disks if observed().disks else (), "topic_bytes": {}, "brokers_seen": False}
+}
+
+
+@pytest.mark.parametrize("kind", ["changelog-large", "repartition-large", "disk-space-low"])
+def test_what_is_known_of_the_brokers_disks_stays_while_they_cannot_be_seen(kind: str) -> None:
+    earlier = tuple(found(**CAUSES[kind]))
+    assert found(earlier=earlier, **BROKERS_UNSEEN) == list(earlier)
+    assert found(earlier=earlier) == [], "it is over when they are seen again"
+
+
+def test_a_finding_about_another_disk_does_not_stay_with_those_of_the_brokers() -> None:
+    earlier = tuple(found(**emptying(300 * GIB)))
+    assert [one.subject for one in earlier] == ["repository"]
+    assert found(earlier=earlier, **BROKERS_UNSEEN) == []
+
+
+def test_a_transaction_that_its_coordinator_knows_is_one_finding_and_is_aborted_on_no_single_partition() -> None:
+    base = observed(**CAUSES["transaction-long"]).cluster
+    assert base is not None
+    parts = tuple(replace(base.transactions[0], partition=number, age_seconds=900.0 + number) for number in range(5))
+    (one,) = found(cluster={"transactions": parts})
+    assert (one.cause, one.numbers["partitions"], one.numbers["age_seconds"]) == ("transaction-long:tx", 5.0, 904.0)
+    assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 describe --transactional-id tx",)
+
+
+def test_health_is_the_worst_finding_and_unknown_before_the_first_look() -> None:
+    def one(severity: Severity) -> StatusFinding:
+        return finding("x", severity, "x")
+
+    assert health([], [NOW]) is Health.GOOD
+    assert health([one(Severity.INFO)], [NOW]) is Health.GOOD
+    assert health([one(Severity.WARNING)], [NOW, None]) is Health.ATTENTION
+    assert health([one(Severity.WARNING), one(Severity.CRITICAL)], [NOW]) is Health.TROUBLE
+    assert health([], [None, None]) is Health.UNKNOWN
+
+
+def test_every_part_has_a_name_that_reports_use() -> None:
+    assert {name.value for name in PartName} == set(observed().parts)

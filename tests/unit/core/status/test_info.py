@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_of_report, info_of_repository
+from streams_recovery.core.status.report import Health, Objectives, Part, SavepointSummary, StatusReport
+from streams_recovery.core.text.info import info_lines
+
+HOUR = 3_600_000
+NOW = 1_795_219_200_000
+EXACT = Publication(
+    savepoint_id="20261121T000000Z-0000000000",
+    application_id="shop",
+    manifest="shop/savepoints/x/manifest.json.zst",
+    bytes=1,
+    sha256="0" * 64,
+    captured_at=NOW - HOUR,
+    consistency=Consistency.EXACT,
+    profile=Profile.FULL,
+    parent_id=None,
+    replaces=None,
+    run_id="run",
+    requested_by="somebody",
+    records=1_000,
+    files=3,
+    tables={},
+    lost_with_cluster=(),
+)
+AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
+TORN = Damaged("torn", next_step="remove it")
+
+
+def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
+    known: dict[str, Publication | Damaged] = {one.savepoint_id: one for one in found}
+    return info_of_repository("shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective)
+
+
+def report() -> StatusReport:
+    summary = SavepointSummary(
+        savepoint_id=EXACT.savepoint_id,
+        captured_at=EXACT.captured_at,
+        consistency=Consistency.EXACT,
+        profile=Profile.FULL,
+        parent_id=None,
+        records=1_000,
+        files=3,
+        new_bytes=10,
+        held_seconds=1.0,
+        seconds=2.0,
+        requested_by="airflow",
+        run_id="run",
+        pinned=False,
+        expires=False,
+        survives_cluster_loss=False,
+    )
+    late = StatusFinding(kind="late", severity=Severity.WARNING, subject="", text="It is late.", remedies=(), runbook="", numbers={})
+    fields = {
+        "name": "shop",
+        "application_id": "shop",
+        "taken_at": NOW - 600_000,
+        "health": Health.ATTENTION,
+        "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=NOW, problem=None)},
+        "objectives": Objectives(newest_age_seconds=1_800.0, recovery_seconds=None),
+        "findings": (late,),
+        "newest": summary,
+        "newest_exact": summary,
+        "savepoint_count": 12,
+        "estimate": Estimate(seconds={"load": 61.0}, measured=0),
+        "repository_bytes": 38_000_000_000,
+    }
+    # Fields that the report gets besides have their neutral values.
+    neutral = {name: fields.get(name, () if "tuple" in str(kind) else None) for name, kind in StatusReport.__annotations__.items()}
+    return StatusReport(**(neutral | fields))
+
+
+@pytest.mark.parametrize(
+    ("found", "health", "met"),
+    [
+        (of(EXACT), Health.GOOD, True),
+        (of(EXACT, AHEAD), Health.GOOD, True),
+        (of(AHEAD), Health.TROUBLE, False),
+        (of(replace(EXACT, profile=Profile.MINIMAL)), Health.TROUBLE, False),
+        (of(), Health.TROUBLE, False),
+        (of(EXACT, objective=600.0), Health.ATTENTION, False),
+        (of(EXACT, damaged=True), Health.ATTENTION, True),
+        (of(EXACT, objective=None), Health.GOOD, None),
+    ],
+)
+def test_without_a_monitor_the_savepoints_tell_the_health(found: ApplicationInfo, health: Health, met: bool | None) -> None:
+    assert (found.health, found.objective_met, found.source) == (health, met, InfoSource.REPOSITORY)
+
+
+def test_the_newest_exact_one_counts_for_the_objective() -> None:
+    found = of(EXACT, AHEAD)
+    assert (found.newest.savepoint_id, found.newest_exact.savepoint_id) == (AHEAD.savepoint_id, EXACT.savepoint_id)
+    assert found.age_seconds == 3600.0
+
+
+def test_a_report_is_judged_by_the_time_of_now() -> None:
+    found = info_of_report(report(), NOW)
+    assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
+    assert (found.age_seconds, found.objective_met) == (3600.0, False)
+    assert found.problems == {"cluster": "no broker answers"}
+
+
+def test_every_fact_has_a_line() -> None:
+    lines = list(info_lines(info_of_report(report(), NOW), NOW))
+    assert lines[0] == "application: shop (id shop)"
+    text = "\n".join(lines)
+    for fact in (
+        "status: attention",
+        "10 min ago, by streams_monitor",
+        "savepoints: 12, 38.0 GB in the repository",
+        "1 h ago, exact, full, 1,000 records in 3 files; it does not survive the loss of the cluster",
+        "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
+        "a restore takes about: 1 min 1 s",
+        "cluster was not looked at: no broker answers",
+        "warning: late: It is late.",
+    ):
+        assert fact in text, text
+
+
+def test_text_says_what_is_not_known() -> None:
+    text = "\n".join(info_lines(of(damaged=True, objective=None), NOW))
+    assert "streams_monitor has not looked yet" in text
+    assert "newest: there is none" in text
+    assert "objective: none" in text
+    assert "damaged: torn" in text

@@ -1,0 +1,79 @@
+"""What of an input is still needed, and what of that is gone, by offsets alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
+from streams_recovery.core.repository.manifest import PartitionImage, TopicImage
+from streams_recovery.core.status.facts import InputState
+from streams_recovery.core.status.inputs import InputLogs, input_state, retention_seconds
+
+AT = 1_795_219_200_000
+WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000"}
+
+
+def image(*, archived: bool, committed: int | None = 40, end: int = 50) -> TopicImage:
+    known = None if committed is None else CommittedOffset(offset=committed, metadata="", leader_epoch=None)
+    part = PartitionImage(partition=0, log_start=0, last_stable=end, end=end, leader_epoch=None, committed=known, ranges=(), gaps=())  # type: ignore[arg-type]
+    return TopicImage(
+        name="in",
+        role=TopicRole.INPUT,
+        topic_id="x",
+        replication_factor=1,
+        config={},
+        store=None,
+        archived=archived,
+        full_since=0,
+        partitions=(part,),
+    )
+
+
+def state(start: int, end: int, *, committed: int | None = 50, topic: TopicImage | None = None) -> InputState:
+    logs = InputLogs(starts={0: start}, ends={0: end}, committed={} if committed is None else {0: committed})
+    return input_state("in", logs, WEEK, topic, AT)
+
+
+def test_archived_input_is_needed_from_its_end_on_and_other_input_from_where_it_was_read() -> None:
+    assert (state(0, 50, topic=image(archived=True)).needed_since, state(0, 50, topic=image(archived=False)).needed_since) == (None, AT)
+    assert state(0, 51, topic=image(archived=True)).needed_since == AT
+
+
+@pytest.mark.parametrize(("start", "archived", "lost"), [(40, False, 0), (45, False, 5), (45, True, 0), (50, True, 0), (53, True, 3)])
+def test_what_is_needed_and_gone_is_lost(start: int, archived: bool, lost: int) -> None:
+    assert state(start, 60, topic=image(archived=archived)).lost == lost
+
+
+def test_an_idle_input_that_expires_whole_loses_nothing() -> None:
+    found = state(50, 50, topic=image(archived=False, committed=50))
+    assert (found.lost, found.unread, found.needed_since) == (0, 0, None)
+
+
+def test_what_expired_before_it_was_read_is_unread() -> None:
+    assert state(55, 60, committed=50).unread == 5
+    assert state(50, 60, committed=50).unread == 0
+    assert state(55, 60, committed=None).unread == 0
+
+
+def test_without_a_savepoint_of_this_very_topic_nothing_is_needed() -> None:
+    found = state(45, 60)
+    assert (found.lost, found.needed_since, found.since_savepoint) == (0, None, 0)
+
+
+def test_what_came_since_a_savepoint_has_read_is_caught_up_on() -> None:
+    assert state(0, 60, topic=image(archived=True)).since_savepoint == 20
+    assert state(0, 60, topic=image(archived=True, committed=None)).since_savepoint == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        (WEEK, 604_800.0),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, 1.0),
+        ({"cleanup.policy": "compact", "retention.ms": "1000"}, None),
+        ({"cleanup.policy": "delete", "retention.ms": "-1"}, None),
+        ({}, None),
+    ],
+)
+def test_only_a_topic_that_deletes_by_time_has_a_retention(settings: dict[str, str], seconds: float | None) -> None:
+    assert retention_seconds(settings) == seconds

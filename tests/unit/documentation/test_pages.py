@@ -1,0 +1,90 @@
+"""Pages that are made from the code are up to date, and pages that name things of the code name what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from documentation import pages
+from documentation.configuration_keys import SMALLEST
+from documentation.messages import Message, error_kinds, messages
+from streams_recovery.cli.app import app
+from streams_recovery.config.loader import load
+from streams_recovery.core.errors import RecoveryError, TransientError
+from tests.support.project import PROJECT
+
+DOCS = PROJECT / "docs"
+SITUATIONS = (DOCS / "situations.md").read_text(encoding="utf-8")
+KINDS = {name: kind for name, kind in error_kinds().items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("name", "text"), pages.plain_pages().items())
+def test_a_page_that_is_made_is_as_it_would_be_made_now(name: str, text: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == text, "run: make pages"
+
+
+def test_the_smallest_configuration_is_one_and_has_a_dozen_lines(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(SMALLEST, encoding="utf-8")
+    assert load(path, {}).application.id == "orders"
+    assert len(SMALLEST.splitlines()) == 12
+
+
+def test_messages_are_found_with_what_to_do_next(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text(
+        'raise Refused(f"{topic} is not empty", next_step="delete it")\nraise ValueError("other")\nRefused(reason)\n'
+    )
+    assert messages(tmp_path, {"Refused": error_kinds()["Refused"]}) == [
+        Message(kind="Refused", text="… is not empty", next_step="delete it")
+    ]
+
+
+def troubles() -> dict[str, tuple[str, str]]:
+    """The rows of the page: exit code, and whether it is tried again."""
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    return {name: (code, again) for name, code, again in re.findall(r"^\| `(\w+)` \| (\d+) \| (yes|no|-) \|", text, re.MULTILINE)}
+
+
+def test_every_kind_of_error_is_on_the_page_for_troubles() -> None:
+    assert troubles().keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_and_is_described_as_it_is(name: str) -> None:
+    kind = KINDS[name]
+    again = "-" if kind is RecoveryError else "yes" if issubclass(kind, TransientError) else "no"
+    assert troubles()[name] == (str(kind.exit_code), again)
+
+
+def test_there_are_nine_situations_each_with_a_part_of_its_own() -> None:
+    rows = re.findall(r"^\| \[([\w ,-]+)\]\(#[\w-]+\) \|", SITUATIONS, re.MULTILINE)
+    assert len(rows) == 9
+    assert [part.split("\n")[0].replace("Driven by", "By") for part in SITUATIONS.split("\n## ")[1:]] == [
+        row.replace("Cold data", "Cold data with auto-stop") for row in rows
+    ]
+
+
+def test_dags_and_commands_of_the_situations_are_there() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for row in re.findall(r"^\| \[.*$", SITUATIONS, re.MULTILINE):
+        _, _, dags, named = [cell.strip() for cell in row.strip("|").split("|")]
+        assert all((PROJECT / "dags" / f"{dag}.py").is_file() for dag in re.findall(r"\w+", dags.replace("`", " "))), row
+        assert named == "-" or named.strip("`") in commands, row
+
+
+@pytest.mark.parametrize("part", SITUATIONS.split("\n## ")[1:], ids=lambda part: part.split("\n")[0])
+def test_each_situation_is_tested(part: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", part)
+    assert named
+    for file, test in named:
+        assert f"def {test}(" in (PROJECT / file).read_text(encoding="utf-8"), f"{file} has no {test}"
+
+
+def test_the_code_of_the_application_s_page_is_that_of_the_example() -> None:
+    page = (DOCS / "your-application.md").read_text(encoding="utf-8")
+    example = (PROJECT / "examples" / "endpoints" / "Totals.java").read_text(encoding="utf-8")
+    [java] = re.findall(r"^```java\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [line for line in java.splitlines() if line.strip() not in example] == []

@@ -1,0 +1,91 @@
+"""What can be started for an instant: only what is possible and what Airflow would let this user trigger, with the params filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.config.loader import load_all
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.status.instant import Instant, instant
+from streams_recovery.ui.actions import Action, actions, dags_of
+from streams_recovery.ui.commands import commands_of
+from tests.support.airflow.recovery_page import Site
+from tests.support.examples.statuses import HOUR, NOW, report, summary
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> dict[str, ApplicationConfig]:
+    site = Site(tmp_path)
+    site.configure("orders")
+    site.configure("orders-next")
+    return load_all(site.configs, {}).applications
+
+
+def anything(dag_id: str) -> bool:
+    return not dag_id.endswith("orders") or dag_id in ("streams_backup_orders", "streams_drill_orders")
+
+
+def started(configured: dict[str, ApplicationConfig], plan: Instant, may: Callable[[str], bool] = anything) -> dict[str, Action]:
+    return {one.what: one for one in actions(configured["orders"], plan, configured, may)}
+
+
+def values(action: Action) -> dict[str, object]:
+    return {field.name: field.value for field in action.fields}
+
+
+def test_between_savepoints_one_can_go_to_the_instant_or_to_the_savepoint(configured: dict[str, ApplicationConfig]) -> None:
+    found = started(configured, instant(report(), NOW - HOUR // 2))
+    assert found.keys() == {"restore", "moment", "drill", "savepoint"}
+    assert values(found["restore"]) | {"reason": ""} == {
+        "application": "orders",
+        "savepoint": summary(1).savepoint_id,
+        "replace": False,
+        "safety": "required",
+        "confirm": "",
+        "reason": "",
+    }
+    assert values(found["moment"])["as_of"] == "2026-11-23T12:50:00Z"
+    assert values(found["moment"])["source"] == "orders"
+    (target,) = [field for field in found["moment"].fields if field.name == "application"]
+    assert [value for value, _ in target.options] == ["orders-next", "orders"]
+    assert (found["drill"].dag_id, found["drill"].destroys) == ("streams_drill_orders", "")
+
+
+def test_an_application_s_own_restore_dag_goes_before_the_shared_one_and_has_no_application(
+    configured: dict[str, ApplicationConfig],
+) -> None:
+    found = started(configured, instant(report(), NOW), {"streams_restore_full_orders", "streams_restore_full"}.__contains__)
+    assert [one.dag_id for one in found.values()] == ["streams_restore_full_orders"]
+    assert "application" not in values(found["restore"])
+
+
+def test_whoever_may_trigger_nothing_gets_no_button(configured: dict[str, ApplicationConfig]) -> None:
+    assert started(configured, instant(report(), NOW), lambda _: False) == {}
+
+
+def test_without_a_savepoint_one_can_only_be_taken(configured: dict[str, ApplicationConfig]) -> None:
+    assert started(configured, instant(report(savepoints=0), NOW)).keys() == {"savepoint"}
+
+
+def test_from_a_minimal_savepoint_the_state_is_rebuilt(configured: dict[str, ApplicationConfig]) -> None:
+    status = replace(report(), savepoints=(summary(0, profile=Profile.MINIMAL),))
+    assert started(configured, instant(status, NOW)).keys() == {"rebuild", "savepoint"}
+
+
+def test_the_dags_of_an_application_are_its_own_and_those_that_all_share() -> None:
+    found = dags_of("orders")
+    assert "streams_backup_orders" in found["own"]
+    assert "streams_restore_full" in found["shared"]
+    assert all(dag_id.endswith("_orders") for dag_id in found["own"])
+
+
+def test_commands_are_quoted_for_a_shell() -> None:
+    assert commands_of("orders", "20261121T012345Z-aaaaaaaaaa")[0] == (
+        "Pin",
+        "streams-recovery savepoints keep orders 20261121T012345Z-aaaaaaaaaa --reason REASON",
+    )

@@ -1,0 +1,93 @@
+"""One application in a few lines, in each state it can be in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.status.report import Health
+from streams_recovery.operations.status.read import StoredStatus
+from streams_recovery.ui.configurations import without_paths
+from streams_recovery.ui.overview import STALE_MS, Overview, State, broken, growth, overview
+from streams_recovery.ui.statuses import Known
+from tests.support.examples.statuses import HOUR, NOW, OLD, report
+
+SOON = NOW + 60_000
+
+
+def shown(known: Known, now: int = SOON) -> Overview:
+    return overview("orders", known, now)
+
+
+def stored(**changed: object) -> Known:
+    return Known(StoredStatus("key", replace(report(), **changed)), asked=True)  # type: ignore[arg-type]
+
+
+def text(row: Overview) -> str:
+    return " · ".join(map(str, (*row.headline, *row.facts)))
+
+
+def test_a_healthy_application_says_to_when_how_long_and_what_it_survives() -> None:
+    row = shown(stored())
+    assert (row.state, row.old, row.problem) == (State.GOOD, False, None)
+    assert "can be brought back to <time" in text(row)
+    assert "(1 min ago) · would take about 3 min 12 s · survives cluster loss" in text(row)
+    assert "48 savepoints since" in text(row)
+    assert "38.2 GB (+1.2 GB/day)" in text(row)
+    assert "last drill 6 h 1 min ago, state equal" in text(row)
+
+
+def test_an_objective_that_is_missed_is_said() -> None:
+    assert "(2 h ago), objective 1 h" in text(shown(stored(taken_at=NOW + 2 * HOUR), NOW + 2 * HOUR))
+
+
+def test_without_an_exact_savepoint_nothing_can_be_brought_back() -> None:
+    row = shown(stored(newest_exact=None, health=Health.TROUBLE, findings=(OLD,)))
+    assert "<strong>cannot be brought back</strong>" in text(row)
+    assert row.state is State.TROUBLE
+    assert row.findings == (OLD,)
+
+
+def test_an_old_status_is_greyed_and_says_what_to_do() -> None:
+    row = shown(stored(), NOW + STALE_MS + 120_000)
+    assert (row.state, row.old) == (State.ATTENTION, True)
+    assert row.problem == "The status is 16 min old: streams_monitor does not run."
+    assert row.next_step is not None
+
+
+def test_a_repository_that_does_not_answer_leaves_the_last_known_facts() -> None:
+    row = shown(replace(stored(), problem="The repository does not answer."))
+    assert (row.state, row.old, row.problem) == (State.UNREADABLE, True, "The repository does not answer.")
+    assert "can be brought back to" in text(row)
+
+
+def test_nothing_read_nothing_stored_and_nothing_readable_are_three_things() -> None:
+    states = [shown(known).state for known in (Known(), Known(asked=True), Known(problem="No.", asked=True))]
+    assert states == [State.LOADING, State.UNKNOWN, State.UNREADABLE]
+
+
+def test_a_broken_configuration_has_the_lines_of_the_loader_without_the_directory() -> None:
+    error = ConfigInvalid("/srv/airflow/include/configs/clicks.yaml:4: unknown key consistancy", next_step="correct /srv/airflow/x.yaml")
+    row = broken("clicks", error)
+    assert (row.problem, row.next_step) == ("clicks.yaml:4: unknown key consistancy", "correct x.yaml")
+
+
+def test_trouble_comes_first() -> None:
+    rows = [
+        shown(stored()),
+        shown(Known(asked=True)),
+        shown(stored(health=Health.TROUBLE)),
+        broken("clicks", ConfigInvalid("a", next_step="b")),
+    ]
+    assert [row.state for row in sorted(rows, key=lambda row: row.order)] == [State.BROKEN, State.TROUBLE, State.UNKNOWN, State.GOOD]
+
+
+def test_growth_needs_a_day_of_measurements() -> None:
+    assert growth(report()) == 1_200_000_000
+    assert growth(replace(report(), history=report().history[-10:])) is None
+
+
+def test_paths_of_the_server_are_cut_and_addresses_stay() -> None:
+    text = "open /srv/airflow/a.yaml: 's3://bucket/key/x' and orders/status/1.json"
+    assert without_paths(text) == "open a.yaml: 's3://bucket/key/x' and orders/status/1.json"
+    assert without_paths("('/opt/configs/orders.yaml')") == "('orders.yaml')"

@@ -1,0 +1,101 @@
+"""What requests are told while a repository answers, is slow, or does not answer at all."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.errors import NotFound, RepositoryUnavailable
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.repository import Repository
+from streams_recovery.ui.statuses import Place, Statuses
+from tests.support.examples.statuses import report
+
+LAYOUT = Layout("orders-app")
+
+
+class Repositories:
+    """One repository that can be made slow or absent."""
+
+    def __init__(self, directory: Path) -> None:
+        self.repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
+        self.opened = 0
+        self.error: Exception | None = None
+        self.let_go = threading.Event()
+        self.let_go.set()
+
+    def open(self, name: str) -> Place:
+        assert name == "orders"
+        self.opened += 1
+        self.let_go.wait(10)
+        if self.error is not None:
+            raise self.error
+        return self.repository, LAYOUT
+
+
+@pytest.fixture
+def repositories(tmp_path: Path) -> Repositories:
+    found = Repositories(tmp_path)
+    AppendLog(found.repository, LAYOUT.status, StatusReport).append(report())
+    return found
+
+
+def test_many_requests_in_some_seconds_ask_the_repository_once(repositories: Repositories) -> None:
+    clock = [0.0]
+    statuses = Statuses(repositories.open, wait_seconds=5, fresh_seconds=5, clock=lambda: clock[0])
+    for _ in range(5):
+        assert statuses.of(["orders"])["orders"].report == report()
+    assert repositories.opened == 1
+    clock[0] = 5.1
+    statuses.of(["orders"], patient=True)
+    assert repositories.opened == 2
+
+
+def test_a_repository_that_hangs_holds_one_thread_and_no_request(repositories: Repositories) -> None:
+    clock = [0.0]
+    statuses = Statuses(repositories.open, fresh_seconds=0, wait_seconds=0.01, limit_seconds=2, clock=lambda: clock[0])
+    assert statuses.of(["orders"], patient=True)["orders"].problem is None
+    repositories.let_go.clear()
+    assert statuses.of(["orders"])["orders"] == statuses.of(["orders"])["orders"]
+    assert statuses.of(["orders"])["orders"].problem is None, "a moment is no failure"
+    for _ in range(4):
+        clock[0] += 10
+        found = statuses.of(["orders"])["orders"]
+        assert found.report == report(), "the last known state"
+        assert found.problem == "The repository has not answered within 2 s."
+    assert repositories.opened == 2
+    repositories.let_go.set()
+    assert statuses.of(["orders"], patient=True)["orders"].problem is None
+
+
+def test_before_the_first_reading_is_over_nothing_is_claimed(repositories: Repositories) -> None:
+    repositories.let_go.clear()
+    found = Statuses(repositories.open, wait_seconds=0.01).of(["orders"])["orders"]
+    assert (found.report, found.problem, found.asked) == (None, None, False)
+    repositories.let_go.set()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RepositoryUnavailable("/srv/repository is gone", next_step="mount it"), "The repository does not answer."),
+        (NotFound("no aws_dr", next_step="add it", connection="aws_dr"), "The Airflow connection aws_dr does not exist."),
+        (OSError("/srv/repository: input/output error"), "The status could not be read. The log of the API server says why."),
+    ],
+)
+def test_what_went_wrong_is_said_without_the_place(repositories: Repositories, error: Exception, said: str) -> None:
+    statuses = Statuses(repositories.open, wait_seconds=5, fresh_seconds=0)
+    assert statuses.of(["orders"], patient=True)["orders"].problem is None
+    repositories.error = error
+    found = statuses.of(["orders"], patient=True)["orders"]
+    assert (found.problem, found.report) == (said, report())
+    assert statuses.detail("orders", "20261121T012345Z-aaaaaaaaaa") == said
+
+
+def test_a_savepoint_without_a_detail_is_no_error(repositories: Repositories) -> None:
+    assert Statuses(repositories.open, wait_seconds=5).detail("orders", "20261121T012345Z-aaaaaaaaaa") is None
