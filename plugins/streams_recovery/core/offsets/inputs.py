@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.offsets.translation import RowsBelow, translate
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.text.names import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +121,7 @@ def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[s
     where = "at the end it had at the savepoint" if auto_offset_reset == "latest" else "at the start it had at the savepoint"
     missing = [tp for tp, (_, image) in input_images(placed).items() if image.committed is None]
     return (
-        (f"without a committed offset at the savepoint, so these begin {where} unless the strategy says otherwise: {listed(missing)}",)
+        (f"without a committed offset at the savepoint, so these begin {where} unless the strategy says otherwise: {first_names(missing)}",)
         if missing
         else ()
     )
@@ -137,9 +138,9 @@ def _disagreement(
             f"offsets are set by `{strategy.text}` and disagree with the restored state on {len(again) + len(skipped)} partitions"
         )
     if again:
-        warnings.append(f"up to {sum(again.values()):,} input records are counted a second time: {listed(again)}")
+        warnings.append(f"up to {sum(again.values()):,} input records are counted a second time: {first_names(again)}")
     if skipped:
-        warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {listed(skipped)}")
+        warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {first_names(skipped)}")
     dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
     if dropped:
         warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")

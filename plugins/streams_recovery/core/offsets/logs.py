@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicPartition
-
-_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +16,3 @@ class Logs:
     stable: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     at_time: Mapping[TopicPartition, int | None]
-
-
-def listed(partitions: Collection[TopicPartition]) -> str:
-    """The first few by name, and how many more."""
-    shown = ", ".join(str(tp) for tp in sorted(partitions)[:_NAMED])
-    more = len(partitions) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown

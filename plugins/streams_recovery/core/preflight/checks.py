@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, ClusterFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, warning
 from streams_recovery.core.preflight.topic_checks import (
     partitions,
     replaced_times,
@@ -18,6 +18,7 @@ from streams_recovery.core.preflight.topic_checks import (
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.text.names import first_names
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
@@ -55,7 +56,7 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
     absent = [name for name, role in roles.items() if not declared.archives(name, role)]
     if not absent:
         return ()
-    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {findings_text(absent)} are not in them"
+    what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {first_names(absent)} are not in them"
     return (warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
 
 
@@ -109,7 +110,7 @@ def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartitio
     }
     if not since:
         return ()
-    spans = findings_text([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
+    spans = first_names([f"{tp} offsets {start} to {end - 1}" for tp, (start, end) in since.items()])
     records = sum(end - start for start, end in since.values())
     what = f"outputs were written to since the savepoint ({spans}; {records} offsets in all), and their input is processed again"
     return (warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)

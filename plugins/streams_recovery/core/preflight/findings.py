@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-
-_SHOWN = 5
 
 
 class Severity(enum.StrEnum):
@@ -30,12 +28,6 @@ class PreflightFinding:
 
     def __str__(self) -> str:
         return f"{self.text}: {self.remedy}"
-
-
-def findings_text(names: Collection[str]) -> str:
-    """The first few names, and how many more, as text."""
-    shown = sorted(names)[:_SHOWN]
-    return ", ".join(shown) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:

@@ -11,7 +11,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.text.names import first_names
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
@@ -95,7 +96,7 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
             PreflightFinding(
                 severity=Severity.WARNING,
                 kind="acl",
-                text=f"the cluster does not tell what {rights.principal} may do with {findings_text(untold)}",
+                text=f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}",
                 remedy="compare the rights with docs/security.md by hand",
             )
         )
@@ -132,7 +133,7 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
     return PreflightFinding(
         severity=Severity.BLOCKING if first.blocking else Severity.WARNING,
         kind="acl",
-        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{findings_text(names)} ({reasons})",
+        text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{first_names(names)} ({reasons})",
         remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),
         is_command=True,
     )

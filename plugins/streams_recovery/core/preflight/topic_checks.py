@@ -14,8 +14,9 @@ from streams_recovery.core.preflight.facts import (
     ClusterFacts,
     TopicFacts,
 )
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, warning
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.text.names import first_names
 
 
 def partitions(
@@ -45,7 +46,7 @@ def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[
         PreflightFinding(
             severity=Severity.BLOCKING,
             kind="replication",
-            text=f"{findings_text(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
+            text=f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
             remedy=f"bring up {wanted - cluster.brokers} more",
         )
     ]
@@ -60,7 +61,7 @@ def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping
         PreflightFinding(
             severity=Severity.BLOCKING,
             kind="min-insync",
-            text=f"{findings_text(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            text=f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
             remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
         )
     ]
@@ -105,7 +106,7 @@ def weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Ma
         (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
         (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
     )
-    found = [warning("durability", f"{findings_text(names)} {what}", remedy) for names, what, remedy in checks if names]
+    found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
     if cluster.settings.get(AUTO_CREATE) == "true":
         found.append(
             warning(
@@ -122,7 +123,7 @@ def replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[Prefligh
     names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
     if not names:
         return []
-    what = f"{findings_text(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
+    what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
     return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
 
 

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Final
 
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.text.names import first_names
 
-_SHOWN_SAVEPOINTS: Final = 5
 # Of the number in the name of a log's entry.
 _DIGITS: Final = 12
 _NUMBER: Final = re.compile(r"[0-9]{12}")
@@ -72,9 +72,7 @@ class Finding:
     def __str__(self) -> str:
         offsets = f", offsets {self.start} to {self.end}" if self.start is not None else ""
         where = f" ({self.topic}-{self.partition}{offsets})" if self.topic is not None else ""
-        shown = ", ".join(self.savepoints[:_SHOWN_SAVEPOINTS])
-        more = f" and {len(self.savepoints) - _SHOWN_SAVEPOINTS} more" if len(self.savepoints) > _SHOWN_SAVEPOINTS else ""
-        needed = f"; needed by {shown}{more}" if self.savepoints else ""
+        needed = f"; needed by {first_names(self.savepoints)}" if self.savepoints else ""
         return f"{self.cause}: {self.key}{where}: {self.problem}{needed}"
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.text.names import first_names
 
 _NAMED = 10
 
@@ -64,7 +65,7 @@ def rebuild_start(
 def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]) -> None:
     if archived and not strategy.FROM_START:
         raise Refused(
-            f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {listed(archived)}",
+            f"inputs that are created from a savepoint begin at their start, not by {strategy.text!r}: {first_names(archived)}",
             next_step="choose earliest",
             strategy=strategy.text,
             archived=[str(tp) for tp in archived],
@@ -97,7 +98,7 @@ def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: L
     if not skipped:
         return []
     return [
-        f"inputs begin by `{strategy.text}`: the state will not contain up to {sum(skipped.values()):,} earlier input records, in {listed(skipped)}"
+        f"inputs begin by `{strategy.text}`: the state will not contain up to {sum(skipped.values()):,} earlier input records, in {first_names(skipped)}"
     ]
 
 
@@ -106,7 +107,7 @@ def _gap(gap: Mapping[TopicPartition, int]) -> list[str]:
 
 
 def _again(again: Collection[TopicPartition]) -> list[str]:
-    return [f"read and written by the application itself, so these begin at the end: {listed(again)}"] if again else []
+    return [f"read and written by the application itself, so these begin at the end: {first_names(again)}"] if again else []
 
 
 def _starts(gap: Mapping[TopicPartition, int]) -> str:

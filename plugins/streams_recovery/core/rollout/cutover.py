@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.text.names import first_names
 
 Counts = Mapping[str, int]
 _NAMED = 10
@@ -273,11 +274,9 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
         yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
     moved = [name for name, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(name, 0) != offset]
     if moved:
-        yield f"offsets of {old.application_id} are not those it had when it was retired: {', '.join(moved[:_NAMED])}; {instead}"
+        yield f"offsets of {old.application_id} are not those it had when it was retired: {first_names(moved, _NAMED)}; {instead}"
 
 
 def counts_text(counts: Counts) -> str:
     """The first few partitions with their counts, as text."""
-    shown = ", ".join(f"{name} by {count}" for name, count in sorted(counts.items())[:_NAMED])
-    more = len(counts) - _NAMED
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first_names([f"{name} by {count}" for name, count in counts.items()], _NAMED)

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.manifest import CutProof
+from streams_recovery.core.text.names import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +68,6 @@ class PartitionCut:
 
 Offsets = Mapping[TopicPartition, int]
 Committed = Mapping[TopicPartition, CommittedOffset | None]
-
-_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,19 +137,14 @@ def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
     if not readings.committed_unchanged:
         reasons.append("committed offsets moved between the two reads")
     if readings.open_across:
-        reasons.append(f"a transaction was open at the end of {_named(readings.open_across)}")
+        reasons.append(f"a transaction was open at the end of {first_names(readings.open_across)}")
     elif readings.moved:
-        reasons.append(f"internal topics were written to while the cut was read: {_named(readings.moved)}")
+        reasons.append(f"internal topics were written to while the cut was read: {first_names(readings.moved)}")
     transactional = evidence.guarantee is Guarantee.EXACTLY_ONCE_V2 and evidence.writers_transactional
     # With transactions the readings give the reason. Only without such a reason does it matter whether the writers are transactional.
     if not evidence.held and not transactional and (not reasons or evidence.guarantee is Guarantee.AT_LEAST_ONCE):
         reasons.append(f"{evidence.why_not_held}, and the changelog writers are not proven transactional")
     return (Consistency.AHEAD if reasons else Consistency.EXACT), tuple(reasons)
-
-
-def _named(partitions: tuple[TopicPartition, ...]) -> str:
-    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
-    return ", ".join(map(str, partitions[:_NAMED])) + more
 
 
 def proof(evidence: Evidence, *, held_seconds: float, attempts: int) -> tuple[Consistency, CutProof]:

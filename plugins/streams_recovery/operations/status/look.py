@@ -101,9 +101,8 @@ def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T
 
 
 def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now: int) -> _InRepository:
-    measured = earlier.repository_bytes if earlier is not None and earlier.taken_at // _SELDOM_MS == now // _SELDOM_MS else None
-    # Nothing at all is listed at once, and its first savepoint changes it most.
-    stored = None if measured else recovery.repository.listed(f"{recovery.application_id}/")
+    measured = _measured(recovery, earlier, now)
+    stored = None if measured is not None else recovery.repository.listed(f"{recovery.application_id}/")
     savepoints = list_savepoints(recovery, earlier, _segments(recovery, stored))
     facts = repository_facts(recovery, savepoints)
     return _InRepository(
@@ -112,6 +111,14 @@ def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now:
         runs=runs(recovery, earlier, facts.restores),
         bytes=measured if stored is None else sum(file.bytes for file in stored),
     )
+
+
+def _measured(recovery: RecoveryContext, earlier: StatusReport | None, now: int) -> int | None:
+    """The size that was measured in this hour and behind the newest savepoint, which changes it most. None when it has to be measured."""
+    if earlier is None or earlier.taken_at // _SELDOM_MS != now // _SELDOM_MS:
+        return None
+    known = [] if earlier.newest is None else [earlier.newest.savepoint_id]
+    return earlier.repository_bytes if recovery.savepoints.ids()[-1:] == known else None
 
 
 def _segments(recovery: RecoveryContext, stored: list[StoredFile] | None) -> list[StoredFile] | None:

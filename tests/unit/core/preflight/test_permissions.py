@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, findings_text, required
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     CREATE,
@@ -165,10 +165,6 @@ def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
     assert caught.value.facts["findings"] == ["b1: do b1", "b2: do b2"]
     assert caught.value.commands == ("do b2", "look")
     assert ("do b1" in caught.value.reason, "do b2" in caught.value.reason, "b2" in caught.value.reason) == (True, False, True)
-
-
-def test_long_lists_are_shortened() -> None:
-    assert findings_text([f"t{number}" for number in range(8)]) == "t0, t1, t2, t3, t4 and 3 more"
 
 
 def test_what_is_implied_is_not_granted_on_top() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,13 +81,23 @@ def test_what_was_known_stays_with_its_age(seen: tuple[RecoveryContext, StatusRe
     ]
 
 
-@pytest.mark.parametrize(("known", "measured"), [(5, 5), (0, None), (None, None)])
-def test_the_size_of_a_repository_is_measured_seldom_unless_there_was_nothing(
-    seen: tuple[RecoveryContext, StatusReport], known: int | None, measured: int | None
+@pytest.mark.parametrize(
+    ("since", "measured"),
+    [
+        ({"repository_bytes": 5}, 5),
+        ({"repository_bytes": 0}, 0),
+        ({"repository_bytes": None}, None),
+        ({"repository_bytes": 5, "taken_at": NOW - HOUR}, None),
+        ({"repository_bytes": 5, "newest": None}, None),
+    ],
+    ids=["known", "nothing", "never measured", "an hour ago", "a new savepoint"],
+)
+def test_the_size_of_a_repository_is_measured_once_an_hour_and_behind_a_new_savepoint(
+    seen: tuple[RecoveryContext, StatusReport], since: dict[str, Any], measured: int | None
 ) -> None:
     recovery, report = seen
-    again = status.observe(recovery, replace(report, repository_bytes=known))
-    assert again.repository_bytes == (measured or report.repository_bytes)
+    again = status.observe(recovery, replace(report, **since))
+    assert again.repository_bytes == (report.repository_bytes if measured is None else measured)
 
 
 def test_a_repository_that_is_damaged_keeps_the_last_list(seen: tuple[RecoveryContext, StatusReport]) -> None:

@@ -9,8 +9,9 @@ from typing import ClassVar, Self
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.given_offsets import GivenOffset, parse_list
-from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies.base import ReadOffsets, Strategy
+from streams_recovery.core.text.names import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class _Named(Strategy):
         refused = [item.tp for item in self.given if item.tp not in inputs and not self._passes_over(item.tp, repartition)]
         if refused:
             raise Refused(
-                f"offsets are named for partitions that are no inputs: {listed(refused)}",
+                f"offsets are named for partitions that are no inputs: {first_names(refused)}",
                 next_step="name inputs of the application only; repartition topics always get their exact offsets",
                 partitions=[str(tp) for tp in refused],
             )
@@ -43,8 +44,8 @@ class _Named(Strategy):
     ) -> None:
         """Raise ``Refused`` for partitions that are not named, or are named and no inputs: without state nothing is exact."""
         named, wanted = {item.tp for item in self.given}, set(begun)
-        problems = [f"no offset is named for {listed(wanted - named)}"] if wanted - named else []
-        problems += [f"{listed(named - set(inputs))} is no input"] if named - set(inputs) else []
+        problems = [f"no offset is named for {first_names(wanted - named)}"] if wanted - named else []
+        problems += [f"{first_names(named - set(inputs))} is no input"] if named - set(inputs) else []
         if problems:
             raise Refused("; ".join(problems), next_step="name every partition of the inputs, and no other", strategy=self.text)
 

@@ -7,8 +7,9 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.logs import Logs, listed
+from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies.base import ReadOffsets, Strategy
+from streams_recovery.core.text.names import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Shift(Strategy):
 
     def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
         """Say where the log ended the shift."""
-        return (f"the shift is limited to the start and end of the logs: {listed(moved)}",) if moved else ()
+        return (f"the shift is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
 
     def check_rebuild(
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
@@ -46,7 +47,7 @@ class Shift(Strategy):
         """Raise ``Refused`` where no offset is committed to shift from."""
         if without := set(begun) - set(committed):
             raise Refused(
-                f"no committed offset to shift from: {listed(without)}",
+                f"no committed offset to shift from: {first_names(without)}",
                 next_step="choose earliest, a time, or specific offsets",
                 strategy=self.text,
                 partitions=sorted(map(str, without)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.preflight.facts import AUTO_CREATE
-from streams_recovery.core.preflight.findings import findings_text
 from streams_recovery.core.status.advice.facts import AdviceFacts, as_number
 from streams_recovery.core.status.advice.words import DAY_SECONDS, advice, span
 from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.text.names import first_names
 
 AUTO_CREATION, OFFSETS, UNREADABLE = "auto-topic-creation", "offsets-retention", "settings-not-readable"
 _WEEK_SECONDS = 7 * DAY_SECONDS
@@ -52,7 +52,7 @@ def settings_not_readable(facts: AdviceFacts) -> Iterator[StatusFinding]:
         yield advice(
             UNREADABLE,
             Severity.INFO,
-            f"The settings of {findings_text(unseen)} may not be read, so there is no advice "
+            f"The settings of {first_names(unseen)} may not be read, so there is no advice "
             "about them. `streams-recovery preflight` has the command that grants the right.",
             unreadable=len(unseen),
         )

@@ -8,20 +8,27 @@ from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.text.names import first_names
 from streams_recovery.core.text.next_command import command
 
 MISSING = "topic-missing"
 
 
 def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
-    for name in observed.cluster.missing if observed.cluster else ():
-        yield finding(
-            MISSING,
-            Severity.CRITICAL,
-            f"{name} is not on the cluster: the configuration or the newest exact savepoint has it",
-            subject=name,
-            remedies=[command("restore", observed.name, "--plan")],
-        )
+    """One finding for all of them: a cluster that is gone is one cause, however many topics it had."""
+    missing = observed.cluster.missing if observed.cluster else ()
+    if not missing:
+        return
+    one = len(missing) == 1
+    yield finding(
+        MISSING,
+        Severity.CRITICAL,
+        f"{first_names(missing)} {'is' if one else 'are'} not on the cluster: "
+        f"the configuration or the newest exact savepoint has {'it' if one else 'them'}",
+        subject=missing[0] if one else f"{len(missing)} topics",
+        remedies=[command("restore", observed.name, "--plan")],
+        numbers={"topics": len(missing)},
+    )
 
 
 RULE = Rule(kinds=(MISSING,), parts=(PartName.CLUSTER,), find=_find)

@@ -164,6 +164,15 @@ def test_the_worst_comes_first() -> None:
     assert [one.severity for one in both] == [Severity.CRITICAL, Severity.WARNING]
 
 
+def test_topics_of_a_cluster_that_is_gone_are_one_finding() -> None:
+    names = tuple(f"orders-{number}-changelog" for number in range(17))
+    several = found(cluster={"missing": names})
+    assert [(one.kind, one.subject, one.numbers) for one in several] == [("topic-missing", "17 topics", {"topics": 17})]
+    (one,) = found(cluster={"missing": names[:1]})
+    assert (one.subject, one.numbers) == (names[0], {"topics": 1})
+    assert names[0] in one.text
+
+
 def test_the_command_that_aborts_a_transaction_is_complete() -> None:
     (one,) = found(**CAUSES["transaction-hanging"])
     assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 abort --topic orders-in --partition 3 --start-offset 17",)
