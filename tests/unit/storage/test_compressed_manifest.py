@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
@@ -114,6 +114,20 @@ def test_what_could_not_be_read_again_is_not_published(tmp_path: Path, monkeypat
         SavepointStore(repository, Layout("orders")).publish(manifest_with())
     assert caught.value.facts == {"key": Layout("orders").manifest(manifest_with().savepoint_id)}
     assert list(repository.keys("")) == []
+
+
+def test_a_savepoint_whose_detail_cannot_be_written_is_published_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    published, store = manifest_with(), store_in(tmp_path)
+    monkeypatch.setattr(savepoints, "_MOST_OF_DETAIL", 500)
+    store.publish(published)
+    assert store.read(published.savepoint_id) == published
+    detail = Layout("orders").detail(published.savepoint_id)
+    assert detail in caplog.text
+    with pytest.raises(NotFound) as caught:
+        store.detail(published.savepoint_id)
+    assert caught.value.facts["key"] == detail
 
 
 def _with(change: Callable[[dict[str, Any]], object]) -> bytes:
