@@ -33,6 +33,14 @@ def test_the_smallest_configuration_is_one_and_has_a_dozen_lines(tmp_path: Path)
     assert len(SMALLEST.splitlines()) == 12
 
 
+@pytest.mark.parametrize("page", ["quick-start.md", "install.md"])
+def test_the_configuration_that_a_page_shows_can_be_read(page: str, tmp_path: Path) -> None:
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    path = tmp_path / "orders.yaml"
+    path.write_text(shown, encoding="utf-8")
+    assert load(path, {}).application.id == "orders"
+
+
 def test_messages_are_found_with_what_to_do_next(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text(
         'raise Refused(f"{topic} is not empty", next_step="delete it")\nraise ValueError("other")\nRefused(reason)\n'

@@ -17,6 +17,7 @@ from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.storage.receipts import read_receipt, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from tests.support.project import PROJECT
 
 KEY = "a/work/r/load-result.0001.json"
 RESULT = RestoreResult(partitions=(), seconds=1.5)
@@ -118,9 +119,12 @@ def test_an_interruption_ends_the_job_and_what_it_started(tmp_path):
         "from streams_recovery.engine.child_process import run_submit\n"
         f"run_submit([sys.executable,'-c',{child!r}], {{}}, log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", caller], stderr=subprocess.DEVNULL, env={"PYTHONPATH": ":".join(sys.path)})
-    deadline = time.monotonic() + 120
-    while not (pids.exists() and pids.read_text().endswith(" ")) and time.monotonic() < deadline:
+    # Not sys.path: what other tests of this process have put there is not for a program of another one.
+    environment = {"PYTHONPATH": str(PROJECT / "plugins")}
+    with (tmp_path / "errors").open("wb") as errors:
+        process = subprocess.Popen([sys.executable, "-c", caller], stderr=errors, env=environment)
+    while not (pids.exists() and pids.read_text().endswith(" ")):
+        assert process.poll() is None, (tmp_path / "errors").read_text() + (tmp_path / "log").read_text()
         time.sleep(0.05)
     pid = int(pids.read_text())
     process.send_signal(2)
