@@ -71,7 +71,7 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
 	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags*.py
 
-test: setup lint ## Everything that is checked before a change is accepted: 17 minutes on two cores
+test: setup lint ## Everything that is checked before a change is accepted: 19 to 23 minutes on two cores
 	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests
 
 test-affected: setup ## The deep tests that the change since BASE concerns (BASE=origin/main)
