@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kubernetes.autoscalers import Autoscaler, ScaledObject
+from streams_recovery.core.waiting import poll
 
 _LOOK_SECONDS: Final = 0.25
 
@@ -67,13 +67,16 @@ def proven_on(cluster: Cluster, *, seconds: float) -> None:
 
 
 def _await_none(look: Callable[[], Sequence[object]], what: str, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while left := look():
-        if time.monotonic() >= deadline:
-            named = ", ".join(map(str, left))
-            raise ApplicationNotReady(
-                f"{named} {what}, after {seconds:.0f} s",
-                next_step="see that its controller works (kubectl describe), then run this again",
-                autoscalers=named,
-            )
-        time.sleep(_LOOK_SECONDS)
+    named = ""
+
+    def none() -> bool | None:
+        nonlocal named
+        named = ", ".join(map(str, look()))
+        return None if named else True
+
+    if poll(none, seconds=seconds, interval=_LOOK_SECONDS, what="autoscalers", message=lambda: f"{named} {what}") is None:
+        raise ApplicationNotReady(
+            f"{named} {what}, after {seconds:.0f} s",
+            next_step="see that its controller works (kubectl describe), then run this again",
+            autoscalers=named,
+        )

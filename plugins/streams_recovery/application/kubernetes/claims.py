@@ -11,6 +11,7 @@ from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kubernetes.state_volume import StateVolume
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.waiting import poll
 
 _LOOK_SECONDS: Final = 0.5
 _JOB_HISTORY_SECONDS: Final = 3600
@@ -40,9 +41,13 @@ class Claims:
                 )
             except NotFound:
                 continue
-        deadline = time.monotonic() + seconds
-        while (left := [name for name in self.names() if name in claims]) and time.monotonic() < deadline:
-            time.sleep(_LOOK_SECONDS)
+        left: list[str] = []
+
+        def gone() -> bool | None:
+            left[:] = [name for name in self.names() if name in claims]
+            return None if left else True
+
+        poll(gone, seconds=seconds, interval=_LOOK_SECONDS, what="claims to be gone", message=lambda: ", ".join(left))
         return tuple(self._held(claim) for claim in left)
 
     def wiped(self, claims: Sequence[str], volume: StateVolume, *, seconds: float) -> tuple[str, ...]:
@@ -71,27 +76,32 @@ class Claims:
 
     def _end(self, job: str, deadline: float) -> str:
         """Why a job did not do its work, empty when it did."""
-        while True:
+
+        def ended() -> str | None:
             found = self._call(f"get job {job}", self._batch.read_namespaced_job, job, self._settings.namespace)
             conditions = {one["type"]: one for one in found["status"].get("conditions") or () if one["status"] == "True"}
             if "Complete" in conditions:
                 return ""
             if "Failed" in conditions:
                 return f"job {job} failed: {conditions['Failed'].get('message', '')}"
-            if time.monotonic() >= deadline:
-                return f"job {job} did not end in time; is the claim attached to another node?"
-            time.sleep(_LOOK_SECONDS)
+            return None
+
+        why = poll(ended, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=f"job {job} to end")
+        return f"job {job} did not end in time; is the claim attached to another node?" if why is None else why
 
     def _remove(self, job: str, deadline: float) -> None:
         # Its pod holds the claim, which may be for one node at a time.
         delete, namespace = self._batch.delete_namespaced_job, self._settings.namespace
         self._call(f"delete job {job}", delete, job, namespace, propagation_policy="Foreground")
-        while time.monotonic() < deadline:
+
+        def gone() -> bool | None:
             try:
                 self._call(f"get job {job}", self._batch.read_namespaced_job, job, namespace)
             except NotFound:
-                return
-            time.sleep(_LOOK_SECONDS)
+                return True
+            return None
+
+        poll(gone, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=f"job {job} to be gone")
 
 
 def wiping_job(claim: str, volume: StateVolume, settings: KubernetesSettings) -> Mapping[str, Any]:
