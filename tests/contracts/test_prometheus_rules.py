@@ -15,7 +15,7 @@ from tests.support.project import PROJECT
 # It takes minutes to build.
 pytestmark = pytest.mark.deep
 RULES = PROJECT / "include" / "monitoring" / "prometheus-rules.yaml"
-PLAYED = PROJECT / "tests" / "data" / "prometheus-rules-test.yaml"
+PLAYED = PROJECT / "tests" / "data" / "monitoring" / "prometheus-rules-test.yaml"
 
 
 @pytest.fixture(scope="module")

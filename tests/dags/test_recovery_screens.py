@@ -58,6 +58,11 @@ def no_savepoint(site: Site) -> None:
     site.observed(report(savepoints=0, now=current(), health=Health.TROUBLE))
 
 
+def not_in_use(site: Site) -> None:
+    fields = {"findings": (), "advice": (), "topics": (), "runs": (), "history": (), "estimate": None, "next_savepoint_at": None}
+    site.observed(report(savepoints=0, now=current(), health=Health.UNUSED, repository_bytes=0, **fields))
+
+
 def in_trouble(site: Site) -> None:
     late = StatusFinding(
         kind="savepoint-age",
@@ -97,6 +102,7 @@ SCREENS = {
     "application-in-trouble": Screen("/applications/orders", "is 3 hours old", in_trouble),
     "application-in-progress": Screen("/applications/orders", "40 of 100 records", in_progress),
     "application-without-savepoint": Screen("/applications/orders", "There is no savepoint yet", no_savepoint),
+    "application-not-in-use": Screen("/", "not in use", not_in_use),
     "instant": Screen(f"/applications/orders?at={NOW - 5 * HOUR}", "Restore…"),
     "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
     "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
+from streams_recovery.core.status.report import Health, StatusReport
 from streams_recovery.operations import savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.savepoint_steps import begun, publish
@@ -87,6 +87,18 @@ def test_a_look_changes_nothing_and_takes_no_lock(saved: Small) -> None:
 
 def test_without_a_savepoint_that_is_what_is_found(small: Small) -> None:
     assert "no-savepoint" in causes(small.recovery)
+
+
+def test_a_target_is_not_in_use_until_something_of_it_exists_and_what_was_lost_is_no_target(calm: Small) -> None:
+    nothing = configured_for(
+        calm, application={"id": f"{calm.recovery.application_id}x"}, topics={"outputs": ["not-there-yet"]}, backup={"schedule": None}
+    )
+    report = looked(nothing)
+    assert (report.health, report.findings) == (Health.UNUSED, ())
+    calm.recovery.groups.set_offsets(nothing.application_id, {calm.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    assert causes(nothing) == ["no-savepoint", "topic-missing:not-there-yet"]
+    calm.recovery.groups.delete(nothing.application_id)
+    assert causes(nothing) == ["no-savepoint", "topic-missing:not-there-yet"]
 
 
 def test_a_savepoint_gets_old_and_a_new_one_ends_that(saved: Small) -> None:

@@ -24,7 +24,7 @@ _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/contracts/test_chart": ("deploy/",),
     "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
-    "tests/contracts/test_prometheus_rules": ("include/monitoring/",),
+    "tests/contracts/test_prometheus_rules": ("include/monitoring/", "tests/data/monitoring/"),
     "tests/dags/": ("dags/", "include/"),
     "tests/integration/": ("tests/support/programs/streams/",),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
@@ -36,7 +36,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
 }
 # A change of one of these may have an effect on anything.
-EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/data/")
+EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/data/golden/")
 # What chooses tests, measures them and writes down how they ended has no effect on what one of them shows.
 NOTHING: Final = (
     "docs/",

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from embedded.applications import PAST
+from embedded.applications import NEXT, PAST
 from embedded.ports import answers
 from embedded.running import _known, down, up
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.status.report import Health
 from streams_recovery.core.timestamps import parse_moment
-from streams_recovery.operations import restore
+from streams_recovery.operations import restore, status
 from streams_recovery.operations.context import open_context
 from streams_recovery.operations.restore.strategies import AsOfMoment
 
@@ -36,6 +37,9 @@ def test_everything_that_up_shows_is_there(tmp_path: Path, capsys: pytest.Captur
         asked = AsOfMoment(reason="test", source=source, as_of=AsOf(moment=parse_moment(moment), by=CutBy.TIMESTAMP), savepoint="latest")
         with open_context(stack.named(PAST), connections) as past:
             assert restore.plan(past, asked).savepoint_id == before
+            assert status.observe(past, None).health is Health.UNUSED
+        with open_context(stack.named(NEXT), connections) as clone:
+            assert status.observe(clone, None).health is Health.UNUSED
     finally:
         down(tmp_path)
     assert not answers(stack.ports.broker)

@@ -120,7 +120,7 @@ def test_the_mapping_gives_each_metric_its_name_and_its_application(name: str) -
 
 
 def test_every_rule_is_played_beyond_its_limit_and_within() -> None:
-    played = yaml.safe_load((PROJECT / "tests" / "data" / "prometheus-rules-test.yaml").read_text())["tests"]
+    played = yaml.safe_load((PROJECT / "tests" / "data" / "monitoring" / "prometheus-rules-test.yaml").read_text())["tests"]
     checks = [check for one in played for check in one["alert_rule_test"]]
     fired, silent = ({check["alertname"] for check in checks if bool(check["exp_alerts"]) is alerts} for alerts in (True, False))
     assert fired == silent == {rule["alert"] for rule in rules()}

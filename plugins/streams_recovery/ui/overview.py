@@ -31,6 +31,12 @@ class State(enum.StrEnum):
     UNKNOWN = "unknown"
     LOADING = "loading"
     GOOD = "good"
+    UNUSED = "unused"
+
+    @property
+    def calm(self) -> bool:
+        """True when there is nothing to do about it."""
+        return self in (State.GOOD, State.UNUSED)
 
 
 SHAPES: Final = {
@@ -41,6 +47,7 @@ SHAPES: Final = {
     State.UNKNOWN: "○",
     State.LOADING: "○",
     State.GOOD: "●",
+    State.UNUSED: "○",
 }
 WORDS: Final = {
     State.BROKEN: "configuration broken",
@@ -50,7 +57,9 @@ WORDS: Final = {
     State.UNKNOWN: "not observed yet",
     State.LOADING: "reading",
     State.GOOD: "good",
+    State.UNUSED: "not in use",
 }
+_CALM: Final = {Health.GOOD: State.GOOD, Health.UNUSED: State.UNUSED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +151,7 @@ def _state(report: StatusReport, known: Known, *, stale: bool) -> State:
         return State.UNREADABLE
     if report.health is Health.ATTENTION or stale:
         return State.ATTENTION
-    return State.GOOD if report.health is Health.GOOD else State.UNKNOWN
+    return _CALM.get(report.health, State.UNKNOWN)
 
 
 def worst_first(findings: tuple[StatusFinding, ...]) -> tuple[StatusFinding, ...]:
@@ -153,6 +162,8 @@ def worst_first(findings: tuple[StatusFinding, ...]) -> tuple[StatusFinding, ...
 def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     """To when it can be brought back, how long that would take, and whether that survives the loss of the cluster."""
     newest = report.newest_exact
+    if report.health is Health.UNUSED:
+        return (Markup("nothing of it exists: a clone, or a restore into it, can begin"),)
     if newest is None:
         return (Markup("<strong>cannot be brought back</strong>: no exact savepoint"),)
     back = Markup("can be brought back to {} ({})").format(moment(newest.captured_at), age(newest.captured_at, now))
@@ -166,6 +177,8 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
 
 def facts(report: StatusReport, now: int) -> tuple[Markup, ...]:
     """The second line."""
+    if report.health is Health.UNUSED:
+        return ()
     found: list[Markup] = []
     if report.newest is not None:
         found.append(Markup.escape(f"newest: {report.newest.consistency.value}"))

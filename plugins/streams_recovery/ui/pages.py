@@ -66,7 +66,7 @@ class Pages:
             now=at,
             rows=rows,
             configured=bool(found.applications or found.broken),
-            attention=sum(row.state is not overview.State.GOOD for row in rows),
+            attention=sum(not row.state.calm for row in rows),
             loading=any(row.state is overview.State.LOADING for row in rows),
         )
 

@@ -118,6 +118,7 @@ def observed(**changes: Any) -> Observed:
         now=NOW,
         promised=True,
         known_since=NOW - 30 * DAY,
+        used_before=True,
         schedules=Schedules(savepoints=3600.0, checks=7 * 86_400.0, drills=7 * 86_400.0),
         parts={name: Part(looked_at=NOW, problem=None) for name in ("repository", "cluster", "disks", "application")},
         newest=REPOSITORY.newest,

@@ -48,6 +48,13 @@ def test_without_an_exact_savepoint_nothing_can_be_brought_back() -> None:
     assert row.findings == (OLD,)
 
 
+def test_a_target_that_does_not_exist_yet_is_no_trouble() -> None:
+    row = shown(stored(newest_exact=None, newest=None, savepoints=(), savepoint_count=0, health=Health.UNUSED))
+    assert (row.state, row.word, row.state.calm, row.facts) == (State.UNUSED, "not in use", True, ())
+    assert "can begin" in text(row)
+    assert "cannot be brought back" not in text(row)
+
+
 def test_an_old_status_is_greyed_and_says_what_to_do() -> None:
     row = shown(stored(), NOW + STALE_MS + 120_000)
     assert (row.state, row.old) == (State.ATTENTION, True)
@@ -77,9 +84,11 @@ def test_trouble_comes_first() -> None:
         shown(stored()),
         shown(Known(asked=True)),
         shown(stored(health=Health.TROUBLE)),
+        shown(stored(health=Health.UNUSED)),
         broken("clicks", ConfigInvalid("a", next_step="b")),
     ]
-    assert [row.state for row in sorted(rows, key=lambda row: row.order)] == [State.BROKEN, State.TROUBLE, State.UNKNOWN, State.GOOD]
+    states = [row.state for row in sorted(rows, key=lambda row: row.order)]
+    assert states == [State.BROKEN, State.TROUBLE, State.UNKNOWN, State.GOOD, State.UNUSED]
 
 
 def test_growth_needs_a_day_of_measurements() -> None:

@@ -206,7 +206,8 @@ class Schedules:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """One look. A part that could not be looked at is None. ``newest_exact`` and ``newest`` are the last that are known. ``history`` has this look as its
-    last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look.
+    last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look. ``used_before`` is true when an earlier
+    look saw the application in use.
     """
 
     name: str
@@ -214,6 +215,7 @@ class Observed:
     now: int
     promised: bool
     known_since: int
+    used_before: bool
     schedules: Schedules
     parts: dict[str, Part]
     newest: SavepointSummary | None

@@ -17,7 +17,7 @@ GAUGES: Final = {
     "exact_savepoint": "1 when there is an exact savepoint, else 0",
     "survives_cluster_loss": "1 when the newest exact savepoint is enough without the cluster, else 0",
     "savepoints": "how many savepoints there are",
-    "health": "0 good, 1 attention, 2 trouble, 3 unknown",
+    "health": "0 good, 1 attention, 2 trouble, 3 unknown, 4 not in use",
     "findings_critical": "critical findings",
     "findings_warning": "warnings",
     "findings_info": "findings that are neither",
@@ -37,7 +37,7 @@ COUNTERS: Final = {"looks": "looks that were stored", "look_failures": "looks th
 # Without an application.
 GLOBAL_GAUGES: Final = {"broken_configurations": "configurations that cannot be used"}
 GLOBAL_COUNTERS: Final = {"heartbeat": "runs of the monitor that began: when it stands still, so does the monitor"}
-_HEALTH: Final = (Health.GOOD, Health.ATTENTION, Health.TROUBLE, Health.UNKNOWN)
+_HEALTH: Final = (Health.GOOD, Health.ATTENTION, Health.TROUBLE, Health.UNKNOWN, Health.UNUSED)
 
 
 def metric(name: str, application: str | None = None) -> str:

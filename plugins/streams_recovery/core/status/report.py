@@ -15,12 +15,13 @@ from streams_recovery.core.status.finding import StatusFinding
 
 
 class Health(enum.StrEnum):
-    """The worst of what was found. ``unknown``: nothing was ever looked at."""
+    """The worst of what was found. ``unknown``: nothing was ever looked at. ``unused``: nothing of the application exists, and none of it is expected."""
 
     GOOD = "good"
     ATTENTION = "attention"
     TROUBLE = "trouble"
     UNKNOWN = "unknown"
+    UNUSED = "unused"
 
 
 class RunKind(enum.StrEnum):
@@ -135,6 +136,7 @@ class StatusReport:
     """``taken_at`` is the moment of the look. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``. ``savepoints`` are the newest ones,
     oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest exact savepoint would take.
     ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the older they are.
+    ``used`` is true when this look, or an earlier one, saw the application in use.
     """
 
     name: str
@@ -157,3 +159,4 @@ class StatusReport:
     history: tuple[HistoryPoint, ...]
     next_savepoint_at: int | None
     disks: tuple[DiskStatus, ...] = ()
+    used: bool = False

@@ -27,9 +27,10 @@ from streams_recovery.core.status.facts import (
 from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.history import thinned
 from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import HistoryPoint, Objectives, Part, RunSummary, StatusReport, TopicStatus
+from streams_recovery.core.status.report import Health, HistoryPoint, Objectives, Part, RunSummary, StatusReport, TopicStatus
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
+from streams_recovery.core.status.usage import seen_in_use, unused
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.advise import advice
 from streams_recovery.operations.status.cluster import cluster_facts
@@ -79,8 +80,11 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
         report = _with_repository(report, inside)
     report = replace(report, history=thinned((*before.history, _point(report, cluster, disks)), now=now))
     observed = _observed(recovery, report, inside, cluster, disks, instances)
+    if unused(observed):
+        return replace(report, findings=(), advice=(), health=Health.UNUSED, used=False)
     found = judge(RULES, observed, limits(recovery), before.findings)
-    return replace(report, findings=found, health=health(found, [part.looked_at for part in parts.values()]))
+    used = before.used or seen_in_use(observed)
+    return replace(report, findings=found, health=health(found, [part.looked_at for part in parts.values()]), used=used)
 
 
 def limits(recovery: RecoveryContext) -> Limits:
@@ -230,6 +234,8 @@ def _observed(
         now=report.taken_at,
         promised=config.backup.survive_cluster_loss,
         known_since=report.history[0].at,
+        # A clone that was removed again is free for the next one.
+        used_before=report.used and config.clone is None,
         schedules=Schedules(
             savepoints=longest_pause(config.backup.schedule), checks=longest_pause(config.check.schedule), drills=longest_pause(drills)
         ),
