@@ -5,22 +5,33 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
 
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
+from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.savepoint_steps import begun, take
-from tests.support.applications.small import RUNNING, STOPPED, says, small_application
+from tests.support.applications.small import RUNNING, STOPPED, says, small_application, with_policy
+from tests.support.kafka.consumers import joining
 
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
 
 # The same, and keeps what the status program printed until then.
 PAUSE_AND_KEEP = f"import shutil, sys; shutil.copy(sys.argv[1], sys.argv[3]); {PAUSE}"
+
+# Prints what stands in a file, and leaves a letter in another for each time.
+TELL_AND_COUNT = "import pathlib, sys; print(pathlib.Path(sys.argv[1]).read_text()); pathlib.Path(sys.argv[2]).open('a').write('x')"
+# Once whether it moves, once for standby tasks; the third is after the pause.
+LOOKS_WITHOUT_WAITING = 2
 
 
 def standing(
@@ -85,6 +96,55 @@ def test_an_application_is_paused_once_every_task_has_its_owner_or_the_time_is_u
         finally:
             savepoint.finish(small.recovery, ticket)
     assert json.loads(before.read_text())[0]["streams_state"] == later
+
+
+def test_an_application_is_paused_once_its_group_has_no_rebalance(bootstrap: str, tmp_path: Path) -> None:
+    """The instances say that they run: only the broker knows that one has not joined again."""
+    now, paused, before, looks = (tmp_path / f"{name}.json" for name in ("now", "paused", "before", "looks"))
+    now.write_text(standing(standby_tasks=0))
+    paused.write_text(standing(standby_tasks=0, paused=True))
+    programs = {
+        "status": [sys.executable, "-c", TELL_AND_COUNT, str(now), str(looks)],
+        "pause": [sys.executable, "-c", PAUSE_AND_KEEP, str(now), str(paused), str(before)],
+        "resume": ["true"],
+    }
+    with small_application(bootstrap, tmp_path, programs=programs) as small:
+        recovery = with_policy(small.recovery, timeout_seconds=120)
+        ticket = begun(recovery, QuiesceMode.PAUSE)
+        looks.write_text("")
+        with rebalancing(recovery, small.input.topic) as first:
+
+            def end_it() -> None:
+                poll(lambda: len(looks.read_text()) >= LOOKS_WITHOUT_WAITING + 3 or None, seconds=120)
+                become(now, standing(standby_tasks=None))
+                first.close()
+
+            ending = threading.Thread(target=end_it)
+            ending.start()
+            try:
+                assert savepoint.quiesce(recovery, ticket).still
+                assert json.loads(before.read_text())[0]["standby_tasks"] is None
+            finally:
+                looks.write_text("enough to end it")
+                ending.join()
+                savepoint.finish(recovery, ticket)
+
+
+@contextmanager
+def rebalancing(recovery: RecoveryContext, topic: str) -> Iterator[Consumer]:
+    """A group that waits for its first member, which is given here, to join again: librdkafka does so when it is polled, and it is not. Whoever closes it
+    ends the rebalance.
+    """
+    first = joining(recovery, recovery.application_id, topic, on_revoke=lambda _consumer, _partitions: None)
+    while not first.assignment():
+        first.poll(0.2)
+    second = joining(recovery, recovery.application_id, topic)
+    try:
+        while recovery.groups.describe(recovery.application_id).state != "PreparingRebalance":
+            second.poll(0.1)
+        yield first
+    finally:
+        second.close()
 
 
 @pytest.mark.fault("F41")

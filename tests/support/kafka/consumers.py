@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer
 
@@ -23,10 +24,11 @@ def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str
     return [None if (known := found[tp]) is None else (known.offset, known.metadata) for tp in partitions]
 
 
-def joining(recovery: RecoveryContext, group: str, topic: str) -> Consumer:
+def joining(recovery: RecoveryContext, group: str, topic: str, **callbacks: Callable[[Consumer, list[Any]], None]) -> Consumer:
+    """A consumer that begins to join, with what ``Consumer.subscribe`` is to call."""
     settings = {"group.id": group, "client.id": "it-member", "enable.auto.commit": False, "auto.offset.reset": "error"}
     consumer = Consumer(recovery.connection.client_config(**settings))
-    consumer.subscribe([topic])
+    consumer.subscribe([topic], **callbacks)
     return consumer
 
 

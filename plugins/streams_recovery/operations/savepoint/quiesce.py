@@ -74,12 +74,17 @@ def _await_no_standby(recovery: RecoveryContext) -> None:
 
 def _await_no_rebalance(recovery: RecoveryContext) -> None:
     """Tasks that move during the cut spoil it. One that lasts is no reason to refuse: what the label needs is checked after each reading."""
+    moving: list[str] = []
 
     def assigned() -> bool | None:
-        moving = any(status.streams_state in _NOT_ASSIGNED for status in recovery.application.status())
-        return None if moving or recovery.groups.describe(recovery.application_id).state in _REBALANCES else True
+        moving[:] = [f"{one.name} is {one.streams_state}" for one in recovery.application.status() if one.streams_state in _NOT_ASSIGNED]
+        state = recovery.groups.describe(recovery.application_id).state
+        moving.extend([f"the consumer group is in state {state}"] if state in _REBALANCES else [])
+        return None if moving else True
 
-    poll(assigned, seconds=recovery.config.backup.consistency.timeout_seconds, interval=0.5)
+    what = f"every task of {recovery.application_id} to have its owner before it is paused"
+    seconds = recovery.config.backup.consistency.timeout_seconds
+    poll(assigned, seconds=seconds, interval=0.5, what=what, message=lambda: ", ".join(moving))
 
 
 def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
