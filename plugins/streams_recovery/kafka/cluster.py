@@ -148,9 +148,11 @@ class KafkaCluster:
         if code:
             raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())
         self._wait_for_leaders(name, partitions)
-        created = self.describe_topics([name]).get(name)
-        if created is None:
-            raise Refused(f"topic {name} was deleted right after it was created", next_step="find out who deletes it", topic=name)
+        deadline = Deadline(self._clients.timeout)
+        # Brokers hear of it one after the other, and each look may ask another one.
+        while (created := self.describe_topics([name]).get(name)) is None:
+            if not deadline.pause():
+                raise Refused(f"topic {name} was deleted right after it was created", next_step="find out who deletes it", topic=name)
         return created
 
     def delete_topics(self, names: Collection[str]) -> None:

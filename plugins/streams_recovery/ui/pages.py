@@ -44,7 +44,7 @@ def now() -> int:
 class Pages:
     """All screens over one cache of configurations and one of statuses. A request waits ``wait_seconds`` for a status that is being read."""
 
-    def __init__(self, *, wait_seconds: float = 0.2) -> None:
+    def __init__(self, *, wait_seconds: float = 0.15) -> None:
         self._configurations = ConfigurationCache()
         self._statuses = Statuses(self._place, wait_seconds=wait_seconds)
 
