@@ -1,0 +1,33 @@
+"""Looks at a small application as the monitor takes them, now or so much later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streams_recovery.core.status.report import StatusReport
+from streams_recovery.operations import status
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from tests.support.applications.small import Small, configured_for
+
+
+def looked(recovery: RecoveryContext) -> StatusReport:
+    """A look, stored as the monitor stores it."""
+    earlier = status.newest(recovery.repository, recovery.layout)
+    report = status.observe(recovery, earlier)
+    assert status.record(recovery, report, earlier)
+    return report
+
+
+def causes(recovery: RecoveryContext) -> list[str]:
+    """What a look finds."""
+    return sorted(one.cause for one in looked(recovery).findings)
+
+
+def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
+    """The same, so much later."""
+    return replace(recovery, clock=lambda: wall_clock() + round(hours * 3_600_000))
+
+
+def limited(small: Small, **limits: object) -> RecoveryContext:
+    """With these limits, and without one for disks: that of the tests may be as full as it likes."""
+    return configured_for(small, monitor={"limits": {"disk_free": 0, **limits}})
