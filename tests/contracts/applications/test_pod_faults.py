@@ -112,6 +112,31 @@ def test_a_second_controller_that_scales_up_in_mid_stop_is_refused_and_named_whe
     assert f"scaled to 1 by {named}" in str(error)
     with pytest.raises(ApplicationRunning):
         application.wipe_state()
+    application.start()
+    one.await_up()
+    assert states(one.open()) == [RUNNING, RUNNING], "as many as before, not as that controller wanted"
+
+
+@pytest.mark.fault("F42")
+@pytest.mark.parametrize("workload", ["deployment", "statefulset"])
+def test_without_the_controllers_no_pod_is_no_proof_that_none_comes(pods, monkeypatch, workload):
+    from streams_recovery.application.kubernetes import application as port
+
+    monkeypatch.setattr(port, "_KILL_SECONDS", 3.0)
+    one = pods(workload=workload)
+    application = started(one)
+    one.cluster.plane.stop_controllers()
+    try:
+        report = application.stop(timeout=2)
+        assert one.pods() == [], "they were killed one by one"
+        assert [status.state for status in report.instances] == [UNKNOWN, UNKNOWN]
+        assert all("kube-controller-manager" in status.detail for status in report.instances)
+        with pytest.raises(ApplicationRunning):
+            application.wipe_state()
+    finally:
+        one.cluster.plane.start_controllers()
+    monkeypatch.undo()
+    assert one.open().stop(timeout=30).gone
 
 
 def test_a_pod_that_does_not_go_is_killed_when_the_time_is_up(pods):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -18,6 +19,7 @@ RECORD = "counting-streams-recovery"
 ARGO = ("argoproj.io", "v1alpha1", "Application", "applications")
 FLUX = ("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
 KEDA = ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
+PAUSED = "autoscaling.keda.sh/paused"
 
 
 @pytest.fixture(params=["statefulset", "deployment"])
@@ -151,19 +153,62 @@ def test_an_autoscaler_is_proven_off_and_on_again(each):
     assert condition(one)[1] != "ScalingDisabled"
 
 
-def test_a_scaled_object_of_keda_is_paused_and_resumed(pods):
+@pytest.mark.parametrize("by_hand", [False, True], ids=["by us", "by a person"])
+def test_a_scaled_object_of_keda_is_paused_and_resumed(pods, by_hand):
     one = pods()
     path = define(one.api, one.namespace, *KEDA)
     reference = {"kind": "StatefulSet", "name": "counting"}
     body = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "scaled"}, "spec": {"scaleTargetRef": reference}}
-    one.api.post(path, {**body, "status": {"conditions": [{"type": "Paused", "status": "True"}]}})
+    one.api.post(path, {**body, "metadata": {"name": "scaled", "annotations": {PAUSED: "true"} if by_hand else {}}})
     application = started(one)
-    assert application.stop(timeout=20).clean
-    paused = one.api.get(f"{path}/scaled")["metadata"]["annotations"]
-    assert paused == {"autoscaling.keda.sh/paused": "true"}
-    assert record(one)["paused"] == ["scaled"]
-    application.start()
-    assert not one.api.get(f"{path}/scaled")["metadata"].get("annotations")
+    with Keda(one, f"{path}/scaled") as keda:
+        assert application.stop(timeout=20).clean
+        assert one.api.get(f"{path}/scaled")["metadata"]["annotations"] == {PAUSED: "true"}
+        assert record(one)["paused"] == ([] if by_hand else ["scaled"])
+        application.start()
+        assert one.api.get(f"{path}/scaled")["metadata"].get("annotations") == ({PAUSED: "true"} if by_hand else None)
+        # What it said, and how many pods were wanted then.
+        assert keda.said == ([("True", 2)] if by_hand else [("True", 2), ("False", 2)])
+
+
+def test_a_scaled_object_that_keda_does_not_pause_keeps_the_application_running(pods, monkeypatch):
+    from streams_recovery.application.kubernetes import application as port
+
+    monkeypatch.setattr(port, "_AUTOSCALER_SECONDS", 1.0)
+    one = pods()
+    path = define(one.api, one.namespace, *KEDA)
+    reference = {"kind": "StatefulSet", "name": "counting"}
+    body = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "scaled"}, "spec": {"scaleTargetRef": reference}}
+    one.api.post(path, body)
+    application = started(one)
+    with pytest.raises(ApplicationNotReady, match="ScaledObject scaled of KEDA is not paused"):
+        application.stop(timeout=20)
+    assert states(application) == [RUNNING, RUNNING]
+
+
+class Keda(threading.Thread):
+    """What KEDA does of a pause: a moment after the annotation came or went it says so."""
+
+    def __init__(self, one, path):
+        super().__init__(daemon=True)
+        self._one, self._path, self._over = one, path, threading.Event()
+        self.said = []
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join(timeout=30)
+
+    def run(self):
+        while not self._over.wait(1.0):
+            annotated = PAUSED in (self._one.api.get(self._path)["metadata"].get("annotations") or {})
+            status = str(annotated)
+            if status != (self.said[-1][0] if self.said else "False"):
+                self.said.append((status, self._one.api.get(self._one.own())["spec"]["replicas"]))
+                self._one.api.patch(self._path, {"status": {"conditions": [{"type": "Paused", "status": status}]}})
 
 
 @pytest.mark.parametrize(

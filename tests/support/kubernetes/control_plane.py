@@ -45,7 +45,7 @@ class ControlPlane:
         self._administrator: Api | None = None
         self._start("etcd", self._etcd())
         self.start_api()
-        self._start("controllers", self._controllers())
+        self.start_controllers()
 
     @property
     def api(self) -> Api:
@@ -91,6 +91,14 @@ class ControlPlane:
         """End the API server without a warning."""
         self._running["apiserver"].kill()
         self._running.pop("apiserver").wait(timeout=60)
+
+    def start_controllers(self) -> None:
+        self._start("controllers", self._controllers())
+
+    def stop_controllers(self) -> None:
+        """End the controllers without a warning: counts are written, and nobody does anything about them."""
+        self._running["controllers"].kill()
+        self._running.pop("controllers").wait(timeout=60)
 
     def close(self) -> None:
         for name in ("controllers", "apiserver", "etcd"):

@@ -32,8 +32,9 @@ _AUTOSCALER_SECONDS: Final = 60.0
 class KubernetesApplication:
     """See the port. An instance is a pod; since pods of a Deployment have new names each time, instances are numbered.
 
-    Gone means that the pod's object does not exist, or that all its containers have ended for good; a pod whose object goes on existing on a node that does
-    not answer is unknown. Clean means that the container was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said
+    Gone means that the pod's object does not exist, or that all its containers have ended for good, and that the workload's controller has seen that no pod
+    is wanted: until then it may make one at any moment, and an instance without a pod is unknown. So is a pod whose object goes on existing on a node that
+    does not answer. Clean means that the container was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said
     it was closed where it can. What a stop finds is written down in a ConfigMap before the workload is scaled.
     """
 
@@ -51,16 +52,17 @@ class KubernetesApplication:
         return self._status()[0]
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Scale back to what is written down, and wait until autoscalers are on again. An ``environment`` is refused."""
+        """Scale back to what is written down, and wait until autoscalers are on again. More pods than that are left. An ``environment`` is refused."""
         if environment:
             raise Refused(
                 f"pods of {self._settings.workload} cannot be started with another environment ({', '.join(sorted(environment))})",
                 next_step="make a workload for that application, and a configuration of its own",
             )
         workload, record = self._cluster.workload(), self._cluster.record()
-        if not workload.replicas:
-            self._cluster.scale(self._replicas(record))
-        autoscaling.resumed(self._cluster, record.paused if record else ())
+        wanted = workload.replicas if workload.replicas and record is None else self._replicas(record)
+        if workload.replicas < wanted:
+            self._cluster.scale(wanted)
+        autoscaling.resumed(self._cluster, record.paused if record else (), seconds=_AUTOSCALER_SECONDS)
         autoscaling.proven_on(self._cluster, seconds=_AUTOSCALER_SECONDS)
         if record is not None:
             self._cluster.write(None)
@@ -78,10 +80,10 @@ class KubernetesApplication:
             autoscaling.require_no_scaling_from_zero(self._cluster)
             self._ask(workload, watch.left, seconds=timeout)
             self._cluster.scale(0)
-            watch.await_gone(seconds=max(_END_SECONDS, deadline - time.monotonic()))
-            for pod in watch.left:
-                self._cluster.end_pod(pod, seconds=1)
-            watch.await_gone(seconds=_KILL_SECONDS)
+        watch.await_gone(seconds=max(_END_SECONDS, deadline - time.monotonic()))
+        for pod in watch.left:
+            self._cluster.end_pod(pod, seconds=1)
+        watch.await_gone(seconds=_KILL_SECONDS)
         if not watch.left:
             autoscaling.proven_off(self._cluster, seconds=_AUTOSCALER_SECONDS)
         return StopReport(instances=self.status())
@@ -119,8 +121,8 @@ class KubernetesApplication:
 
     def _status(self) -> tuple[tuple[InstanceStatus, ...], Fleet]:
         workload = self._cluster.workload()
-        pods = in_slots(workload.name.name, self._cluster.pods(workload)[0])
         record = None if workload.replicas else self._cluster.record()
+        pods = in_slots(workload.name.name, self._cluster.pods(workload)[0], record.instances if record else {})
         found = looks(workload, pods, record, self._settings.replicas, self._cluster.node, datetime.now(UTC))
         fleet = self._fleet(pods)
         return fleet.completed(found), fleet
@@ -131,14 +133,16 @@ class KubernetesApplication:
 
     def _ask(self, workload: Workload, left: tuple[Pod, ...], *, seconds: float) -> None:
         """Write down what is being stopped, pause what would start it again, and have it close."""
-        pods, stored = in_slots(workload.name.name, left), self._cluster.record()
+        stored = self._cluster.record()
         # What an earlier stop has written down of pods counts while the workload is at zero, and is old once it was started again.
         before = None if workload.replicas else stored
+        pods = in_slots(workload.name.name, left, before.instances if before else {})
         fleet = self._fleet(pods)
         closes = self._settings.control.close is not None
         to_pause = autoscaling.pause_keda(self._cluster)
         record = StopRecord(
-            replicas=workload.replicas or (before.replicas if before else self._settings.replicas or len(left)),
+            # While something is written down nothing was started again as it should be: another one may have scaled it to less.
+            replicas=max(workload.replicas, stored.replicas if stored else 0) or self._settings.replicas or len(left),
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
         )
@@ -146,7 +150,7 @@ class KubernetesApplication:
         autoscaling.paused(self._cluster, to_pause, seconds=_AUTOSCALER_SECONDS)
         answers = fleet.closed(pods, seconds=seconds)
         if answers:
-            self._cluster.write(record.with_answers(answers))
+            self._cluster.write(record.with_answers({pods[name].uid: answer for name, answer in answers.items()}))
 
     def _seen(self, pods: tuple[Pod, ...]) -> None:
         record = self._cluster.record()

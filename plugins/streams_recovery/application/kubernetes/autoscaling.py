@@ -40,12 +40,19 @@ def paused(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
     _await_none(running, "is not paused, as far as KEDA says", seconds)
 
 
-def resumed(cluster: Cluster, names: Sequence[str]) -> None:
-    """Remove the pause from those that a stop has paused."""
+def resumed(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
+    """Remove the pause from those that a stop has paused, and wait until KEDA says so: the next stop would take the old word for its own. Raises
+    ``ApplicationNotReady``.
+    """
     present = {one.name for one in cluster.scaled_objects()} if names else set()
     for name in names:
         if name in present:
             cluster.pause_scaled_object(name, paused=False)
+
+    def held() -> Sequence[ScaledObject]:
+        return [one for one in cluster.scaled_objects() if one.name in names and one.paused] if names else []
+
+    _await_none(held, "is still paused, as far as KEDA says", seconds)
 
 
 def proven_off(cluster: Cluster, *, seconds: float) -> None:

@@ -37,16 +37,17 @@ class PodWatch:
         return tuple(pod for pod in self._pods.values() if pod.active)
 
     def await_gone(self, *, seconds: float) -> None:
-        """Wait until no pod is left, or the time is up. Goes on when the API server is away for a while: what happened meanwhile it tells later.
+        """Wait until no pod is left and none can come, or the time is up. Goes on when the API server is away for a while: what happened meanwhile it tells
+        later.
 
         Raises ``ScaledByAnother`` when somebody else wants pods again, ``ControlPlaneUnavailable`` after a minute without an answer.
         """
         deadline = time.monotonic() + seconds
         answered = time.monotonic()
-        while self.left:
+        while True:
             try:
-                self._follow()
-                self._require_zero()
+                if self._gone():
+                    return
                 answered = time.monotonic()
             except ControlPlaneUnavailable:
                 if time.monotonic() >= max(deadline, answered + _OUTAGE_SECONDS):
@@ -56,7 +57,19 @@ class PodWatch:
             if time.monotonic() >= deadline:
                 return
 
-    def _require_zero(self) -> None:
+    def _gone(self) -> bool:
+        now = self._at_zero()
+        if self.left:
+            self._follow()
+        elif now.at_rest:
+            # The controller's last pods were made before it said that it makes none.
+            self._list()
+            return not self.left
+        else:
+            time.sleep(_RETRY_SECONDS)
+        return False
+
+    def _at_zero(self) -> Workload:
         now = self._cluster.workload()
         if now.replicas:
             raise ScaledByAnother(
@@ -66,6 +79,7 @@ class PodWatch:
                 replicas=now.replicas,
                 manager=now.scaler.manager,
             )
+        return now
 
     def _follow(self) -> None:
         for event in self._cluster.pod_events(self._workload, self._version, seconds=_WATCH_SECONDS):

@@ -29,9 +29,16 @@ def looks(
         found |= {name: _standing(name, InstanceState.RUNNING, f"wanted by {workload.name}, has no pod yet") for name in names[:missing]}
         return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
     stopped = {one.instance: one for one in record.pods} if record else {}
-    count = (record.replicas if record else configured) or 0
+    count = (record.replicas if record else configured) or int(not workload.at_rest)
     names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
-    found |= {name: _without_pod(name, stopped.get(name), node_of) for name in names if name not in found}
+    without = (name for name in names if name not in found)
+    if workload.at_rest:
+        found |= {name: _without_pod(name, stopped.get(name), node_of) for name in without}
+    else:
+        detail = (
+            f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
+        )
+        found |= {name: _standing(name, InstanceState.UNKNOWN, detail) for name in without}
     return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
 
 

@@ -42,17 +42,22 @@ class StopRecord:
     paused: tuple[str, ...] = ()
     wiped: bool = False
 
+    @property
+    def instances(self) -> dict[str, str]:
+        """The names of the instances by the uids of their pods."""
+        return {one.uid: one.instance for one in self.pods}
+
     def with_ends(self, seen: Iterable[Pod]) -> StopRecord:
         """With the ends of containers that were seen. The last one counts: a container that crashed may have been started again."""
         ends = {pod.uid: pod.ended for pod in seen if pod.ended is not None}
         return replace(self, pods=tuple(replace(one, ended=ends.get(one.uid, one.ended)) for one in self.pods))
 
     def with_answers(self, answers: Mapping[str, bool]) -> StopRecord:
-        """With what the instances said when they were asked to close."""
+        """With what the pods said when they were asked to close, by their uids."""
         return replace(
             self,
             pods=tuple(
-                replace(one, request=replace(one.request, reported_closed=answers[one.instance])) if one.instance in answers else one
+                replace(one, request=replace(one.request, reported_closed=answers[one.uid])) if one.uid in answers else one
                 for one in self.pods
             ),
         )

@@ -88,14 +88,19 @@ def application_container(template: Mapping[str, Any], wanted: str | None, where
     )
 
 
-def in_slots(workload: str, pods: Iterable[Pod]) -> dict[str, Pod]:
-    """Pods by the names of the instances. A pod of a Deployment has another name each time, so instances are counted, the oldest first."""
+def in_slots(workload: str, pods: Iterable[Pod], known: Mapping[str, str] | None = None) -> dict[str, Pod]:
+    """Pods by the names of the instances. A pod of a Deployment has another name each time, so instances are counted, the oldest first. ``known`` has the
+    names that were given before, by the uids of pods: who is left of several keeps its own.
+    """
     active = [pod for pod in pods if pod.active]
     ordinal = f"{workload}-"
     numbered = [pod for pod in active if pod.name.startswith(ordinal) and pod.name.removeprefix(ordinal).isdecimal()]
     if len(numbered) == len(active):
         return {pod.name: pod for pod in sorted(active, key=lambda pod: int(pod.name.removeprefix(ordinal)))}
-    return dict(zip(slot_names(workload, len(active)), sorted(active, key=lambda pod: (pod.created, pod.name)), strict=True))
+    named = {known[pod.uid]: pod for pod in active if pod.uid in known} if known else {}
+    others = sorted((pod for pod in active if pod not in named.values()), key=lambda pod: (pod.created, pod.name))
+    free = (name for name in slot_names(workload, len(active) + len(known or ())) if name not in (known or {}).values())
+    return named | dict(zip(free, others, strict=False))
 
 
 def slot_names(workload: str, count: int, first: int = 0) -> Sequence[str]:

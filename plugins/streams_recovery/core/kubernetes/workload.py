@@ -45,10 +45,13 @@ class Scaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """The workload as it is. ``replicas`` are those that are wanted, ``first`` is the number of the first pod of a StatefulSet."""
+    """The workload as it is. ``replicas`` are those that are wanted, ``first`` is the number of the first pod of a StatefulSet. ``at_rest``: no pod is wanted,
+    its controller has seen that, and counts none. Without it pods may still come, however few there are now.
+    """
 
     name: WorkloadName
     replicas: int
+    at_rest: bool
     first: int
     selector: str
     labels: Mapping[str, str]
@@ -63,9 +66,11 @@ def workload_of(name: WorkloadName, found: Mapping[str, Any]) -> Workload:
     """From the object. Raises ``ConfigInvalid`` for one that selects pods in a way that is not known."""
     metadata, spec = found["metadata"], found["spec"]
     written = metadata.get("managedFields") or ()
+    replicas = 1 if spec.get("replicas") is None else spec["replicas"]
     return Workload(
         name=name,
-        replicas=1 if spec.get("replicas") is None else spec["replicas"],
+        replicas=replicas,
+        at_rest=not replicas and _at_rest(metadata, found.get("status") or {}),
         first=(spec.get("ordinals") or {}).get("start") or 0,
         selector=selector_text(spec["selector"], str(name)),
         labels=metadata.get("labels") or {},
@@ -75,6 +80,11 @@ def workload_of(name: WorkloadName, found: Mapping[str, Any]) -> Workload:
         template=spec["template"],
         claim_templates=tuple(claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates") or ()),
     )
+
+
+def _at_rest(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    # A Deployment's controller writes the generation only after it has scaled its ReplicaSets, and the count is the sum of theirs.
+    return (status.get("observedGeneration") or 0) >= (metadata.get("generation") or 0) and not status.get("replicas")
 
 
 def selector_text(selector: Mapping[str, Any], where: str) -> str:

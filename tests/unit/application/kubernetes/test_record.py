@@ -13,7 +13,7 @@ from streams_recovery.application.kubernetes.looks import looks
 from streams_recovery.application.kubernetes.record import StopRecord, requested
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core import codec
-from streams_recovery.core.kubernetes.pods import ContainerEnd, NodeState, Pod
+from streams_recovery.core.kubernetes.pods import ContainerEnd, NodeState, Pod, in_slots
 from streams_recovery.core.kubernetes.workload import WorkloadName, workload_of
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -30,9 +30,16 @@ def record(state: str = "RUNNING", *, closes: bool = False, replicas: int = 1) -
 
 
 def seen(
-    found: StopRecord | None, *, replicas: int = 0, pods: tuple[Pod, ...] = (), configured: int | None = None, node: NodeState = "ready"
+    found: StopRecord | None,
+    *,
+    replicas: int = 0,
+    pods: tuple[Pod, ...] = (),
+    configured: int | None = None,
+    node: NodeState = "ready",
+    moving: bool = False,
 ) -> Any:
-    plain = {"metadata": {}, "spec": {"replicas": replicas, "selector": {}, "template": {}}}
+    metadata, status = {"generation": 3}, {"observedGeneration": 2 if moving else 3, "replicas": replicas}
+    plain = {"metadata": metadata, "spec": {"replicas": replicas, "selector": {}, "template": {}}, "status": status}
     workload = workload_of(WorkloadName(kind="statefulset", name="orders"), plain)
     return looks(workload, {one.name: one for one in pods}, found, configured, lambda _: node, NOW)
 
@@ -62,9 +69,29 @@ def test_one_that_was_dead_before_is_not_clean() -> None:
 def test_one_that_can_say_that_it_closed_has_to() -> None:
     silent = record(closes=True)
     assert ended(silent, 143).closed_cleanly is False
-    assert ended(silent.with_answers({"orders-0": False}), 143).closed_cleanly is False
-    closed = ended(silent.with_answers({"orders-0": True}), 143)
+    assert ended(silent.with_answers({"uid-orders-0": False}), 143).closed_cleanly is False
+    closed = ended(silent.with_answers({"uid-orders-0": True}), 143)
     assert (closed.closed_cleanly, closed.reported_closed) == (True, True)
+
+
+def test_what_one_pod_of_a_deployment_said_is_never_taken_for_another_s() -> None:
+    """The second stop finds one of two: it is number 1 still, and what it says is its own."""
+    names = ("orders-7d-a", "orders-7d-b")
+    first = StopRecord(replicas=2, pods=requested(in_slots("orders", map(pod, names)), {}, None, closes=True))
+    left = in_slots("orders", [pod(names[1])], first.instances)
+    assert list(left) == ["orders-1"]
+    second = replace(first, pods=requested(left, {}, first, closes=True)).with_answers({one.uid: True for one in left.values()})
+    assert {one.pod: one.request.reported_closed for one in second.pods} == {names[0]: False, names[1]: True}
+    other = in_slots("orders", [pod(names[1]), pod("orders-7d-c")], first.instances)
+    assert {name: one.name for name, one in other.items()} == {"orders-1": names[1], "orders-2": "orders-7d-c"}
+
+
+@pytest.mark.fault("F42")
+def test_an_instance_without_a_pod_is_gone_only_once_the_controller_has_seen_that_none_is_wanted() -> None:
+    for found in (seen(record(), moving=True), seen(None, configured=1, moving=True)):
+        assert found["orders-0"].state is InstanceState.UNKNOWN
+        assert "statefulset/orders has not said yet that it makes none" in found["orders-0"].detail
+    assert [look.state for look in seen(None, moving=True).values()] == [InstanceState.UNKNOWN], "however many there are meant to be"
 
 
 def test_the_last_end_counts() -> None:
