@@ -98,7 +98,7 @@ class CommandApplication:
         """Run the query program."""
         return json_object(self._run("query", replace={"{store}": store}), where="the query program")
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever its programs need, they say when they are run."""
         return ()
 

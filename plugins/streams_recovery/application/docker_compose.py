@@ -115,7 +115,7 @@ class DockerComposeApplication:
         """All keys over all instances. While the application rebalances, asked again until the time-out."""
         return self._fleet.query(store, seconds=self._settings.timeout)
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever the engine does not allow, it says when it is asked."""
         return ()
 

@@ -105,5 +105,7 @@ class StreamsApplication(Protocol):
         is read is ``AnswerTooLarge``.
         """
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
-        """What would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked."""
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
+        """What would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked. ``wipes``: its
+        local state is to be removed.
+        """

@@ -102,7 +102,7 @@ class ProcessApplication:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
         return self._fleet.query(store, seconds=self._settings.start_timeout)
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """A process needs no rights that could be asked for."""
         return ()
 

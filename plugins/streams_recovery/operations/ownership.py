@@ -73,6 +73,6 @@ class StartedByRole:
         """Every key of a store."""
         return self._application.query(store)
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """What would keep the verbs from working."""
-        return self._application.preflight(stops=stops)
+        return self._application.preflight(stops=stops, wipes=wipes)

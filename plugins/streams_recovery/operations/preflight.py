@@ -82,7 +82,7 @@ def before_restore(
         for name, role in sorted(roles.items())
     ]
     lacking = (
-        *recovery.application.preflight(stops=True),
+        *recovery.application.preflight(stops=True, wipes=True),
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),

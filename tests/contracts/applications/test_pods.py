@@ -7,6 +7,8 @@ import threading
 
 import pytest
 
+from streams_recovery.application.kubernetes.wiping import wipeable
+from streams_recovery.application.kubernetes.wiping_jobs import wiping_job
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ManagedByAnother, NotFound, Refused
 from streams_recovery.core.preflight.findings import Severity
@@ -137,8 +139,37 @@ def test_claims_are_not_touched_unless_the_configuration_says_how(pods):
     one = pods(claims=True)
     application = started(one)
     application.stop(timeout=20)
-    with pytest.raises(ConfigInvalid, match=r"state-counting-0, state-counting-1.*runs\.kubernetes\.claims"):
+    with pytest.raises(ConfigInvalid, match=r"claims that outlive its pods: state.*runs\.kubernetes\.claims"):
         application.wipe_state()
+    assert [found.kind for found in application.preflight(stops=True, wipes=True)] == ["state-not-wipeable"]
+    assert application.preflight(stops=True) == ()
+
+
+def test_a_job_of_a_killed_run_wipes_nothing_of_an_application_that_runs_again(pods):
+    """The run was killed while its job waited for a node. The next one starts the application: the job must not find its place then."""
+    one = pods(claims=True)
+    one.section |= {"claims": "job", "wipe_image": "busybox:1", "start_timeout_seconds": 60}
+    application = started(one)
+    application.stop(timeout=20)
+    one.cluster.kubelet.lose(lost=True)
+    try:
+        one.api.post(one.path("jobs"), left_job(one, "state-counting-0"))
+        wait(lambda: len(one.api.get(one.path("jobs"))["items"]) == 1)
+    finally:
+        one.cluster.kubelet.lose(lost=False)
+    one.open().start()
+    assert one.api.get(one.path("jobs"))["items"] == []
+    one.await_up()
+    assert all((place / "counting").exists() for place in one.states)
+
+
+def left_job(one, claim):
+    """As the wipe of a run makes it."""
+    application = one.open()
+    cluster, settings = application._cluster, application._settings
+    workload = cluster.workload()
+    volume = wipeable(cluster, settings, workload)
+    return wiping_job(claim, volume, settings, workload.template["spec"], seconds=600)
 
 
 def test_an_autoscaler_is_proven_off_and_on_again(each):
@@ -278,7 +309,7 @@ def test_with_keda_in_the_cluster_its_rights_are_needed(pods):
     one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one))
     application = started(one)
     found = application.preflight(stops=True)
-    assert [finding.text.split()[3:5] for finding in found] == [[verb, "scaledobjects.keda.sh"] for verb in ("list", "get", "patch")]
+    assert [finding.text.split()[3:5] for finding in found] == [[verb, "scaledobjects.keda.sh"] for verb in ("list", "patch")]
     with pytest.raises(ConfigInvalid, match="scaledobjects"):
         application.stop(timeout=20)
 
@@ -292,11 +323,14 @@ def test_with_keda_in_the_cluster_its_rights_are_needed(pods):
         ("configmaps", ["get", "patch"]),
         ("horizontalpodautoscalers", ["list"]),
         ("nodes", ["get"]),
+        ("persistentvolumeclaims", ["list"]),
+        ("jobs", ["create", "delete", "get"]),
     ],
 )
 def test_each_right_that_is_missing_is_named(pods, without, verbs):
-    one = pods()
-    one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, without=without))
+    one = pods(claims=True)
+    one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, "claims: job", without=without))
+    one.section |= {"claims": "job", "wipe_image": "busybox:1"}
     found = [finding for finding in one.open().preflight(stops=True) if "keda" not in finding.text]
     assert sorted(finding.text.split()[3] for finding in found) == verbs
     assert {finding.severity for finding in found} == {Severity.WARNING if without == "nodes" else Severity.BLOCKING}

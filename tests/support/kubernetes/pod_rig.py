@@ -77,6 +77,7 @@ class PodRig:
             "deployments": "apps/v1",
             "statefulsets": "apps/v1",
             "horizontalpodautoscalers": "autoscaling/v2",
+            "jobs": "batch/v1",
             "roles": "rbac.authorization.k8s.io/v1",
         }
         plural = plural or f"{self.workload}s"

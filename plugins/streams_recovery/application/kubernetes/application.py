@@ -15,7 +15,7 @@ from streams_recovery.application.kubernetes.looks import looks
 from streams_recovery.application.kubernetes.ownership import require_unmanaged
 from streams_recovery.application.kubernetes.record import StopRecord, requested
 from streams_recovery.application.kubernetes.settings import KubernetesSettings
-from streams_recovery.application.kubernetes.wiping import wiped
+from streams_recovery.application.kubernetes.wiping import require_no_wipe, wiped
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kubernetes.pods import Pod, in_slots
@@ -52,13 +52,17 @@ class KubernetesApplication:
         return self._status()[0]
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Scale back to what is written down, and wait until autoscalers are on again. More pods than that are left. An ``environment`` is refused."""
+        """Scale back to what is written down, and wait until autoscalers are on again. More pods than that are left. An ``environment`` is refused.
+
+        Raises ``ApplicationNotReady`` while a Job that wipes its state cannot be removed.
+        """
         if environment:
             raise Refused(
                 f"pods of {self._settings.workload} cannot be started with another environment ({', '.join(sorted(environment))})",
                 next_step="make a workload for that application, and a configuration of its own",
             )
         workload, record = self._cluster.workload(), self._cluster.record()
+        require_no_wipe(self._cluster, self._settings, workload)
         wanted = workload.replicas if workload.replicas and record is None else self._replicas(record)
         if workload.replicas < wanted:
             self._cluster.scale(wanted)
@@ -109,9 +113,9 @@ class KubernetesApplication:
         """All keys over all pods. While the application rebalances, asked again until the start timeout."""
         return self._status()[1].query(store, seconds=self._settings.start_timeout)
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
-        """Rights that are missing, and owners and autoscalers that would keep it from being stopped."""
-        return checks.findings(self._cluster, self._settings, stops=stops)
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
+        """Rights that are missing, owners and autoscalers that would keep it from being stopped, and state that could not be wiped."""
+        return checks.findings(self._cluster, self._settings, stops=stops, wipes=wipes)
 
     @property
     def _cluster(self) -> Cluster:

@@ -6,13 +6,16 @@ from streams_recovery.application.kubernetes import autoscaling
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.application.kubernetes.ownership import require_unmanaged
 from streams_recovery.application.kubernetes.settings import KubernetesSettings
-from streams_recovery.core.errors import ManagedByAnother, Refused
+from streams_recovery.application.kubernetes.wiping import wipeable
+from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.rights import findings_of, rights_needed
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 
 
-def findings(cluster: Cluster, settings: KubernetesSettings, *, stops: bool) -> tuple[PreflightFinding, ...]:
-    """Rights that are missing, and owners and autoscalers that are in the way. Without the rights to see these nothing is known of them."""
+def findings(cluster: Cluster, settings: KubernetesSettings, *, stops: bool, wipes: bool) -> tuple[PreflightFinding, ...]:
+    """Rights that are missing, owners and autoscalers that are in the way, and state that could not be wiped. Without the rights to see these nothing is
+    known of them.
+    """
     needed = rights_needed(
         settings.workload, settings.namespace, settings.record, stops=stops, claims=settings.claims, keda=cluster.has_keda()
     )
@@ -20,9 +23,14 @@ def findings(cluster: Cluster, settings: KubernetesSettings, *, stops: bool) -> 
     found = findings_of(missing)
     if not stops or any(right.blocking for right in missing):
         return found
+    workload = cluster.workload()
     try:
-        require_unmanaged(cluster, cluster.workload(), settings.argocd_namespace)
+        if wipes:
+            wipeable(cluster, settings, workload)
+        require_unmanaged(cluster, workload, settings.argocd_namespace)
         autoscaling.require_no_scaling_from_zero(cluster)
+    except ConfigInvalid as error:
+        return (*found, blocking_finding("state-not-wipeable", error.reason, error.next_step))
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
         return (*found, blocking_finding(kind, error.reason, error.next_step))

@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from streams_recovery.application.kubernetes.claims import Claims
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.application.kubernetes.wiping_jobs import WipingJobs
 from streams_recovery.application.port import WipeReport
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 from streams_recovery.core.kubernetes.state_volume import StateVolume, claims_of, state_volume
+from streams_recovery.core.kubernetes.workload import Workload
 
 
 def wiped(cluster: Cluster, settings: KubernetesSettings) -> WipeReport:
     """Wipe the state of a workload whose pods are all gone."""
     workload = cluster.workload()
-    volume = state_volume(workload, cluster.container(workload), settings.state_directory)
+    volume = wipeable(cluster, settings, workload)
     if volume.lasting == "pod":
         return _gone_with_pods(cluster, settings.state_directory)
     claims = Claims(cluster, settings)
     names = claims_of(volume, workload, claims.names())
-    remaining = _wiped_claims(claims, names, volume, settings)
+    if settings.claims == "delete":
+        remaining = claims.deleted(names, seconds=settings.start_timeout)
+    else:
+        remaining = WipingJobs(cluster, settings, workload.template["spec"]).wipe(names, volume, seconds=settings.start_timeout)
     held = [name for name in names if any(left.startswith((f"claim {name},", f"claim {name}:")) for left in remaining)]
     return WipeReport(removed=tuple(f"claim {name}" for name in names if name not in held), remaining=remaining)
+
+
+def wipeable(cluster: Cluster, settings: KubernetesSettings, workload: Workload) -> StateVolume:
+    """The volume with the state. Raises ``ConfigInvalid`` when it could not be wiped."""
+    volume = state_volume(workload, cluster.container(workload), settings.state_directory)
+    if volume.lasting != "pod" and settings.claims is None:
+        raise ConfigInvalid(
+            f"the state of {settings.workload} lies on claims that outlive its pods: {volume.name}",
+            next_step="set runs.kubernetes.claims to delete or to job",
+            claim=volume.name,
+        )
+    if volume.lasting == "claim" and settings.claims == "delete":
+        raise ConfigInvalid(
+            f"claims is delete, and nothing would make claim {volume.name} of {settings.workload} again",
+            next_step="set runs.kubernetes.claims to job",
+            claim=volume.name,
+        )
+    return volume
+
+
+def require_no_wipe(cluster: Cluster, settings: KubernetesSettings, workload: Workload) -> None:
+    """Remove Jobs that a run which was killed has left: one that gets its claim later would wipe the state of an application that runs. Raises
+    ``ApplicationNotReady`` for those that do not go.
+    """
+    if settings.claims != "job":
+        return
+    volume = wipeable(cluster, settings, workload)
+    names = claims_of(volume, workload, Claims(cluster, settings).names())
+    left = WipingJobs(cluster, settings, workload.template["spec"]).remove(names, seconds=settings.start_timeout)
+    if left:
+        raise ApplicationNotReady(
+            f"jobs that wipe the state of {settings.workload} are still there: {', '.join(left)}",
+            next_step="see why they do not go (kubectl describe job), then run this again",
+            jobs=left,
+        )
 
 
 def _gone_with_pods(cluster: Cluster, state_directory: str) -> WipeReport:
@@ -33,16 +72,3 @@ def _gone_with_pods(cluster: Cluster, state_directory: str) -> WipeReport:
     if record is not None:
         cluster.write(replace(record, wiped=True))
     return WipeReport(removed=tuple(f"{state_directory} of pod {pod}" for pod in gone), remaining=())
-
-
-def _wiped_claims(claims: Claims, names: Sequence[str], volume: StateVolume, settings: KubernetesSettings) -> tuple[str, ...]:
-    """What is left of the state, each with the reason."""
-    if settings.claims == "delete":
-        return claims.deleted(names, seconds=settings.start_timeout)
-    if settings.claims == "job":
-        return claims.wiped(names, volume, seconds=settings.start_timeout)
-    raise ConfigInvalid(
-        f"the state of {settings.workload} lies on claims that outlive its pods: {', '.join(names) or volume.name}",
-        next_step="set runs.kubernetes.claims to delete or to job",
-        claims=names,
-    )

@@ -11,6 +11,9 @@ from streams_recovery.core.kubernetes.workload import Workload
 _ARGO_GROUP, _ARGO_VERSION = "argoproj.io", "v1alpha1"
 _ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
+# What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
+_COMMON_LABEL: Final = "app.kubernetes.io/instance"
+_KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
 _FLUX: Final = {
     "kustomize.toolkit.fluxcd.io": ("Kustomization", "kustomizations", "v1"),
     "helm.toolkit.fluxcd.io": ("HelmRelease", "helmreleases", "v2"),
@@ -59,6 +62,7 @@ def _argo(workload: Workload, namespace: str) -> tuple[Owner, ...]:
     tracked = workload.annotations.get(_ARGO_TRACKING, "").partition(":")[0] or workload.labels.get(_ARGO_LABEL, "")
     if not tracked and not any("argocd" in manager for manager in workload.managers):
         return ()
+    tracked = tracked or workload.labels.get(_COMMON_LABEL, "")
     # An Application outside Argo CD's own namespace is tracked as NAMESPACE_NAME.
     place, _, name = tracked.rpartition("_")
     return (
@@ -75,8 +79,7 @@ def _argo(workload: Workload, namespace: str) -> tuple[Owner, ...]:
 
 
 def _flux(workload: Workload) -> tuple[Owner, ...]:
-    if workload.annotations.get(_FLUX_DISABLED) == "disabled":
-        return ()
+    left_alone = workload.annotations.get(_FLUX_DISABLED) == "disabled"
     return tuple(
         Owner(
             tool="Flux",
@@ -88,5 +91,5 @@ def _flux(workload: Workload) -> tuple[Owner, ...]:
             name=workload.labels[f"{group}/name"],
         )
         for group, (kind, plural, version) in _FLUX.items()
-        if f"{group}/name" in workload.labels
+        if f"{group}/name" in workload.labels and not (left_alone and group == _KUSTOMIZE)
     )

@@ -68,7 +68,7 @@ def rights_needed(
     wiping += [right(verb, "", "persistentvolumeclaims", "to delete the claims with state") for verb in verbs.get(claims or "job", ())]
     if claims == "job":
         wiping += [right(verb, "batch", "jobs", "to wipe the claims with state") for verb in ("create", "get", "delete")]
-    pausing = [right(verb, "keda.sh", "scaledobjects", "to pause KEDA meanwhile") for verb in ("list", "get", "patch")] if keda else []
+    pausing = [right(verb, "keda.sh", "scaledobjects", "to pause KEDA meanwhile") for verb in ("list", "patch")] if keda else []
     return (*looking, *stopping, *wiping, *pausing)
 
 

@@ -32,12 +32,12 @@ def state_volume(workload: Workload, container: str, state_directory: str) -> St
         # The container's own layer, which is gone with the container.
         return StateVolume(lasting="pod", name="", mount={})
     if mount["name"] in workload.claim_templates:
-        return StateVolume(lasting="templates", name=mount["name"], mount=mount)
+        return _on_claim("templates", mount["name"], mount, workload)
     volume = next(one for one in spec.get("volumes") or () if one["name"] == mount["name"])
     if "emptyDir" in volume:
         return StateVolume(lasting="pod", name=mount["name"], mount=mount)
     if "persistentVolumeClaim" in volume:
-        return StateVolume(lasting="claim", name=volume["persistentVolumeClaim"]["claimName"], mount=mount)
+        return _on_claim("claim", volume["persistentVolumeClaim"]["claimName"], mount, workload)
     kind = ", ".join(sorted(set(volume) - {"name"}))
     raise ConfigInvalid(
         f"the state of {workload.name} in {state_directory} lies on a volume of the kind {kind}, which cannot be wiped from here",
@@ -45,6 +45,17 @@ def state_volume(workload: Workload, container: str, state_directory: str) -> St
         volume=volume["name"],
         kind=kind,
     )
+
+
+def _on_claim(lasting: Lasting, name: str, mount: Mapping[str, Any], workload: Workload) -> StateVolume:
+    if "subPathExpr" in mount:
+        # Only the kubelet knows what it is for each pod: elsewhere on the claim nothing would be found, and nothing removed.
+        raise ConfigInvalid(
+            f"the state of {workload.name} lies below subPathExpr {mount['subPathExpr']} of volume {mount['name']}, where it cannot be wiped from here",
+            next_step="use subPath, or a claim for each pod without either",
+            volume=mount["name"],
+        )
+    return StateVolume(lasting=lasting, name=name, mount=mount)
 
 
 def claims_of(volume: StateVolume, workload: Workload, existing: Iterable[str]) -> tuple[str, ...]:

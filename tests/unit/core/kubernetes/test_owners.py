@@ -33,6 +33,7 @@ def test_most_workloads_have_none() -> None:
         ({"annotations": {"argocd.argoproj.io/tracking-id": "team_shop:apps/Deployment:x/orders"}}, "Argo CD Application team/shop"),
         ({"labels": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD Application argocd/shop"),
         ({"manager": "argocd-controller"}, "Argo CD"),
+        ({"manager": "argocd-controller", "labels": {"app.kubernetes.io/instance": "shop"}}, "Argo CD Application argocd/shop"),
         (
             {"labels": {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}},
             "Flux Kustomization flux-system/shop",
@@ -47,6 +48,9 @@ def test_an_owner_is_named(of: dict[str, Any], named: str) -> None:
 def test_an_object_that_flux_is_to_leave_alone_has_no_owner() -> None:
     labels = {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
     assert owners(labels=labels, annotations={"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}) == []
+    release = {"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "shop"}
+    found = owners(labels=labels | release, annotations={"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})
+    assert found == ["Flux HelmRelease shop/shop"], "the Kustomization leaves it alone, the HelmRelease does not"
 
 
 def owner(tool: str) -> Owner:

@@ -35,7 +35,7 @@ def test_each_way_to_wipe_has_rights_of_its_own() -> None:
         "delete persistentvolumeclaims in namespace shop",
     }
     assert {right.split()[0] for right in needed(claims="job") - needed() if "jobs.batch" in right} == {"create", "get", "delete"}
-    assert {right.split()[0] for right in needed(keda=True) - needed()} == {"list", "get", "patch"}
+    assert {right.split()[0] for right in needed(keda=True) - needed()} == {"list", "patch"}
 
 
 def test_a_finding_names_the_right_and_what_for() -> None:

@@ -52,6 +52,15 @@ def test_any_other_volume_is_refused_by_its_kind(kind: str) -> None:
     assert caught.value.facts == {"volume": "state", "kind": kind}
 
 
+@pytest.mark.parametrize("templates", [("state",), ()])
+def test_a_path_that_only_the_kubelet_knows_is_refused_where_it_lasts(templates: tuple[str, ...]) -> None:
+    mount = MOUNT | {"subPathExpr": "$(POD_NAME)"}
+    claim = [] if templates else [{"name": "state", "persistentVolumeClaim": {"claimName": "shared"}}]
+    with pytest.raises(ConfigInvalid, match="subPathExpr"):
+        volume(workload([mount], claim, templates))
+    assert volume(workload([mount], [{"name": "state", "emptyDir": {}}])) == ("pod", "state")
+
+
 def test_claims_of_replicas_that_were_scaled_away_are_among_them() -> None:
     existing = [
         "state-orders-10",
