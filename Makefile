@@ -8,6 +8,8 @@ STRATEGY ?= full
 SHOW ?= running
 SHARD ?= 1/8
 BASE ?= origin/main
+# Units of the deep tests that take longer are in no slice.
+SLICE_SECONDS := 900
 # Tests of one group (a file, mostly) run in one process; the longest groups begin first.
 PYTEST := $(BIN)/python -m pytest -q --no-loadscope-reorder
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --generate-hashes
@@ -86,7 +88,7 @@ deep-status: setup ## Which parts of the deep tests are green, and still hold
 	@$(BIN)/python -m tests.support.deep_runs status
 
 slice: setup ## One small part of the deep tests, 15 minutes at most: the one whose number is in .ci/slice
-	@$(PYTEST) -v -n 2 --tier deep --shard $$(cat .ci/slice) tests
+	@$(PYTEST) -v -n 2 --tier deep --most $(SLICE_SECONDS) --shard $$(cat .ci/slice) --junitxml build/slice.xml tests
 
 bench: setup ## How long a restore takes from the full log and from the newest record of each key
 	@$(BIN)/python bench/restore_time.py

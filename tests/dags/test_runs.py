@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import ast
 from pathlib import Path
 
 import pytest
@@ -22,10 +22,46 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
 def test_every_dag_file_has_a_run() -> None:
     here = Path(__file__).parent
-    texts = [path.read_text() for path in here.glob("test_runs*.py")]
-    ran = {name for text in texts for name in re.findall(r'\brun\(\w+, "(\w+)"', text)}
+    ran = {name for path in here.glob("test_runs*.py") for name in runs_of(ast.parse(path.read_text()))}
     # What tells of a configuration that cannot be used has nothing to run on: test_configurations.py runs it.
     assert ran == {path.stem.removeprefix("streams_") for path in (here.parents[1] / "dags").glob("streams_*.py")} - {"configuration"}
+
+
+def runs_of(module: ast.Module) -> set[str]:
+    """The DAGs that are run by tests of a file which every run of the tests has, or by what these call."""
+    functions = {one.name: one for one in module.body if isinstance(one, ast.FunctionDef)}
+    waiting = [name for name, one in functions.items() if name.startswith("test_") and not _left_out(one)]
+    ran, seen = set[str](), set[str]()
+    while waiting:
+        seen.add(name := waiting.pop())
+        for call in (node for node in ast.walk(functions[name]) if isinstance(node, ast.Call)):
+            called = ast.unparse(call.func)
+            if called == "run" and isinstance(call.args[1], ast.Constant):
+                ran.add(str(call.args[1].value))
+            elif called in functions and called not in seen:
+                waiting.append(called)
+    return ran
+
+
+def _left_out(test: ast.FunctionDef) -> bool:
+    return any(mark in ast.unparse(decorator) for decorator in test.decorator_list for mark in ("deep", "skip", "xfail"))
+
+
+def test_a_run_that_not_every_run_of_the_tests_has_is_none() -> None:
+    text = """
+def test_a():
+    run(x, "one")
+    # run(x, "two")
+    by_way_of()
+@pytest.mark.deep
+def test_b():
+    run(x, "three")
+def by_way_of():
+    run(x, "four")
+def helper_of_nobody():
+    run(x, "five")
+"""
+    assert runs_of(ast.parse(text)) == {"one", "four"}
 
 
 def test_a_savepoint_is_taken_and_the_application_comes_back(counting: Counting, in_session: Submitter) -> None:

@@ -20,20 +20,31 @@ from tests.support.project import PROJECT
 # Where a package's folder is that is not at the top.
 _SOURCES: Final = (PROJECT / "plugins", PROJECT)
 _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
-# Tests below the path on the left start what is on the right, with all that it imports: files, and whole folders (with a slash at the end).
+_PLUGIN: Final = "plugins/streams_recovery_plugin.py"
+# Tests below the path on the left start or read what is on the right: programs with all that they import, whole folders, and files whose path begins so.
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
-    "tests/contracts/test_chart": ("deploy/",),
+    "tests/contracts/test_chart": ("deploy/", "include/kubernetes/"),
+    "tests/contracts/test_compose_client": ("docker-compose",),
     "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
     "tests/contracts/test_prometheus_rules": ("include/monitoring/", "tests/data/monitoring/"),
     "tests/dags/": ("dags/", "include/"),
+    "tests/dags/test_recovery": ("plugins/streams_recovery/ui/",),
     "tests/integration/": ("tests/support/programs/streams/",),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
+    "tests/integration/test_runbooks": (_COMMAND_LINE, "spark_jobs/", "docs/runbooks/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
     "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
     "tests/system/test_emptied_cluster": ("tests/support/kubernetes/",),
     # The wheel has the whole package.
     "tests/system/test_wheel": ("plugins/",),
-    "tests/system/": (_COMMAND_LINE, "spark_jobs/", "dags/", "embedded/", "examples/", "include/"),
+    # Airflow loads the page as a plugin, with its templates.
+    "tests/system/": (_COMMAND_LINE, _PLUGIN, "spark_jobs/", "dags/", "embedded/", "examples/", "include/", "plugins/streams_recovery/ui/"),
+    "tests/unit/test_coverage": (
+        "tests/unit/",
+        "tests/contracts/test_lock.py",
+        "tests/contracts/test_repository.py",
+        "tests/every_line.ini",
+    ),
 }
 # A change of one of these may have an effect on anything.
 EVERYTHING: Final = ("Makefile", "pyproject.toml", "requirements", "tests/conftest.py", "tests/data/golden/")
@@ -44,6 +55,8 @@ NOTHING: Final = (
     "tests/seconds.json",
     *(f"tests/support/{name}.py" for name in ("affected", "deep_runs", "stopwatch", "tiers")),
 )
+# Pages whose commands a test runs.
+_EXECUTED: Final = "docs/runbooks/"
 
 
 def affected(changed: Iterable[str], tests: Sequence[str]) -> list[str]:
@@ -56,15 +69,14 @@ def affected(changed: Iterable[str], tests: Sequence[str]) -> list[str]:
 
 def without_effect(file: str) -> bool:
     """True when no deep test depends on what a file says."""
-    return file.startswith(NOTHING)
+    return file.startswith(NOTHING) and not file.startswith(_EXECUTED)
 
 
 def _started(test: str, files: set[str]) -> bool:
     named = [what for place, several in STARTED.items() if test.startswith(place) for what in several]
-    folders = tuple(what for what in named if what.endswith("/"))
-    programs = [what for what in named if not what.endswith("/")]
-    programs += [str(path.relative_to(PROJECT)) for folder in folders for path in (PROJECT / folder).rglob("*.py")]
-    return any(file.startswith(folders) for file in files) or any(files & reached(program) for program in programs)
+    programs = [what for what in named if what.endswith(".py")]
+    programs += [str(path.relative_to(PROJECT)) for what in named if what.endswith("/") for path in (PROJECT / what).rglob("*.py")]
+    return any(file.startswith(tuple(named)) for file in files) or any(files & reached(program) for program in programs)
 
 
 @cache

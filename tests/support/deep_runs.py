@@ -88,6 +88,11 @@ def head() -> str:
     return commit if all(without_effect(file) for file in changed_since("HEAD")) else f"{commit}+"
 
 
+def commit_of_run(begun: str, ended: str) -> str:
+    """The commit that a run is of, by ``head`` at its beginning and at its end: with ``+`` when files changed meanwhile."""
+    return begun if begun == ended else f"{begun.rstrip('+')}+"
+
+
 def collected() -> Counter[str]:
     """How many tests each unit of the deep tier has, by asking pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "--tier", "deep", "tests"]

@@ -16,13 +16,10 @@ from tests.support.project import PROJECT
 TESTS = PROJECT / "tests"
 PAGE = PROJECT / "docs" / "reliability.md"
 FAULTS = tuple(f"F{number}" for number in range(1, 64))
-# What a fault without a test may wait for.
-PLANS = ("the page in Airflow's navigation",)
 
 # A fault's heading, and what stands below it up to the next heading.
 _SECTION = re.compile(r"^### (F\d+) · [^\n]+\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
 _TEST = re.compile(r"^- `(tests/[^`]+::[^`]+)`$", re.MULTILINE)
-_PLANNED = re.compile(r"^- planned: (.+)$", re.MULTILINE)
 
 
 def marked(tests: Path = TESTS) -> dict[str, list[str]]:
@@ -54,24 +51,22 @@ def problems(page: str, marks: Mapping[str, list[str]]) -> list[str]:
     told = [f"{fault} is on the page {named.count(fault)} times" for fault in FAULTS if named.count(fault) != 1]
     told += [f"{fault} is not one of the faults" for fault in sorted({*named, *marks} - {*FAULTS})]
     for fault, text in found:
-        tests, plans = _TEST.findall(text), _PLANNED.findall(text)
-        if not tests and not plans:
-            told.append(f"{fault} has neither a test nor a plan")
-        told += [f"{fault} is planned with {plan!r}, which is no plan" for plan in plans if plan not in PLANS]
+        tests = _TEST.findall(text)
+        if not tests:
+            told.append(f"{fault} has no test")
         told += [f"{fault} names {test}, which does not carry its mark" for test in tests if test not in marks.get(fault, ())]
         told += [f"{test} is marked with {fault} and not on the page" for test in marks.get(fault, ()) if test not in tests]
     return told
 
 
 def filled(page: str, marks: Mapping[str, list[str]]) -> str:
-    """The page with the marked tests, and no others, below each fault; its words and plans stay."""
+    """The page with the marked tests, and no others, below each fault; its words stay."""
 
     def section(found: re.Match[str]) -> str:
         heading, fault, text = found[0].splitlines()[0], found[1], found[2]
-        words = _PLANNED.sub("", _TEST.sub("", text)).strip()
+        words = _TEST.sub("", text).strip()
         tests = [f"- `{test}`" for test in marks.get(fault, ())]
-        plans = [f"- planned: {plan}" for plan in _PLANNED.findall(text)]
-        return "\n".join([heading, "", words, "", *tests, *plans, "", ""])
+        return "\n".join([heading, "", words, "", *tests, "", ""])
 
     return _SECTION.sub(section, page).rstrip("\n") + "\n"
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.deep_runs import RUN, DeepRun, head
+from tests.support.deep_runs import RUN, DeepRun, commit_of_run, head
 from tests.support.tiers import noted, unit_of
 
 MEASURED: Final = Path("build") / "seconds.json"
@@ -24,6 +24,7 @@ class Stopwatch:
         self._shard, self._tier = shard, tier
         self._seconds: dict[str, float] = defaultdict(float)
         self._outcomes: dict[str, str] = {}
+        self._begun = head() if tier == "deep" else ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a test."""
@@ -41,7 +42,7 @@ class Stopwatch:
             RUN.write_text(json.dumps([asdict(run) for run in self._runs()]))
 
     def _runs(self) -> Iterator[DeepRun]:
-        commit = head()
+        commit = commit_of_run(self._begun, head())
         for unit in sorted({unit_of(nodeid) for nodeid in self._outcomes}):
             outcomes = [outcome for nodeid, outcome in self._outcomes.items() if unit_of(nodeid) == unit]
             yield DeepRun(

@@ -1,13 +1,15 @@
 """Which tests a tier has, in which order they run, and who runs them: hooks of pytest, called by ``tests/conftest.py``.
 
 ``--tier test`` leaves out what is marked ``deep``, ``--tier deep`` is the rest, ``--shard 2/8`` one of eight parts of that, each about as long as the
-others. Tests of one group run one after the other in one process; a group is a file, unless ``TOGETHER`` says otherwise. A shard has whole files, unless
-``APART`` says otherwise. What took longest the last time (``tests/seconds.json``) begins first, so that no worker is left with a long one at the end.
+others; ``--most 900`` leaves out of the parts what took longer. Tests of one group run one after the other in one process; a group is a file, unless
+``TOGETHER`` says otherwise. A shard has whole files, unless ``APART`` says otherwise. What took longest the last time (``tests/seconds.json``) begins first,
+so that no worker is left with a long one at the end.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping
@@ -34,9 +36,10 @@ _TIERS: Final = ("test", "deep", "all")
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """``--tier`` and ``--shard``."""
+    """``--tier``, ``--shard`` and ``--most``."""
     parser.addoption("--tier", choices=_TIERS, default="all", help="test: what every change has to pass; deep: all else")
     parser.addoption("--shard", default=None, metavar="K/N", help="part K of N of what is selected, by the seconds that each took")
+    parser.addoption("--most", type=float, default=math.inf, metavar="SECONDS", help="leave out units that took longer")
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -46,7 +49,8 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     seconds = seconds_of({unit_of(item.nodeid) for item in chosen}, tier)
     if shard:
         part, parts = parse_shard(shard)
-        mine = set(shards(seconds, parts)[part - 1])
+        short = {unit: took for unit, took in seconds.items() if took <= config.getoption("--most")}
+        mine = set(shards(short, parts)[part - 1])
         chosen = [item for item in chosen if unit_of(item.nodeid) in mine]
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in chosen:

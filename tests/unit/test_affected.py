@@ -45,6 +45,29 @@ def test_a_change_concerns_those_that_import_or_start_it(changed: str, expected:
     assert affected([changed], TESTS) == sorted(expected)
 
 
+@pytest.mark.parametrize(
+    ("test", "changed"),
+    [
+        ("tests/unit/test_coverage.py", "plugins/streams_recovery/core/savepoint/cut.py"),
+        ("tests/unit/test_coverage.py", "tests/unit/core/savepoint/test_cut.py"),
+        ("tests/unit/test_coverage.py", "tests/contracts/test_lock.py"),
+        ("tests/unit/test_coverage.py", "tests/every_line.ini"),
+        ("tests/integration/test_runbooks.py", "docs/runbooks/disk-full.md"),
+        ("tests/integration/test_runbooks.py", "plugins/streams_recovery/cli/restore.py"),
+        ("tests/integration/test_runbooks.py", "spark_jobs/restore.py"),
+        ("tests/contracts/test_compose_client.py", "docker-compose.control.yaml"),
+        ("tests/contracts/test_chart.py", "deploy/helm/kafka-streams-recovery/values.yaml"),
+        ("tests/dags/test_recovery_screens.py", "plugins/streams_recovery/ui/static/page.js"),
+        ("tests/system/test_recovery_page.py", "plugins/streams_recovery/ui/templates/application.html"),
+        ("tests/system/test_recovery_page.py", "plugins/streams_recovery_plugin.py"),
+    ],
+)
+def test_what_a_test_reads_or_starts_is_in_the_table(test: str, changed: str) -> None:
+    assert (PROJECT / test).is_file()
+    assert (PROJECT / changed).is_file()
+    assert affected([changed], [test]) == [test]
+
+
 def test_all_deep_files_are_known_and_there() -> None:
     found = deep_tests()
     assert {SPARK, CUTS, AIRFLOW} <= set(found)
@@ -88,6 +111,13 @@ def test_what_a_later_change_concerns_is_to_be_run_again(monkeypatch: pytest.Mon
 
 def test_a_unit_that_is_gone_is_not_told() -> None:
     assert deep_runs.standing({RUN.unit: RUN}, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "noted"), [("a", "a", "a"), ("a", "b", "a+"), ("a", "a+", "a+"), ("a+", "a+", "a+"), ("a+", "b", "a+")]
+)
+def test_what_changes_during_a_run_is_not_what_was_run(begun: str, ended: str, noted: str) -> None:
+    assert deep_runs.commit_of_run(begun, ended) == noted
 
 
 def test_a_run_of_uncommitted_changes_is_not_recorded(written: Path) -> None:

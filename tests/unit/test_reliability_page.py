@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import marked_faults
-from tests.support.marked_faults import FAULTS, PAGE, PLANS, filled, marked, problems, sections
+from tests.support.marked_faults import FAULTS, PAGE, filled, marked, problems, sections
 
 TEST = "tests/unit/test_it.py::test_a"
 MARKS = {fault: [TEST] for fault in FAULTS}
@@ -16,7 +16,7 @@ GOOD = "# Reliability\n\n## One promise\n\nAs follows.\n\n" + "".join(
 )
 
 
-def test_the_page_names_every_fault_with_the_tests_that_are_marked_for_it_or_a_plan() -> None:
+def test_the_page_names_every_fault_with_the_tests_that_are_marked_for_it() -> None:
     assert problems(PAGE.read_text(), marked()) == [], "write the tests onto the page: python -m tests.support.marked_faults"
 
 
@@ -27,12 +27,12 @@ def test_the_page_has_the_tests_where_they_are_written() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "marks", "told"),
     [
-        (f"- `{TEST}`\n\n### F8 ", "### F8 ", {**MARKS, "F7": []}, "F7 has neither a test nor a plan"),
+        (f"- `{TEST}`\n\n### F8 ", "### F8 ", {**MARKS, "F7": []}, "F7 has no test"),
         (
             f"- `{TEST}`\n\n### F8 ",
             "- planned: some day\n\n### F8 ",
             {**MARKS, "F7": []},
-            "F7 is planned with 'some day', which is no plan",
+            "F7 has no test",
         ),
         (f"- `{TEST}`\n\n### F8 ", f"- `{TEST}x`\n- `{TEST}`\n\n### F8 ", MARKS, f"F7 names {TEST}x, which does not carry its mark"),
         ("As follows", "As follows", {**MARKS, "F7": [TEST, f"{TEST}b"]}, f"{TEST}b is marked with F7 and not on the page"),
@@ -47,18 +47,13 @@ def test_whatever_is_missing_wrong_or_too_much_is_told(old: str, new: str, marks
     assert told in problems(GOOD.replace(old, new, 1), marks)
 
 
-def test_a_plan_is_enough_for_a_fault_without_a_test() -> None:
-    page = GOOD.replace(f"- `{TEST}`\n\n### F8 ", f"- planned: {PLANS[0]}\n\n### F8 ", 1)
-    assert problems(page, {**MARKS, "F7": []}) == []
-
-
-def test_writing_the_tests_keeps_the_words_and_the_plans_and_changes_nothing_twice() -> None:
-    page = GOOD.replace(f"- `{TEST}`\n\n### F8 ", f"- planned: {PLANS[0]}\n\n### F8 ", 1)
+def test_writing_the_tests_keeps_the_words_and_changes_nothing_twice() -> None:
+    page = GOOD.replace(f"- `{TEST}`\n\n### F8 ", "### F8 ", 1)
     marks = {**MARKS, "F7": [TEST, f"{TEST}b"], "F9": [f"{TEST}c"]}
     once = filled(page, marks)
     assert problems(once, marks) == []
     assert filled(once, marks) == once
-    assert dict(sections(once))["F7"] == f"\nIt holds.\n\n- `{TEST}`\n- `{TEST}b`\n- planned: {PLANS[0]}\n\n"
+    assert dict(sections(once))["F7"] == f"\nIt holds.\n\n- `{TEST}`\n- `{TEST}b`\n\n"
     assert [fault for fault, _ in sections(once)] == list(FAULTS)
     assert once.startswith("# Reliability\n\n## One promise\n\nAs follows.\n\n### F1 ·")
 

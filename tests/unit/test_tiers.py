@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.project import PROJECT
 from tests.support.story import play_through
-from tests.support.tiers import group_of, in_tier, longest_first, parse_shard, shards, unit_of
+from tests.support.tiers import SECONDS, group_of, in_tier, longest_first, parse_shard, shards, unit_of
 
+SLICE = float(re.findall(r"^SLICE_SECONDS := (\d+)$", (PROJECT / "Makefile").read_text(), re.MULTILINE)[0])
 GROUPS = st.dictionaries(st.text(min_size=1, max_size=5), st.floats(0.0, 3_000.0), max_size=40)
 
 
@@ -75,3 +79,19 @@ def test_a_story_stops_at_the_step_that_fails_and_names_it() -> None:
         play_through((first_one, second_one, first_one), "stage")
     assert caught.value.__notes__ == ["in step 2 of 3: second one"]
     assert seen == ["first stage"]
+
+
+def test_no_slice_takes_longer_than_it_may() -> None:
+    """Two processes, the longest unit first, by what each took."""
+    deep = {name.removesuffix(" (deep)"): took for name, took in json.loads(SECONDS.read_text()).items() if name.endswith(" (deep)")}
+    parts = parse_shard((PROJECT / ".ci" / "slice").read_text().strip())[1]
+    for part in shards({unit: took for unit, took in deep.items() if took <= SLICE}, parts):
+        busy = [0.0, 0.0]
+        for unit in longest_first({unit: deep[unit] for unit in part}):
+            busy[busy.index(min(busy))] += deep[unit]
+        assert max(busy) <= SLICE, part
+
+
+def test_what_took_how_long_is_known_of_tests_that_are_there() -> None:
+    units = {name.removesuffix(" (deep)").partition("::")[0] for name in json.loads(SECONDS.read_text())}
+    assert [unit for unit in units if not (PROJECT / "tests" / unit).exists()] == []
