@@ -23,6 +23,7 @@ _COMMAND_LINE: Final = "plugins/streams_recovery/__main__.py"
 # Tests below the path on the left start what is on the right, with all that it imports: files, and whole folders (with a slash at the end).
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/contracts/test_chart": ("deploy/",),
+    "tests/contracts/test_site_screens": ("documentation/",),
     "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
     "tests/contracts/test_prometheus_rules": ("include/monitoring/", "tests/data/monitoring/"),
     "tests/dags/": ("dags/", "include/"),
