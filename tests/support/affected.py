@@ -28,6 +28,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/contracts/test_prometheus_rules": ("include/monitoring/", "tests/data/monitoring/"),
     "tests/dags/": ("dags/", "include/"),
     "tests/integration/": ("tests/support/programs/streams/",),
+    "tests/integration/test_spring_endpoints": ("examples/endpoints/", "tests/support/programs/"),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
     "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
