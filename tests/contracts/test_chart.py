@@ -10,9 +10,23 @@ from typing import Any
 import pytest
 import yaml
 
+from streams_recovery.core.kubernetes.rights import rights_needed
+from streams_recovery.core.kubernetes.workload import WorkloadName
 from tests.support.deploy.chart import CHART, MANIFEST_FILES, RELEASE, built_helm, helm, manifest, rendered
 from tests.support.deploy.commands import command_problems, config_problems, environment_of, parsed, spark_master
-from tests.support.deploy.documents import DEPLOY, MANIFESTS, Document, containers, documents_in, names, pod_spec, reference_problems
+from tests.support.deploy.documents import (
+    DEPLOY,
+    MANIFESTS,
+    Document,
+    containers,
+    documents_in,
+    granted,
+    names,
+    needed,
+    pod_spec,
+    reference_problems,
+    rules_of,
+)
 from tests.support.deploy.safety import safety_problems, secret_problems
 
 pytestmark = pytest.mark.deep
@@ -29,13 +43,25 @@ storage: {backend: filesystem, path: /var/lib/streams-recovery/repository}
 backup: {survive_cluster_loss: true, consistency: {mode: live, require: ahead_allowed}}
 runs: {kind: command, command: {status: [status], stop: [stop], start: [start], wipe: [wipe]}}
 """
+PODS = """
+version: 1
+application: {id: orders, guarantee: at_least_once}
+topics: {inputs: [orders]}
+storage: {backend: filesystem, path: /var/lib/streams-recovery/repository}
+backup: {survive_cluster_loss: true, consistency: {mode: live, require: ahead_allowed}}
+runs:
+  kind: kubernetes
+  kubernetes: {namespace: shop, workload: deployment/orders, state_directory: /var/lib/state, port: 8080, claims: job, wipe_image: "busybox:1", record: kept}
+"""
+OF_PODS = {"application": "orders", "configs": {"orders.yml": PODS, "order-processing.yaml": None}}
+NO_RIGHTS = {"rbac": {"workload": {"create": False}}}
 APPROVED = {"enabled": True, "approve": 64 * "0", "reason": "a bad release"}
 # What somebody may want, by a name.
 CASES: dict[str, Values] = {
     "default": {},
     "other application": {
         "application": "orders",
-        "configs": {"orders.yaml": ORDERS, "order-processing.yaml": None, "instances.json": None},
+        "configs": {"orders.yaml": ORDERS, "order-processing.yaml": None},
         "connections": {"kafka_default": None, "aws_default": None, "cluster_a": {"secretName": "kafka-a", "key": "connection"}},
         "repository": {"existingClaim": "savepoints"},
         "image": {"digest": DIGEST},
@@ -48,6 +74,8 @@ CASES: dict[str, Values] = {
     "settings": {"spark": {"defaults": {"spark.driver.memory": "2g"}}},
     "certificates": {"secretFiles": [{"name": "kafka-tls", "secretName": "kafka-tls", "mountPath": "/etc/streams-recovery/kafka"}]},
     "rights": {"rbac": {"rules": [{"apiGroups": ["apps"], "resources": ["statefulsets/scale"], "verbs": ["get", "patch"]}]}},
+    "pods of a deployment": {**OF_PODS, "rbac": {"workload": {"keda": True, "nodes": False}}},
+    "no rights": NO_RIGHTS,
     "network": {**KUBERNETES, "networkPolicy": {"enabled": True, "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]}},
     "placed": {
         "nodeSelector": {"disk": "ssd"},
@@ -156,7 +184,7 @@ def test_executors_in_pods_have_their_settings_their_template_and_the_rights_for
     assert settings.pop("spark.kubernetes.container.image") == "example.com/spark:4.2.0"
     assert settings == yaml.safe_load((CHART / "files" / "spark-defaults.yaml").read_text())
     assert spark["executor-pod.yaml"] == (DEPLOY / "spark" / "executor-pod.yaml").read_text()
-    (role,) = [one for one in documents if one["kind"] == "Role"]
+    (role,) = [one for one in documents if one["kind"] == "Role" and one["metadata"]["name"] == RELEASE]
     assert role["rules"][0]["resources"] == ["pods", "configmaps", "services", "persistentvolumeclaims"]
     for document, container in containers(documents):
         assert spark_master(container) == KUBERNETES["spark"]["master"]
@@ -170,14 +198,29 @@ def test_own_settings_of_spark_count_more_than_the_chart_s(program: Path) -> Non
     assert "spark.executor.instances 8" in spark["spark-defaults.conf"].splitlines()
 
 
+def tokens(program: Path, values: Values) -> set[bool]:
+    """Whether pods get a token of the API server."""
+    return {pod_spec(document)["automountServiceAccountToken"] for document, _ in containers(rendered(program, values))}
+
+
 def test_without_rights_no_pod_has_a_token_of_the_api_server(program: Path) -> None:
-    documents = rendered(program)
-    assert names(documents, "Role") == set()
-    assert {pod_spec(document)["automountServiceAccountToken"] for document, _ in containers(documents)} == {False}
-    documents = rendered(program, CASES["rights"])
-    (role,) = [one for one in documents if one["kind"] == "Role"]
-    assert role["rules"] == CASES["rights"]["rbac"]["rules"]
-    assert {pod_spec(document)["automountServiceAccountToken"] for document, _ in containers(documents)} == {True}
+    for values in (CASES["other application"], {"existingConfigMap": "theirs"}):
+        assert (names(rendered(program, values), "Role"), tokens(program, values)) == (set(), {False})
+    # Rights that somebody else grants need a token too.
+    assert (names(rendered(program, NO_RIGHTS), "Role"), tokens(program, NO_RIGHTS)) == (set(), {True})
+    values = {**CASES["other application"], **CASES["rights"]}
+    assert rules_of(rendered(program, values)) == CASES["rights"]["rbac"]["rules"]
+    assert tokens(program, values) == {True}
+
+
+@pytest.mark.parametrize("more", [{"keda": True, "nodes": True}, {"keda": False, "nodes": False}], ids=["keda and nodes", "neither"])
+def test_the_rights_over_pods_are_those_that_the_configuration_needs_where_they_are(program: Path, more: dict[str, bool]) -> None:
+    documents = rendered(program, {**OF_PODS, "rbac": {"workload": more}})
+    wanted = rights_needed(WorkloadName.parse("deployment/orders"), "shop", "kept", stops=True, claims="job", keda=more["keda"])
+    assert granted(rules_of(documents)) == needed(right for right in wanted if right.blocking or more["nodes"])
+    assert names(documents, "ClusterRole") == ({f"{RELEASE}-{RELEASE}-nodes"} if more["nodes"] else set())
+    ours = [one for one in documents if one["kind"] in ("Role", "RoleBinding") or one["metadata"]["name"] == "kept"]
+    assert [one["metadata"]["namespace"] for one in ours] == 3 * ["shop"]
 
 
 def test_the_network_lets_in_executors_and_nothing_else(program: Path) -> None:
@@ -205,6 +248,7 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "no configuration": ({"application": "orders"}, "configs has no orders.yaml"),
     "no image for executors": ({"spark": {"master": "k8s://https://cluster:6443"}}, "spark.executorImage is needed"),
     "no way out": ({"networkPolicy": {"enabled": True}}, "egress"),
+    "a variable": ({"configs": {"order-processing.yaml": PODS.replace("shop", "${NAMESPACE}")}}, "must be written out"),
     "no account": ({"serviceAccount": {"create": False}}, "serviceAccount.name is needed"),
 }
 

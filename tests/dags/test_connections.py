@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from airflow.sdk import Connection
@@ -11,6 +13,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.stored_connection import StoredConnection
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.kafka import KafkaHook
+from tests.support.airflow.connection_form import declared, shown
 
 URIS = (
     "kafka://broker:9092",
@@ -26,6 +29,19 @@ URIS = (
     "spark://https://cluster:6443",
     "google-cloud-platform://me@?a=b",
 )
+
+
+def ask(code: str) -> str:
+    """What Python of this Airflow prints, in a process that has loaded no provider yet."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180).stdout
+
+
+def test_airflow_shows_a_form_with_the_fields_of_a_connection_to_kafka() -> None:
+    form = shown(ask)
+    assert form == declared()
+    assert form["hook"] == f"{KafkaHook.__module__}.{KafkaHook.__name__}"
+    assert form["fields"]["bootstrap.servers"] == ("Bootstrap servers", False)
+    assert form["fields"]["sasl.password"] == ("SASL password", True)
 
 
 @pytest.mark.parametrize("uri", URIS)

@@ -25,11 +25,13 @@ _PLUGIN: Final = "plugins/streams_recovery_plugin.py"
 STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/contracts/test_chart": ("deploy/", "include/kubernetes/"),
     "tests/contracts/test_compose_client": ("docker-compose",),
+    "tests/contracts/test_site_screens": ("documentation/", "mkdocs.yml"),
     "tests/contracts/applications/": ("tests/support/applications/", "tests/support/kubernetes/", "examples/", "include/kubernetes/"),
     "tests/contracts/test_prometheus_rules": ("include/monitoring/", "tests/data/monitoring/"),
     "tests/dags/": ("dags/", "include/"),
     "tests/dags/test_recovery": ("plugins/streams_recovery/ui/",),
     "tests/integration/": ("tests/support/programs/streams/",),
+    "tests/integration/test_spring_endpoints": ("examples/endpoints/", "tests/support/programs/"),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_runbooks": (_COMMAND_LINE, "spark_jobs/", "docs/runbooks/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),

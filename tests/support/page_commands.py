@@ -18,8 +18,8 @@ OURS: Final = "streams-recovery"
 MARK: Final = "# not run here"
 # Programs that are not ours, or need what a test has not.
 FOREIGN: Final = ("docker", "kubectl", "helm", "aws", "gcloud", "az", "pip", "python3.11", "venv-pack", "kafka-acls.sh", "(umask")
-_FENCE: Final = re.compile(r"^ *```(?:|sh|bash|shell|console)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-_ANY_FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_TYPED: Final = ("", "sh", "bash", "shell", "console")
+_FENCE: Final = re.compile(r"^ *```(?P<kind>[^\n]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _INLINE: Final = re.compile(rf"(?<!\\)`({OURS} [^`\\]+)`")
 
 
@@ -31,7 +31,7 @@ def pages() -> dict[str, str]:
 
 def blocks(text: str) -> list[str]:
     """What is to be typed, block by block."""
-    return [textwrap.dedent(block) for block in _FENCE.findall(text)]
+    return [textwrap.dedent(found["text"]) for found in _FENCE.finditer(text) if found["kind"] in _TYPED]
 
 
 def lines(block: str) -> Iterator[str]:
@@ -47,7 +47,7 @@ def whole_commands(text: str) -> list[str]:
 
 def mentioned_commands(text: str) -> list[str]:
     """Ours that are named within a sentence, where required options may be left out."""
-    return [" ".join(found.split()) for found in _INLINE.findall(_ANY_FENCE.sub("", text))]
+    return [" ".join(found.split()) for found in _INLINE.findall(_FENCE.sub("", text))]
 
 
 def arguments(command: str) -> list[str]:

@@ -16,6 +16,7 @@ from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.core.waiting import poll
+from tests.support.airflow.connection_form import declared, shown
 from tests.support.project import PROJECT
 from tests.support.stack.dag_runs import Play
 from tests.support.stack.installed import Environment, Installed, InstalledAirflow
@@ -69,6 +70,10 @@ def airflow_lists_provider_and_plugin(theirs: Theirs) -> None:
     plugins = {found["name"]: found["source"] for found in theirs.play.airflow.get("/plugins?limit=200")["plugins"]}
     assert "kafka-streams-recovery" in plugins["streams_recovery_plugin"]
     assert theirs.play.airflow.get("/plugins/importErrors")["import_errors"] == []
+
+
+def a_connection_to_kafka_has_a_form_of_its_own(theirs: Theirs) -> None:
+    assert shown(theirs.airflow.python) == declared()
 
 
 def every_dag_appears(theirs: Theirs) -> None:
@@ -129,6 +134,7 @@ def every_task_had_a_machine_of_its_own(theirs: Theirs) -> None:
 STORY = (
     the_program_finds_what_came_with_it,
     airflow_lists_provider_and_plugin,
+    a_connection_to_kafka_has_a_form_of_its_own,
     every_dag_appears,
     its_processes_use_that_environment_and_nothing_of_the_checkout,
     a_savepoint_is_taken,

@@ -10,9 +10,24 @@ import pytest
 from croniter import croniter
 
 from streams_recovery.config.loader import load_all
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.kubernetes.rights import rights_needed
+from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.repository.announcement import Apply
 from tests.support.deploy.commands import CONFIGS, command_problems, config_files, config_problems, environment_of, parsed, spark_master
-from tests.support.deploy.documents import DEPLOY, MANIFESTS, Document, containers, documents_in, pod_spec, reference_problems, title
+from tests.support.deploy.documents import (
+    DEPLOY,
+    MANIFESTS,
+    Document,
+    containers,
+    documents_in,
+    granted,
+    needed,
+    pod_spec,
+    reference_problems,
+    rules_of,
+    title,
+)
 from tests.support.deploy.safety import safety_problems, secret_problems
 
 FILES = sorted(MANIFESTS.glob("*.yaml"))
@@ -40,7 +55,17 @@ def problems(documents: list[Document], directory: Path) -> list[str]:
 
 
 def test_the_manifests_have_nothing_wrong(manifests: list[Document], tmp_path: Path) -> None:
-    assert kinds(manifests) == ["ConfigMap", "CronJob", "CronJob", "CronJob", "Job", "Job", "ServiceAccount"]
+    rights = ["ClusterRole", "ClusterRoleBinding", "ConfigMap", "Role", "RoleBinding"]
+    assert kinds(documents_in(MANIFESTS / "rights.yaml")) == rights
+    assert kinds([one for one in manifests if one not in documents_in(MANIFESTS / "rights.yaml")]) == [
+        "ConfigMap",
+        "CronJob",
+        "CronJob",
+        "CronJob",
+        "Job",
+        "Job",
+        "ServiceAccount",
+    ]
     assert problems(manifests, tmp_path) == []
 
 
@@ -114,12 +139,27 @@ def test_the_pods_find_configuration_and_spark(manifests: list[Document]) -> Non
         assert spark_master(container) == "local[2]"
 
 
-def test_the_example_holds_its_application_by_what_it_can_be_held_by(manifests: list[Document], tmp_path: Path) -> None:
+@pytest.fixture
+def example(manifests: list[Document], tmp_path: Path) -> ApplicationConfig:
     for file, text in config_files(manifests).items():
         (tmp_path / file).write_text(text)
-    config = load_all(tmp_path, {}).applications["order-processing"]
-    assert config.quiesce_mode == "pause"
-    assert config.retention.apply is Apply.NO
+    return load_all(tmp_path, {}).applications["order-processing"]
+
+
+def test_the_example_is_paused_for_a_savepoint_and_can_be_stopped_for_a_restore(example: ApplicationConfig) -> None:
+    assert (example.quiesce_mode, example.runs.kind) == ("pause", "kubernetes")
+    assert example.retention.apply is Apply.NO
+
+
+def test_its_jobs_have_the_rights_for_that_and_no_others(manifests: list[Document], example: ApplicationConfig) -> None:
+    runs = example.runs.kubernetes
+    assert runs is not None
+    workload = WorkloadName.parse(runs.workload)
+    wanted = rights_needed(workload, runs.namespace, runs.record_name, stops=True, claims=runs.claims, keda=False)
+    assert granted(rules_of(manifests)) == needed(wanted)
+    ours = [one for one in documents_in(MANIFESTS / "rights.yaml") if not one["kind"].startswith("Cluster")]
+    assert {one["metadata"]["namespace"] for one in ours} == {runs.namespace}
+    assert {pod_spec(document)["automountServiceAccountToken"] for document, _ in containers(manifests)} == {True}
 
 
 # Each of these is found.
@@ -135,6 +175,8 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "version": (lambda m: own(m, "restore").update(image="streams-recovery/recovery:latest"), "has no version"),
     "memory": (lambda m: own(m, "backup").update(resources={}), "no limit of memory"),
     "account": (lambda m: pod(m, "backup").update(serviceAccountName="another"), "no ServiceAccount another"),
+    "role": (lambda m: m["RoleBinding"]["roleRef"].update(name="other"), "no Role other"),
+    "cluster role": (lambda m: m["ClusterRoleBinding"]["roleRef"].update(name="other"), "no ClusterRole other"),
     "configs": (lambda m: m["ConfigMap"]["metadata"].update(name="other-configs"), "no ConfigMap streams-recovery-configs"),
     "mount": (lambda m: own(m, "check")["volumeMounts"].pop(), "mounted nowhere"),
     "volume": (lambda m: pod(m, "check")["volumes"].pop(0), "no volume"),
@@ -145,10 +187,13 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "program": (lambda m: own(m, "backup").update(command=["sh", "-c"]), "runs ['sh', '-c']"),
     "application": (lambda m: own(m, "expire").update(args=["expire", "orders"]), "orders is not configured"),
     "key": (lambda m: edit(m, "order-processing.yaml", "storage:", "store:"), "store"),
-    "instances": (lambda m: edit(m, "instances.json", '"docker": null', '"engine": null'), "instances.json"),
-    "file": (lambda m: edit(m, "order-processing.yaml", "instances.json", "other.json"), "other.json, which is not there"),
+    "instances": (lambda m: m["ConfigMap"]["data"].update({"instances.json": '{"project": "x"}'}), "instances.json"),
+    "file": (
+        lambda m: edit(m, "order-processing.yaml", "allow_http: true", f"token_file: {CONFIGS}/other.json"),
+        "other.json, which is not there",
+    ),
     "connection": (lambda m: edit(m, "order-processing.yaml", "aws_default", "bucket"), "has no connection bucket"),
-    "password in a file": (lambda m: edit(m, "instances.json", '"project"', '"password": "x", "project"'), "instances.json has password"),
+    "password in a file": (lambda m: m["ConfigMap"]["data"].update({"a.json": '{"password": "x"}'}), "a.json has password"),
     "password in an argument": (lambda m: own(m, "backup")["args"].extend(["--reason", "password=x"]), "argument password=x"),
     "connection in clear": (lambda m: own(m, "check")["env"].append(KAFKA), "AIRFLOW_CONN_KAFKA_DEFAULT is in clear"),
     "secret in clear": (lambda m: own(m, "check")["env"].append({"name": "AWS_SECRET", "value": "x"}), "AWS_SECRET is in clear"),
@@ -180,7 +225,7 @@ def edit(manifests: dict[str, Document], file: str, old: str, new: str) -> None:
 def test_what_is_wrong_is_found(manifests: list[Document], tmp_path: Path, what: str) -> None:
     breaks, said = BROKEN[what]
     broken = copy.deepcopy(manifests)
-    breaks({one["metadata"]["labels"].get("app.kubernetes.io/component", one["kind"]): one for one in broken})
+    breaks({one["metadata"]["labels"].get("app.kubernetes.io/component", one["kind"]): one for one in reversed(broken)})
     assert any(said in problem for problem in problems(broken, tmp_path)), problems(broken, tmp_path)
 
 

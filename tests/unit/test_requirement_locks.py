@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support.compose_files import DOCKERFILES, LOCK, locked
 from tests.support.project import PROJECT
@@ -43,6 +45,25 @@ def test_images_have_what_is_listed_for_them_and_no_tests(name, listed):
     found = locked(f"{name}/requirements.lock")
     assert wanted <= found.keys()
     assert not found.keys() & {"pytest", "mypy", "ruff", "hypothesis"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """The client of Kubernetes, as the wheel's extra asks for it."""
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (found,) = map(Requirement, extras["kubernetes"])
+    return found
+
+
+def test_the_image_has_the_client_of_kubernetes_that_the_extra_asks_for(client):
+    # The image installs the wheel without what it depends on, so the lock alone brings what an extra has.
+    assert client.specifier.contains(locked("docker/airflow/requirements.lock").get(client.name, "0"))
+
+
+@pytest.mark.parametrize("version", ["36.0.1", "36.0.3", "37.0.1"])
+def test_the_extra_fits_beside_airflow_s_provider_of_kubernetes_and_takes_the_client_of_today(client, version):
+    # apache-airflow-providers-cncf-kubernetes 10.25.0 asks for 36.0.1 or newer, and older than 37.
+    assert client.specifier.contains(version)
 
 
 def installs():

@@ -24,7 +24,16 @@ _RESTORE = {"enabled": True, "suspend": True}
 _APPROVED = {**_RESTORE, "approve": 64 * "0", "reason": "cluster lost", "args": ["--replace"]}
 # Which documents a manifest has, from which values, and what is said above them.
 MANIFEST_FILES: dict[str, tuple[Mapping[str, Any], tuple[str, ...], str]] = {
-    "configuration.yaml": ({}, ("ConfigMap", "ServiceAccount"), "The application's configuration, and who its jobs are."),
+    "configuration.yaml": (
+        {},
+        (f"ConfigMap {RELEASE}-configs", "ServiceAccount"),
+        "The application's configuration, and who its jobs are.",
+    ),
+    "rights.yaml": (
+        {},
+        ("ConfigMap order-processor-streams-recovery", "Role", "ClusterRole"),
+        "What the jobs may do to the application's workload, in the namespace of that workload.",
+    ),
     "backup.yaml": ({}, ("CronJob streams-recovery-backup",), "A savepoint every hour."),
     "check.yaml": ({}, ("CronJob streams-recovery-check",), "A check of the savepoints every week."),
     "expire.yaml": ({}, ("CronJob streams-recovery-expire",), "Retention, every night."),

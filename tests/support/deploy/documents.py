@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from streams_recovery.core.kubernetes.rights import Right
 from tests.support.project import PROJECT
 
 DEPLOY = PROJECT / "deploy"
@@ -53,6 +54,28 @@ def names(documents: Iterable[Document], kind: str) -> set[str]:
     return {document["metadata"]["name"] for document in documents if document["kind"] == kind}
 
 
+def rules_of(documents: Iterable[Document]) -> list[Document]:
+    """The rules of every role."""
+    return [rule for document in documents if document["kind"] in ("Role", "ClusterRole") for rule in document["rules"]]
+
+
+def granted(rules: Iterable[Document]) -> set[tuple[str, str, str, str]]:
+    """Verb, group, kind and name of every right that these rules give."""
+    return {
+        (verb, group, resource, name)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def needed(rights: Iterable[Right]) -> set[tuple[str, str, str, str]]:
+    """What the product asks for, in the same form."""
+    return {(right.verb, right.group, right.resource, right.name) for right in rights}
+
+
 def reference_problems(documents: Sequence[Document], *, existing: Iterable[str] = ()) -> list[str]:
     """What is named and is not there. ``existing`` are ServiceAccounts and ConfigMaps that somebody else makes."""
     accounts = names(documents, "ServiceAccount") | set(existing)
@@ -65,10 +88,9 @@ def reference_problems(documents: Sequence[Document], *, existing: Iterable[str]
         pod = pod_spec(document)
         if pod is not None:
             found += [f"{title(document)}: {problem}" for problem in _pod_problems(pod, accounts, configs)]
-        if document["kind"] == "RoleBinding":
-            found += [f"{title(document)}: no Role {document['roleRef']['name']}"] * (
-                document["roleRef"]["name"] not in names(documents, "Role")
-            )
+        if document["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            role = document["roleRef"]
+            found += [f"{title(document)}: no {role['kind']} {role['name']}"] * (role["name"] not in names(documents, role["kind"]))
             found += [f"{title(document)}: no ServiceAccount {one['name']}" for one in document["subjects"] if one["name"] not in accounts]
     return found
 

@@ -54,7 +54,7 @@ def secret_problems(documents: Iterable[Document]) -> list[str]:
     found = [f"{title(one)} is in clear" for one in every if one["kind"] == "Secret"]
     for document in every:
         if document["kind"] == "ConfigMap":
-            for file, text in document["data"].items():
+            for file, text in document.get("data", {}).items():
                 found += [f"{title(document)}: {file} has {key}" for key in _keys(file, text) if _SECRET.search(key)]
     for document, container in containers(every):
         found += [f"{title(document)}: {problem}" for problem in _exposed(container)]

@@ -176,6 +176,10 @@ class InstalledAirflow(Airflow):
         """What ``streams-recovery`` of that environment prints, in a directory of the user's."""
         return _run([self._installed.program("streams-recovery"), *arguments], environment=self.environment(), cwd=self._stack.home)
 
+    def python(self, code: str) -> str:
+        """What Python of that environment prints for ``code``."""
+        return _run([self._python, "-c", code], environment=self.environment(), cwd=self._stack.home)
+
 
 def _run(command: list[str], *, environment: dict[str, str] | None = None, cwd: Path | None = None) -> str:
     done = subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, check=False)

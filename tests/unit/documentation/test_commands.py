@@ -30,6 +30,11 @@ def test_there_are_commands_to_look_at() -> None:
     assert sum(len(mentioned_commands(text)) for text in PAGES.values()) > 40
 
 
+def test_what_stands_between_two_blocks_is_none_of_them() -> None:
+    page = "```yaml\na: 1\n```\nbetween\n```\nkubectl get pods\n```\n```sh external\nother\n```\n  ```sh\n  ls\n  ```\n"
+    assert blocks(page) == ["kubectl get pods\n", "ls\n"]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_target_of_make_is_one(page: str) -> None:
     assert {target for block in blocks(PAGES[page]) for target in make_targets(block)} <= known_targets()

@@ -7,17 +7,22 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 from documentation import pages
 from documentation.configuration_keys import SMALLEST
 from documentation.messages import Message, error_kinds, messages
 from streams_recovery.cli.app import app
 from streams_recovery.config.loader import load
+from streams_recovery.config.runs import KINDS as KINDS_OF_RUNS
+from streams_recovery.config.runs import CommandRuns, KubernetesRuns, ProcessRuns, Runs
 from streams_recovery.core.errors import RecoveryError, TransientError
 from tests.support.project import PROJECT
 
 DOCS = PROJECT / "docs"
 SITUATIONS = (DOCS / "situations.md").read_text(encoding="utf-8")
+APPLICATION = (DOCS / "your-application.md").read_text(encoding="utf-8")
+RUNS = {"process": ProcessRuns, "command": CommandRuns, "kubernetes": KubernetesRuns}
 KINDS = {name: kind for name, kind in error_kinds().items() if not name.startswith("_")}
 
 
@@ -92,7 +97,24 @@ def test_each_situation_is_tested(part: str) -> None:
 
 
 def test_the_code_of_the_application_s_page_is_that_of_the_example() -> None:
-    page = (DOCS / "your-application.md").read_text(encoding="utf-8")
     example = (PROJECT / "examples" / "endpoints" / "Totals.java").read_text(encoding="utf-8")
-    [java] = re.findall(r"^```java\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    [java] = re.findall(r"^```java\n(.*?)^```$", APPLICATION, re.MULTILINE | re.DOTALL)
     assert [line for line in java.splitlines() if line.strip() not in example] == []
+
+
+def test_the_application_s_page_has_each_kind_of_runs() -> None:
+    assert RUNS.keys() == set(KINDS_OF_RUNS)
+    assert [kind for kind in RUNS if f"`runs.kind: {kind}`" not in APPLICATION] == []
+
+
+def test_and_says_where_the_paths_of_the_endpoints_are_in_each() -> None:
+    sections = [f"`runs.{kind}.control`" for kind, section in RUNS.items() if "control" in section.model_fields]
+    assert len(sections) == 2
+    assert [section for section in sections if section not in APPLICATION] == []
+
+
+@pytest.mark.parametrize("kind", ["process", "kubernetes"])
+def test_what_the_application_s_page_writes_into_a_configuration_can_be_read(kind: str) -> None:
+    shown = [yaml.safe_load(block)["runs"] for block in re.findall(r"^```yaml\n(.*?)^```", APPLICATION, re.MULTILINE | re.DOTALL)]
+    (section,) = [one for one in shown if one["kind"] == kind]
+    assert Runs.model_validate(section).chosen.no_pause_because is None

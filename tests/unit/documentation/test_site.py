@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from documentation.hooks import inlined, linked_files, relinked
 from documentation.picture import STYLE
 from tests.support.project import PROJECT
+from tests.support.site import build
 
 DOCS = PROJECT / "docs"
 PICTURES = sorted(DOCS.rglob("*.svg"))
@@ -19,12 +18,6 @@ PICTURES = sorted(DOCS.rglob("*.svg"))
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source)[^>]*\ssrc="?(https?:)?//|<link[^>]*rel="?(?:stylesheet|preconnect|icon)[^>]*href="?(https?:)?//"""
 )
-
-
-# Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.
-def build(target: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(target)]
-    return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(1_200)

@@ -1,0 +1,62 @@
+"""The endpoints that applications of Spring copy: compiled with Spring, and asked by the HTTP client that savepoints and restores use."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded.compiled import compiled
+from embedded.java import QUICK, find_java
+from embedded.ports import HOST, free_ports
+from streams_recovery.application import http_control
+from streams_recovery.core.errors import NotFound
+from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, held_and_resumed, running
+from tests.support.kafka.records import connect, topic
+from tests.support.programs import spring
+
+pytestmark = pytest.mark.deep
+
+
+def settings(bootstrap: str, port: int, log: str, state: Path) -> list[str]:
+    """The arguments of the application: properties of Spring."""
+    streams = {
+        "application-id": f"spring-{uuid.uuid4().hex[:8]}",
+        "bootstrap-servers": bootstrap,
+        "state-dir": str(state),
+        "replication-factor": "1",
+        "properties.processing.guarantee": "exactly_once_v2",
+        "properties.commit.interval.ms": "100",
+    }
+    found = {"server.address": HOST, "server.port": port, "totals.input": log}
+    found |= {f"spring.kafka.streams.{name}": value for name, value in streams.items()}
+    return [f"--{name}={value}" for name, value in found.items()]
+
+
+@pytest.fixture
+def app(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
+    jars, [port] = spring.class_path(), free_ports(1)
+    controller = compiled(EXAMPLES / "spring" / "RecoveryController.java", jars)
+    application = compiled(EXAMPLES / "spring" / "TotalsApplication.java", (*jars, controller))
+    class_path = ":".join(map(str, (*jars, controller, application)))
+    with topic(connect(bootstrap)) as log:
+        command = [str(find_java()), *QUICK, "-cp", class_path, "com.example.recovery.TotalsApplication"]
+        command += settings(bootstrap, port, log, tmp_path / "state")
+        with running(command, port, log, connect(bootstrap), tmp_path / "spring.log") as found:
+            yield found
+
+
+def test_an_application_of_spring_is_asked_held_and_closed(app: Running) -> None:
+    assert app.becomes("RUNNING")
+    health = http_control.reported(app.url, "/health")
+    assert (health.standby_tasks, health.commit_interval_ms) == (0, 100)
+    held_and_resumed(app)
+    with pytest.raises(NotFound):
+        http_control.store(app.url, QUERY, "others")
+    assert http_control.close(app.url, "/close", seconds=60)
+    assert app.state() == "NOT_RUNNING"
+    app.child.send_signal(signal.SIGTERM)
+    assert app.child.wait(60) == 143
