@@ -70,8 +70,7 @@ def archive_of(program: Program, exercise: Exercise, *, again: bool = False) -> 
         failed.unlink(missing_ok=True)
     if not failed.exists():
         try:
-            # A process tries an archive once: nobody changes one in place.
-            built(archive, lambda target: _make(program, exercise, target), good=functools.partial(_tried, program))
+            built(archive, lambda target: _make(program, exercise, target), good=functools.partial(accepted, program))
         except (RecoveryError, OSError, subprocess.SubprocessError) as error:
             failed.write_text(f"{type(error).__name__}: {error}\n")
     if failed.exists():
@@ -97,6 +96,20 @@ def usable(program: Program, archive: Path) -> bool:
     return subprocess.run(command, capture_output=True, check=False, timeout=_TRY_SECONDS).returncode == 0
 
 
+def accepted(program: Program, archive: Path) -> bool:
+    """Whether the archive is there and ``usable``. A process tries each file once: nobody changes one in place."""
+    try:
+        stat = archive.stat()
+    except FileNotFoundError:
+        return False
+    return _tried(program, archive, f"{stat.st_size} {stat.st_ino}")
+
+
+@functools.lru_cache(maxsize=64)
+def _tried(program: Program, archive: Path, _state: str) -> bool:
+    return usable(program, archive)
+
+
 def _make(program: Program, exercise: Exercise, target: Path) -> None:
     sys.stderr.write(f"preparing {program.name} (once) ...\n")
     exercise(f"{WRITES}{target}")
@@ -105,19 +118,6 @@ def _make(program: Program, exercise: Exercise, target: Path) -> None:
     if not usable(program, target):
         raise Damaged("this Java does not take what it wrote", next_step="use another JDK, for example Eclipse Temurin")
     _forget_old(program.name)
-
-
-@functools.lru_cache(maxsize=64)
-def _accepted(program: Program, archive: Path, _state: str) -> bool:
-    return usable(program, archive)
-
-
-def _tried(program: Program, archive: Path) -> bool:
-    try:
-        size = archive.stat().st_size
-    except FileNotFoundError:
-        return False
-    return _accepted(program, archive, f"{size} {archive.stat().st_ino}")
 
 
 def _directory() -> Path:

@@ -4,11 +4,12 @@
   imports from a zip: driver, daemon and workers would compile all of pyspark at each start. Without them they import the installed package.
 - An archive of the classes that a job loads (Java's dynamic class data sharing, ``-XX:ArchiveClassesAtExit``), for the flags that jobs start with.
   A JVM leaves an archive aside, without a word, that is not of its own version, flags and jars. So its name has a hash of all of these: after a
-  change there is none of that name, and it is made anew.
+  change there is none of that name, and it is made anew. So is one that was truncated or changed, with which a JVM may crash.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from embedded.built import built, files_state
+from embedded.class_archive import Program, accepted
 from embedded.java import SHORT_JOBS, find_java, java_identity
 from embedded.ports import HOST
 from streams_recovery.core.errors import ConfigInvalid
@@ -47,13 +49,27 @@ def environment(home: Path = HOME) -> dict[str, str]:
 
 def prepare(home: Path = HOME) -> Path:
     """Make the home at ``home`` and its archive, unless both are there and match. Returns the archive. Many processes may ask at once."""
-    return built(home / f"classes-{_fingerprint(home)}.jsa", lambda target: _make(home, target))
+    archive = home / f"classes-{_fingerprint(home)}.jsa"
+    return built(archive, lambda target: _make(home, target), good=functools.partial(accepted, program(home)))
+
+
+def program(home: Path = HOME) -> Program:
+    """A job of the home at ``home``, with the class path that Spark's launcher gives it."""
+    jars = installed_jars()
+    # The launcher puts this one before all others, so that Spark's logging is the one that is bound.
+    first = [f"{home}/jars/{jar.name}" for jar in jars if jar.name.startswith("slf4j-api-")]
+    pattern = ":".join([f"{home}/conf", *first, f"{home}/jars/*"])
+    return Program(name="spark", class_path=jars, flags=tuple(SHORT_JOBS.split()), pattern=pattern)
+
+
+def installed_jars() -> tuple[Path, ...]:
+    """The jars of the installed Spark."""
+    return tuple(sorted((installed_spark() / "jars").glob("*.jar")))
 
 
 def _fingerprint(home: Path) -> str:
     # Java compares the paths and times of the jars with those it has archived.
-    jars = tuple(sorted((installed_spark() / "jars").glob("*.jar")))
-    parts = [SHORT_JOBS, str(home), java_identity(find_java()), _JOB.read_text(), *files_state(jars)]
+    parts = [SHORT_JOBS, str(home), java_identity(find_java()), _JOB.read_text(), *files_state(installed_jars())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -84,8 +100,8 @@ def _archive_classes(home: Path, target: Path) -> None:
     }
     command = [str(home / "bin" / "spark-submit"), *_SETTINGS, str(_JOB)]
     done = subprocess.run(command, cwd=target.parent, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
-    if not target.exists():
+    if not accepted(program(home), target):
         raise ConfigInvalid(
-            f"this Java made no archive of Spark's classes: {(done.stdout + done.stderr)[-600:]}",
+            f"this Java made no archive of Spark's classes that it takes: {(done.stdout + done.stderr)[-600:]}",
             next_step="use a Java 17 or newer with class data sharing, such as Eclipse Temurin, and run make setup again",
         )

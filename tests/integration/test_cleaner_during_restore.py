@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
-
 import pytest
-from confluent_kafka import Producer
 
 from spark_jobs.access import Access
 from spark_jobs.transforms.read_back import digest_of_range
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore, topic_holds
-from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import load_of, loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, lose_state
 from tests.support.examples.rows import rows_in
+from tests.support.kafka.cleaner import EAGER, ROWS, await_cleaner, updated
 from tests.support.kafka.records import read
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
-
-ROWS, KEYS = 600, 5
-# A segment each fifth of a second of event time, and the cleaner comes for any of them at once.
-EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
-
-
-def updated(recovery: RecoveryContext, tp: TopicPartition) -> None:
-    """Many updates of few keys: several megabytes, so that they come in several batches, over six seconds of event time."""
-    producer = Producer({**recovery.connection.client_config(), "linger.ms": 1000})
-    # Later than what is there: a segment ends by the distance to its first record.
-    began = time.time_ns() // 1_000_000 + 1_000
-    for number in range(ROWS):
-        producer.produce(tp.topic, os.urandom(4_000), b"k%d" % (number % KEYS), tp.partition, timestamp=began + number * 10)
-    assert producer.flush(60) == 0
 
 
 @pytest.mark.fault("F35")
@@ -54,13 +34,7 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     created = recovery.cluster.describe_topics([tp.topic])[tp.topic].config
     assert {key: created[key] for key in EAGER} == EAGER, "nothing but the hold keeps the cleaner away"
 
-    elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
-    recovery.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
-    updated(recovery, elsewhere)
-    end = recovery.cluster.high_watermarks([elsewhere])[elsewhere]
-    assert poll(lambda: len(rows_in(read(recovery.connection, elsewhere, 0, end))) < ROWS // 2 or None, seconds=120, interval=0.5)
-    time.sleep(3)  # it looks for the next log every second
-
+    await_cleaner(recovery)
     assert restore.plan_verify(recovery, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
     proofs = {one.topic: one.rows for one in restore.check_verify(recovery, ticket, load_of(ticket), None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
@@ -73,4 +47,3 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
         "and then it comes"
     )
     restore.abandon(recovery, ticket)
-    recovery.cluster.delete_topics([elsewhere.topic])

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,6 @@ class Outcome:
     code: int
     out: str
     err: str
-    seconds: float
 
 
 Command = Callable[..., Outcome]
@@ -65,7 +63,6 @@ def command(tmp_path: Path, with_topics: str) -> Command:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
             **changes,
         }
-        began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "streams_recovery", *arguments],
             env={name: str(value) for name, value in environment.items() if value is not MISSING},
@@ -75,7 +72,7 @@ def command(tmp_path: Path, with_topics: str) -> Command:
             timeout=180,
             check=False,
         )
-        return Outcome(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
+        return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
 
@@ -116,7 +113,6 @@ def test_a_broker_that_is_down(command: Command, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     outcome = command("backup", NAME, AIRFLOW_CONN_KAFKA_DEFAULT=kafka(address))
     expect(outcome, 7, address)
-    assert outcome.seconds < 60
     assert [path.name for path in stored(tmp_path) if "savepoints" in path.parts] == []
 
 

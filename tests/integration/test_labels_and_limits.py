@@ -219,9 +219,8 @@ def test_a_throttled_client_is_slower_and_nothing_else(small: Small) -> None:
         # A broker looks back over ten seconds: 6 MB are 600 kB a second to it, and more each time they are read again. It
         # learns of the quota from its metadata, some time after the request for it was answered.
         quota(admin, client, 500_000.0)
-        deadline = time.monotonic() + 60
-        while (throttled := seconds({"client.id": client})) < free + 1:
-            assert time.monotonic() < deadline, f"read in {throttled:.1f} s, without a quota in {free:.1f} s"
+        while seconds({"client.id": client}) < free + 1:
+            pass  # a quota that has no effect is ended by the time limit of tests
     finally:
         quota(admin, client, None)
         admin.close()

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from spark_jobs.access import Access
 from spark_jobs.transforms.read_back import ReadShare, read_share
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.jobs import RestoreResult, VerifySpec
+from streams_recovery.core.jobs import PartitionToVerify, RestoreResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.proofs import Need, Proof
@@ -40,11 +40,20 @@ def restored(small: Small, **changes: object) -> restore.RestoreTicket:
     return ticket
 
 
-def wanted(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[TopicPartition]:
-    """The partitions that a comparison would be about now."""
+def compared(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> tuple[PartitionToVerify, ...]:
+    """What a comparison would compare now."""
     job = restore.plan_verify(recovery, ticket, load_of(ticket))
-    spec = None if job.spec is None else recovery.artifacts.read(VerifySpec, job.spec)
-    return [] if spec is None else [TopicPartition(one.topic, one.partition) for one in spec.partitions]
+    return () if job.spec is None else recovery.artifacts.read(VerifySpec, job.spec).partitions
+
+
+def wanted(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[TopicPartition]:
+    """The partitions that it would be about."""
+    return [TopicPartition(one.topic, one.partition) for one in compared(recovery, ticket)]
+
+
+def rows_proven(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[bool]:
+    """Which of these are proven by their rows already."""
+    return [one.rows_proven for one in compared(recovery, ticket)]
 
 
 def test_state_whose_keys_are_all_deleted_is_a_state_like_another(small: Small) -> None:
@@ -206,6 +215,7 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     recovery = small.recovery
     ticket = restored(small, compare_keys=True)
     assert wanted(recovery, ticket) == [small.changelog], "only state has keys"
+    assert rows_proven(recovery, ticket) == [True], "its rows are not read once more"
     with pytest.raises(Damaged, match=f"{small.changelog}: its keys"):
         restore.check_verify(recovery, ticket, load_of(ticket), None)
     summary = verified(recovery, ticket)
@@ -215,4 +225,8 @@ def test_keys_are_compared_when_that_is_asked_for(small: Small) -> None:
     always = replace(recovery, config=recovery.config.model_copy(update={"restore": config}))
     plain = replace(ticket, request=replace(ticket.request, compare_keys=False))
     assert (wanted(recovery, plain), wanted(always, plain)) == ([], [small.changelog])
+    produce(recovery, small.changelog, 1)
+    assert rows_proven(recovery, ticket) == [False], "the load's proof is of another log"
+    with pytest.raises(Damaged, match="it changed after it was read"):
+        restore.check_verify(recovery, ticket, load_of(ticket), None)
     restore.abandon(recovery, ticket)

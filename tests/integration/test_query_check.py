@@ -45,6 +45,13 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         with pytest.raises(Damaged) as caught:
             query_stores(recovery, planned, patience=1)
         assert caught.value.facts == {"stores": ["totals: k1"]}
+
+        answers.write_text("{}")
+        with pytest.raises(Damaged) as caught:
+            query_stores(recovery, planned, patience=1)
+        assert caught.value.facts == {"stores": ["totals: k0, k1, k2"]}, "an empty store is not what was restored"
+
+        answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))
         # k0 and k1 were processed again: what they are now is not what they were.
         produce(recovery, small.changelog, 2)
         [store] = query_stores(recovery, planned, patience=1)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,28 +12,21 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from streams_recovery.core.errors import GuardLost
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.topic_holds.compaction_guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
 from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
-from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import Ticket
 from tests.support.applications.savepoint_steps import begun, copy, cut, take
 from tests.support.applications.small import Small, reopened, rows_of, small_application
-from tests.support.examples.rows import rows_in
-from tests.support.kafka.records import read
+from tests.support.kafka.cleaner import EAGER, ROWS, await_cleaner, updated
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 OWNER = {"cleanup.policy": "compact", "min.compaction.lag.ms": "7", "max.compaction.lag.ms": "600000"}
-# A segment each fifth of a second of event time, and the cleaner comes for any of them at once.
-EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
-KEYS, ROWS = 5, 600
 TODAY = 20_778
 
 
@@ -91,15 +82,6 @@ def test_the_guard_stays_until_the_last_has_finished_and_then_the_owner_s_settin
     assert shared.overrides == OWNER
 
 
-def updated(recovery: RecoveryContext, tp: TopicPartition, prefix: bytes, rows: int = ROWS) -> None:
-    """Many updates of few keys, in several batches, over six seconds of event time."""
-    producer = Producer({**recovery.connection.client_config(), "linger.ms": 1000})
-    began = time.time_ns() // 1_000_000 + 1_000
-    for number in range(rows):
-        producer.produce(tp.topic, os.urandom(4_000), prefix + b"%d" % (number % KEYS), tp.partition, timestamp=began + number * 10)
-    assert producer.flush(60) == 0
-
-
 @pytest.mark.fault("F24")
 @pytest.mark.parametrize("shared", [EAGER], indirect=True)
 def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(shared: Shared) -> None:
@@ -107,17 +89,12 @@ def test_what_the_other_one_finishes_first_is_not_compacted_under_the_reader(sha
     one, other = shared.applications
     recovery, table = other.recovery, shared.table
     ticket = begun(one.recovery)
-    updated(recovery, table, b"k")
+    updated(recovery, table)
 
     def meanwhile() -> None:
         end(one, ticket)
-        updated(recovery, table, b"k")
-        elsewhere = TopicPartition(f"unheld{uuid.uuid4().hex[:8]}", 0)
-        recovery.cluster.create_topic(elsewhere.topic, partitions=1, replication_factor=1, config=EAGER)
-        updated(recovery, elsewhere, b"k")
-        assert poll(lambda: len(rows_in(read(recovery.connection, elsewhere, 0, ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5)
-        time.sleep(3)  # it looks for the next log every second
-        recovery.cluster.delete_topics([elsewhere.topic])
+        updated(recovery, table)
+        await_cleaner(recovery)
 
     summary = take(other, after_cut=meanwhile)
     assert summary.consistency is Consistency.EXACT
@@ -170,10 +147,11 @@ def test_whoever_comes_and_goes_at_the_same_moment_the_owner_s_settings_are_neve
     topic = shared.table.topic
 
     def often(number: int) -> None:
+        dice = random.Random(number)
         with reopened(shared.applications[number % 2]) as mine:
             cluster = mine.recovery.cluster
             for _ in range(10):
-                mark = random.choice(free_marks([overrides_of(mine, topic)], TODAY))
+                mark = dice.choice(free_marks([overrides_of(mine, topic)], TODAY))
                 cluster.change_configs([topic], partial(joined, mark=mark, today=TODAY))
                 assert owner_config(overrides_of(mine, topic)) == OWNER
                 cluster.change_configs([topic], partial(left, mark=mark))

@@ -36,14 +36,15 @@ def restore(spark, access, *loads):
     return load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
 
 
+def check_of(tp, files, target, start, end):
+    return PartitionToVerify(
+        topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=SegmentFiles.of(files)
+    )
+
+
 def verify(spark, access, *pairs, keyed=()):
     """Each pair: archived partition and its files, target partition and its range."""
-    wanted = tuple(
-        PartitionToVerify(
-            topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=SegmentFiles.of(files)
-        )
-        for tp, files, target, start, end in pairs
-    )
+    wanted = tuple(check_of(*pair) for pair in pairs)
     return compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
 
 
@@ -69,6 +70,9 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
     assert result.partitions[0].equal
     assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (len(SHAPES), len(SHAPES))
     assert (result.keys[0].keys_compared, result.keys[0].keys_different) == (3, 0)
+    keys_only = replace(check_of(source, (file,), target.topic, 0, len(SHAPES)), rows_proven=True)
+    again = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(keys_only,), keyed=(source.topic,)), access)
+    assert (again.partitions, again.keys) == ((), result.keys), "its rows are not read for a digest that is known"
     assert temporary_files() == before
 
 

@@ -18,9 +18,11 @@ from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.savepoint import SavepointRequest
-from tests.support.spark.small_app import SmallApp
+from tests.support.spark.small_app import COMMAND_SECONDS, SmallApp
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]
+# Seconds that each step of a test may take at most. A broker that stays away gives up sooner.
+SET_UP, LOADS, KILLED = 300, 300, 60
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(SET_UP + LOADS + KILLED + 2 * COMMAND_SECONDS)]
 
 PARTITIONS, ROWS = 4, 6_000
 SECONDS = 8  # that a throttled load takes, so that a random moment is in it
@@ -63,7 +65,7 @@ def place(tmp_path_factory, in_session):
 
 def kill_below(pid, *words):
     """Kill processes below one whose command line, and its parents' as far as there are more words, have these words; wait for the first."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + KILLED
     while time.monotonic() < deadline:
         killed = 0
         for child in psutil.Process(pid).children(recursive=True):
@@ -107,22 +109,27 @@ def broker_frozen(place, running):
 KILLS = [python_workers, driver, command_line, broker_killed, broker_frozen]
 
 
+def await_loaded(app, running, log, records):
+    """Wait until so many records are there. The restore must not end before."""
+    give_up = time.monotonic() + LOADS
+    while app.loaded() < records:
+        assert running.poll() is None, (app.directory / log).read_text()
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
 def disturbed(place, kill, moment):
     """One restore with one kill when so much of the records is there. Returns how it ended and what the operator had to do."""
     app, total = place.app, PARTITIONS * ROWS
     app.lose()
     log = f"{kill.__name__}-{moment:.3f}.log"
     running = app.restore("slow", log=log)
-    give_up = time.monotonic() + 600
     try:
-        while app.loaded() < moment * total:
-            assert running.poll() is None, (app.directory / log).read_text()
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+        await_loaded(app, running, log, moment * total)
         kill(place, running)
         seen = app.loaded()
         assert app.committed() is None, "a start now would not continue from the savepoint"
-        code = running.wait(900)
+        code = running.wait(COMMAND_SECONDS)
     finally:
         running.kill()  # its job ends with it
     resumed = code != 0
@@ -149,7 +156,7 @@ def disturbed(place, kill, moment):
     ids=lambda kill: kill.__name__,
 )
 def test_a_kill_during_the_load_costs_and_doubles_nothing(place, kill):
-    part = random.Random().uniform(0.1, 0.7)
+    part = random.Random(kill.__name__).uniform(0.1, 0.7)
     sys.stdout.write(f"killed when {part} of the records are there\n")
     disturbed(place, kill, part)
 
@@ -162,9 +169,7 @@ def test_a_cluster_that_stays_away_is_named_with_the_phase_and_where_it_stood_an
     app.lose()
     running = app.restore("impatient", log=log)
     try:
-        while app.loaded() < 0.3 * PARTITIONS * ROWS:
-            assert running.poll() is None, (app.directory / log).read_text()
-            time.sleep(0.05)
+        await_loaded(app, running, log, 0.3 * PARTITIONS * ROWS)
         os.kill(place.broker(), signal.SIGKILL)
         place.processes.stop("broker")
         code = running.wait(240)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedded import spark_start
+from embedded.class_archive import usable
 from streams_recovery.engine.spark_home import find_spark_home
 
 pytestmark = pytest.mark.spark
@@ -23,6 +24,19 @@ def test_classes_of_spark_come_from_the_archive(tmp_path: Path) -> None:
     subprocess.run([f"{prepared['SPARK_HOME']}/bin/spark-submit", "--version"], env=environment, check=True, capture_output=True)
     (source,) = (line.split("source: ")[1] for line in told.read_text().splitlines() if " org.apache.spark.deploy.SparkSubmit " in line)
     assert source == "shared objects file (top)"
+
+
+def test_half_an_archive_and_a_changed_one_are_made_again(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    archive = spark_start.prepare(home)
+    whole = archive.read_bytes()
+    middle = len(whole) // 2
+    for content in (whole[:middle], whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :] + b"x"):
+        archive.unlink()  # as a file it is read-only
+        archive.write_bytes(content)
+        assert not usable(spark_start.program(home), archive)
+    assert spark_start.prepare(home) == archive
+    assert usable(spark_start.program(home), archive)
 
 
 def test_driver_and_worker_import_the_installed_pyspark_which_has_bytecode(tmp_path: Path) -> None:

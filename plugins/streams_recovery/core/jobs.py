@@ -186,7 +186,7 @@ class RestoreResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToVerify:
     """Compare these files, in this order, with the target partition's records ``[start, end)``; with a ``cut`` only the rows that it takes.
-    ``topic_id`` says of which topic these ends are.
+    ``topic_id`` says of which topic these ends are. With ``rows_proven`` its rows were found equal before, and only its keys are compared.
     """
 
     topic: str
@@ -197,6 +197,7 @@ class PartitionToVerify:
     end: int
     files: SegmentFiles
     cut: RowCut | None = None
+    rows_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ from tests.support.applications import fleet
 from tests.support.kafka.records import connect, write
 from tests.support.project import PROJECT
 
+# That a command may take at most.
+COMMAND_SECONDS = 450
 CONFIG = """
 version: 1
 name: {name}
@@ -164,7 +166,7 @@ class SmallApp:
 
     def run(self, *arguments, log="cli.log"):
         """The same, to its end; what it printed when it failed."""
-        code = self.start(*arguments, log=log).wait(900)
+        code = self.start(*arguments, log=log).wait(COMMAND_SECONDS)
         return code, (self.directory / log).read_text()[-2000:]
 
     def restore(self, name="small", log="cli.log"):

@@ -107,9 +107,7 @@ def test_a_store_at_the_limit_is_an_answer(raw, monkeypatch):
 
 
 def test_what_a_post_says_is_read_no_further_than_its_beginning(raw):
-    started = time.monotonic()
     assert memory(lambda: http_control.post(raw(flood(OK + b"\r\n", b"x" * 65536)), "/pause")) < 8 * MIB
-    assert time.monotonic() - started < 3
     with pytest.raises(ApplicationNotReady, match="xxx"):
         http_control.post(raw(flood(b"HTTP/1.1 503 No\r\n\r\n", b"x" * 65536)), "/pause")
 

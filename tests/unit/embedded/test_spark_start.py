@@ -10,13 +10,14 @@ from embedded import spark_start
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.engine.spark_home import installed_spark
 
-# Stands for a Java that archives: it writes what it was asked to write, and a line into a log.
+# Stands for a Java that archives: it writes what it was asked to write, and a line into a log. It takes an archive that is what it wrote.
 JAVA = """#!/bin/sh
 echo "$@" >> "{log}"
 for word in "$@" $SPARK_SUBMIT_OPTS; do
   case "$word" in
     -version) echo 'openjdk version "17.0.1"' ;;
-    -XX:ArchiveClassesAtExit=*) [ "{archives}" = yes ] && echo classes > "${{word#*=}}" ;;
+    -XX:SharedArchiveFile=*) grep -qx classes "${{word#*=}}"; exit ;;
+    -XX:ArchiveClassesAtExit=*) [ "{archives}" = yes ] && echo {writes} > "${{word#*=}}" ;;
   esac
 done
 exit 1
@@ -35,9 +36,9 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def write_java(home: Path, *, archives: bool = True) -> None:
+def write_java(home: Path, *, archives: bool = True, writes: str = "classes") -> None:
     program = home / "bin" / "java"
-    program.write_text(JAVA.format(log=home / "log", archives="yes" if archives else "no"))
+    program.write_text(JAVA.format(log=home / "log", archives="yes" if archives else "no", writes=writes))
     program.chmod(0o755)
 
 
@@ -47,6 +48,20 @@ def test_what_is_prepared_is_not_made_again(java: Path, tmp_path: Path) -> None:
     assert spark_start.prepare(tmp_path / "home") == first
     assert first.stat().st_mtime_ns == written
     assert f"-XX:SharedArchiveFile={first}" in spark_start.environment(tmp_path / "home")["SPARK_SUBMIT_OPTS"]
+
+
+def test_a_damaged_archive_is_made_again(java: Path, tmp_path: Path) -> None:
+    archive = spark_start.prepare(tmp_path / "home")
+    os.truncate(archive, 3)
+    assert spark_start.prepare(tmp_path / "home") == archive
+    assert archive.read_text() == "classes\n"
+
+
+def test_an_archive_that_java_does_not_take_is_not_kept(java: Path, tmp_path: Path) -> None:
+    write_java(java, writes="half an archive")
+    with pytest.raises(ConfigInvalid, match="no archive"):
+        spark_start.prepare(tmp_path / "home")
+    assert not list((tmp_path / "home").glob("*.jsa"))
 
 
 def test_another_java_gets_an_archive_of_its_own_and_what_nobody_uses_goes(java: Path, tmp_path: Path) -> None:

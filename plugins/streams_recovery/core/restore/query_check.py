@@ -1,7 +1,7 @@
 """Compares a running application's answers to queries with the restored state, for the keys that are readable.
 
 A savepoint contains bytes of the application's own serialisers, while an answer is JSON. They can be compared if the bytes are text or JSON. Other
-keys prove nothing and are counted separately.
+keys prove nothing and are counted separately. An answer without any key needs no comparison: a store that should have keys is empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN = 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryCheck:
     """The result for one store. Of the keys ``sampled`` from the savepoint, ``equal`` have the application's answer, ``changed`` were written again
-    since the restore, and ``unreadable`` cannot be compared. ``different`` names keys with a different answer or none (at most 20).
+    since the restore, and ``unreadable`` cannot be compared. ``different`` names keys with a different answer or none (at most 20; binary keys in hex).
     """
 
     store: str
@@ -31,9 +31,12 @@ class QueryCheck:
 def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, object], changed: Collection[bytes]) -> QueryCheck:
     """Compare ``sample`` (newest value by key) with the answers, except for keys that have ``changed``.
 
-    If no key is among the answers, the application shows its keys in another form. That is not a difference.
+    If there are answers but no key is among them, the application shows its keys in another form. That is not a difference. If there are none at all,
+    every key is missing, in whatever form.
     """
     still = {key: value for key, value in sample.items() if key not in changed}
+    if not answers:
+        return _result(store, sample, still, equal=0, different=[_text(key) or f"0x{key.hex()}" for key in still])
     named = {key: name for key in still if (name := _text(key)) is not None}
     comparable = any(name in answers for name in named.values())
     equal, different = 0, []
@@ -41,6 +44,10 @@ def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, objec
         same = is_answer(still[key], answers[name]) if name in answers else False
         equal += same is True
         different += [name] if same is False else []
+    return _result(store, sample, still, equal=equal, different=different)
+
+
+def _result(store: str, sample: Mapping[bytes, bytes], still: Collection[bytes], *, equal: int, different: list[str]) -> QueryCheck:
     return QueryCheck(
         store=store,
         sampled=len(sample),

@@ -9,7 +9,7 @@ from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, Res
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
-from streams_recovery.core.restore.proofs import LogState, PartitionProof, judged, needs, read_back, with_empty
+from streams_recovery.core.restore.proofs import LogState, Need, PartitionProof, judged, needs, read_back, with_empty
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries, guarded, note, stored_plan
@@ -64,8 +64,10 @@ def compare_job(
             end=now[tp].end,
             files=work[tp].files,
             cut=work[tp].cut,
+            # The proof by rows is the load's then, and is judged again after the comparison.
+            rows_proven=need is Need.KEYS,
         )
-        for tp in wanted
+        for tp, need in wanted.items()
     )
     chosen = tuple(topic for topic in keyed if any(tp.topic == topic for tp in wanted))
     spec = VerifySpec(application_id=recovery.application_id, partitions=partitions, keyed=chosen)

@@ -37,6 +37,16 @@ def test_keys_shown_in_another_way_prove_nothing() -> None:
     assert (found.equal, found.unreadable, found.different) == (0, 3, ())
 
 
+def test_an_empty_answer_lacks_every_key_that_nobody_has_written_since() -> None:
+    found = judged(SAMPLE | {b"\xff\x00": b"binary"}, {}, frozenset({b"a"}))
+    assert found == QueryCheck(store="s", sampled=4, equal=0, changed=1, unreadable=0, different=("b", "c", "0xff00"))
+
+
+def test_a_store_that_was_emptied_since_may_answer_with_nothing() -> None:
+    found = judged(SAMPLE, {}, frozenset(SAMPLE))
+    assert (found.equal, found.changed, found.unreadable, found.different) == (0, 3, 0, ())
+
+
 @pytest.mark.parametrize(
     ("value", "answer", "expected"),
     [
