@@ -111,6 +111,7 @@ class HistoryPoint:
     lag: int | None
     newest_age_seconds: float | None
     free_bytes: dict[str, int] = field(default_factory=dict)
+    repartition_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
