@@ -20,7 +20,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
-from tests.support.examples.statuses import NOW, PROGRESS, report
+from tests.support.examples.statuses import ADVICE, NOW, PROGRESS, report
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
@@ -170,6 +170,13 @@ def test_no_answer_has_a_path_or_a_secret_of_the_server(page: FastAPI, site: Sit
     for answer in answers:
         assert [place for place in places if place in answer.text] == []
         assert "Traceback" not in answer.text
+
+
+def test_the_subject_of_advice_has_no_path_of_the_server_either(page: FastAPI, site: Site) -> None:
+    site.observed(report(taken_at=NOW + 60_000, advice=(replace(ADVICE, subject="/var/lib/streams/orders-state"),)))
+    text = get(client_of(page, "admin"), "/applications/orders").text
+    assert "<code>orders-state</code>" in text
+    assert "/var/lib" not in text
 
 
 def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:

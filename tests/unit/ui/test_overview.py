@@ -100,3 +100,12 @@ def test_paths_of_the_server_are_cut_and_addresses_stay() -> None:
     text = "open /srv/airflow/a.yaml: 's3://bucket/key/x' and orders/status/1.json"
     assert without_paths(text) == "open a.yaml: 's3://bucket/key/x' and orders/status/1.json"
     assert without_paths("('/opt/configs/orders.yaml')") == "('orders.yaml')"
+
+
+def test_a_path_is_cut_whatever_stands_before_it() -> None:
+    for text in ("file:///opt/state/orders", "file:/opt/state/orders", "file://broker-1/opt/state/orders"):
+        assert without_paths(f"in {text}, which") == "in orders, which"
+    assert without_paths("kafka-1:/srv/kafka/logs and state:/var/lib/orders") == "kafka-1:logs and state:orders"
+    assert without_paths("see https://docs.example.com/recovery/alerts.md and s3a://bucket/orders/x, 10:30:00/5") == (
+        "see https://docs.example.com/recovery/alerts.md and s3a://bucket/orders/x, 10:30:00/5"
+    )
