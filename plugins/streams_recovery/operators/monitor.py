@@ -8,23 +8,23 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Variable
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.observability.stats import Stats
 from croniter import croniter
 
-from streams_recovery.config.directory import broken_configurations, load_application, load_applications
+from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status import metrics
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusReport
-from streams_recovery.core.status.run_findings import configuration_broken, monitor_failed
+from streams_recovery.core.status.run_findings import monitor_failed
 from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operators.notifications import notifier_class, tell_through
 
 LOGGER = logging.getLogger("streams_recovery.operators.monitor")
-_CONFIGURATIONS = "configurations"
 _FAILED = "streams_recovery_monitor_failed_"
 
 
@@ -37,25 +37,6 @@ class ChooseApplicationsOperator(BaseOperator):
         run = context["dag_run"]
         manual = str(getattr(run.run_type, "value", run.run_type)) == "manual"
         return due(load_applications(), None if manual else run.run_after)
-
-
-class CheckConfigurationsOperator(BaseOperator):
-    """Tell of configurations that cannot be used, through the notifiers of the first application that has some: theirs cannot be read."""
-
-    def execute(self, context: Context) -> None:
-        """Check."""
-        broken, configs = broken_configurations(), load_applications()
-        Stats.gauge(metrics.metric("broken_configurations"), len(broken))
-        for error in broken.values():
-            self.log.error("%s", error)
-        teller = next((config for _, config in sorted(configs.items()) if config.monitor.notify), None)
-        if teller is None:
-            return
-        findings = [configuration_broken(name, error.reason, docs=teller.monitor.docs) for name, error in broken.items()]
-        with airflow_errors(), context_of(teller.name) as recovery:
-            status.tell_news(
-                recovery, findings, run=f"{_CONFIGURATIONS} {context['run_id']}", tell=tell_through(teller, context), source=_CONFIGURATIONS
-            )
 
 
 class ObserveApplicationOperator(BaseOperator):
@@ -73,7 +54,7 @@ class ObserveApplicationOperator(BaseOperator):
         try:
             with airflow_errors():
                 report = self._looked(config, context)
-        except Exception as error:
+        except (Exception, AirflowTaskTimeout) as error:  # a time-out is no Exception: nobody may swallow it
             Stats.incr(metrics.metric("look_failures", self.application_name), tags=_tags(config))
             _tell_failure(config, context, str(error))
             raise
