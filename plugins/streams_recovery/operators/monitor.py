@@ -23,6 +23,7 @@ from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operators.notifications import notifier_class, tell_through
+from streams_recovery.operators.outcome import end_alerts_of_removed_dags
 
 LOGGER = logging.getLogger("streams_recovery.operators.monitor")
 _FAILED = "streams_recovery_monitor_failed_"
@@ -73,7 +74,9 @@ class ObserveApplicationOperator(BaseOperator):
             report = status.observe(recovery, earlier)
             status.record(recovery, report, earlier)
             _send(report, config)
-            status.tell_news(recovery, report.findings, run=f"monitor {context['run_id']}", tell=tell_through(config, context))
+            run, tell = f"monitor {context['run_id']}", tell_through(config, context)
+            status.tell_news(recovery, report.findings, run=run, tell=tell)
+            end_alerts_of_removed_dags(recovery, run=run, tell=tell)
         return report
 
 
