@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -177,6 +180,34 @@ def test_the_subject_of_advice_has_no_path_of_the_server_either(page: FastAPI, s
     text = get(client_of(page, "admin"), "/applications/orders").text
     assert "<code>orders-state</code>" in text
     assert "/var/lib" not in text
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ({}, None),
+        ({"approvers": ["admin"]}, None),
+        ({"approvers": ["anna"]}, "admin is not among the approvers: anna"),
+    ],
+)
+def test_an_approval_is_offered_to_whom_the_configuration_allows_it(
+    page: FastAPI, site: Site, access: dict[str, object], said: str | None
+) -> None:
+    site.configure("orders", access=access)
+    runs = runs_of(page, "admin")
+    assert runs["approval"] == {"user": "admin", "refused": said, "exclude_trigger": False}
+    assert "streams_restore_full" in runs["answers"], "whoever may answer may reject"
+
+
+def test_who_triggered_a_run_may_not_approve_it(page: FastAPI, site: Site) -> None:
+    site.configure("orders", access={"approvers_exclude_trigger": True})
+    assert runs_of(page, "user")["approval"] == {"user": "user", "refused": None, "exclude_trigger": True}
+
+
+def runs_of(page: FastAPI, role: str) -> Any:
+    """What the script is told of runs in progress."""
+    (found,) = re.findall(r'data-runs="([^"]+)"', get(client_of(page, role), "/applications/orders").text)
+    return json.loads(html.unescape(found))
 
 
 def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:
