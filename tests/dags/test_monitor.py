@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -142,7 +143,20 @@ def test_who_is_due_follows_the_schedules(directory: Path) -> None:
 def test_each_run_is_a_heartbeat_and_one_by_hand_looks_at_all(directory: Path, sent: Sent, run_type: str, chosen: list[str]) -> None:
     run = SimpleNamespace(run_type=run_type, run_after=TICK.replace(minute=31))
     assert tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=run)) == chosen
+    due = sent.values.pop("streams_recovery.heartbeat_due_at_seconds")
     assert sent.values == {"streams_recovery.heartbeat": 1}
+    assert 890 < due - time.time() <= 900
+
+
+@pytest.mark.parametrize(("schedules", "seconds"), [(["0 * * * *", None], 7200), ([None, None], None), (["0 0 * * *", "*/5 * * * *"], 900)])
+def test_the_next_heartbeat_is_due_by_the_most_frequent_schedule(
+    directory: Path, sent: Sent, schedules: list[str | None], seconds: float | None
+) -> None:
+    for name, schedule in zip(("orders", "payments"), schedules, strict=True):
+        configuration(directory, name, schedule=schedule)
+    tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=SimpleNamespace(run_type="manual", run_after=TICK)))
+    due = sent.values["streams_recovery.heartbeat_due_at_seconds"]
+    assert due == 0 if seconds is None else seconds - 10 < due - time.time() <= seconds
 
 
 def test_a_look_is_stored_told_and_sent(directory: Path, sent: Sent, variables: dict[str, str]) -> None:

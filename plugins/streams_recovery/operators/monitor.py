@@ -34,10 +34,11 @@ class ChooseApplicationsOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[str]:
         """Choose."""
+        configs, run = load_applications(), context["dag_run"]
         Stats.incr(metrics.metric("heartbeat"))
-        run = context["dag_run"]
+        Stats.gauge(metrics.metric("heartbeat_due_at_seconds"), _next_heartbeat(configs))
         manual = str(getattr(run.run_type, "value", run.run_type)) == "manual"
-        return due(load_applications(), None if manual else run.run_after)
+        return due(configs, None if manual else run.run_after)
 
 
 class ObserveApplicationOperator(BaseOperator):
@@ -91,6 +92,12 @@ def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None) -> li
 def schedules(configs: Mapping[str, ApplicationConfig]) -> list[str]:
     """The schedules of all applications, each once."""
     return sorted({config.monitor.schedule for config in configs.values() if config.monitor.schedule is not None})
+
+
+def _next_heartbeat(configs: Mapping[str, ApplicationConfig]) -> float:
+    """When the next run is overdue, in Unix seconds; 0 where nothing has a schedule."""
+    fresh = [seconds for config in configs.values() if (seconds := config.monitor.fresh_seconds) is not None]
+    return wall_clock() / 1000 + min(fresh) if fresh else 0.0
 
 
 def _send(report: StatusReport, config: ApplicationConfig) -> None:

@@ -8,7 +8,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.status.report import Health
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.overview import STALE_MS, Overview, State, broken, growth, overview
+from streams_recovery.ui.overview import Overview, State, broken, growth, overview
 from streams_recovery.ui.statuses import Known
 from tests.support.examples.statuses import HOUR, NOW, OLD, report
 
@@ -56,10 +56,16 @@ def test_a_target_that_does_not_exist_yet_is_no_trouble() -> None:
 
 
 def test_an_old_status_is_greyed_and_says_what_to_do() -> None:
-    row = shown(stored(), NOW + STALE_MS + 120_000)
+    row = shown(stored(), NOW + 17 * 60_000)
     assert (row.state, row.old) == (State.ATTENTION, True)
     assert row.problem == "The status is 16 min old: streams_monitor does not run."
     assert row.next_step is not None
+
+
+def test_how_old_a_status_may_be_follows_its_schedule() -> None:
+    hourly, by_hand = stored(fresh_seconds=7_200.0), stored(fresh_seconds=None)
+    assert [shown(hourly, NOW + minutes * 60_000).state for minutes in (120, 122)] == [State.GOOD, State.ATTENTION]
+    assert shown(by_hand, NOW + 300 * HOUR).problem is None
 
 
 def test_a_repository_that_does_not_answer_leaves_the_last_known_facts() -> None:

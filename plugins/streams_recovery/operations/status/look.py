@@ -70,6 +70,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
         taken_at=now,
         parts=parts,
         objectives=_objectives(recovery),
+        fresh_seconds=recovery.config.monitor.fresh_seconds,
         topics=_topics(before.topics, cluster, disks),
         disks=disks.facts.disks,
         next_savepoint_at=_next(recovery, now),
