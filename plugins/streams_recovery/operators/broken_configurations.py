@@ -22,7 +22,7 @@ from streams_recovery.operators.notifications import tell_by, tell_through
 
 _SOURCE: Final = "configurations"
 # Who told of which configuration: the same one tells that it is over.
-_TOLD: Final = "streams_recovery_broken_configurations"
+_VARIABLE: Final = "streams_recovery_broken_configurations"
 
 Tellers = dict[str, str]
 
@@ -40,15 +40,15 @@ class CheckConfigurationsOperator(BaseOperator):
             self.log.error("%s", error)
         known = _remembered()
         tellers = _tellers(known, broken, configs)
-        told, failures = dict[str, str](), list[RecoveryError]()
+        known_now, failures = dict[str, str](), list[RecoveryError]()
         for teller in sorted({*tellers.values(), *_able(configs)[:1]}):
             of_it = [name for name, one in tellers.items() if one == teller]
             try:
-                told |= _told(teller, of_it, known, broken, configs, context)
+                known_now |= _notify(teller, of_it, known, broken, configs, context)
             except RecoveryError as error:
                 failures.append(error)
-                told |= {name: teller for name in of_it if known.get(name) == teller}
-        _remember(known, told)
+                known_now |= {name: teller for name in of_it if known.get(name) == teller}
+        _remember(known, known_now)
         with airflow_errors():
             for failure in failures:
                 raise failure
@@ -65,7 +65,7 @@ def _tellers(known: Tellers, broken: Mapping[str, ConfigInvalid], configs: Mappi
     return {name: first or name for name in broken} | lasting
 
 
-def _told(
+def _notify(
     teller: str,
     names: list[str],
     known: Tellers,
@@ -75,14 +75,14 @@ def _told(
 ) -> Tellers:
     """Tell what is new of these; return those that people go on to know of."""
     others = [name for name in names if name != teller]
-    itself = {teller: teller} if teller in names and _told_by_itself(teller, known, broken, configs, context) else {}
+    itself = {teller: teller} if teller in names and _notify_by_itself(teller, known, broken, configs, context) else {}
     if teller not in configs:
         # It is broken itself: its log of alerts is read again when it can be used.
         return {**itself, **dict.fromkeys(others, teller)}
-    return {**itself, **dict.fromkeys(_told_in_its_log(configs[teller], others, broken, context), teller)}
+    return {**itself, **dict.fromkeys(_notify_with_log(configs[teller], others, broken, context), teller)}
 
 
-def _told_in_its_log(teller: ApplicationConfig, names: list[str], broken: Mapping[str, ConfigInvalid], context: Context) -> list[str]:
+def _notify_with_log(teller: ApplicationConfig, names: list[str], broken: Mapping[str, ConfigInvalid], context: Context) -> list[str]:
     findings = {name: configuration_broken(name, broken[name].reason, docs=teller.monitor.docs) for name in names if name in broken}
     with context_of(teller.name) as recovery:
         status.tell_news(
@@ -91,7 +91,7 @@ def _told_in_its_log(teller: ApplicationConfig, names: list[str], broken: Mappin
         return [one.finding.subject for one in status.open_alerts(recovery) if one.source == _SOURCE]
 
 
-def _told_by_itself(
+def _notify_by_itself(
     name: str, known: Tellers, broken: Mapping[str, ConfigInvalid], configs: Mapping[str, ApplicationConfig], context: Context
 ) -> bool:
     """Whether people know that it is broken, once what is new of that is told."""
@@ -108,7 +108,7 @@ def _told_by_itself(
 
 def _remembered() -> Tellers:
     try:
-        found: Any = json.loads(Variable.get(_TOLD, default=None) or "{}")
+        found: Any = json.loads(Variable.get(_VARIABLE, default=None) or "{}")
     except ValueError:
         return {}
     return {str(name): str(teller) for name, teller in found.items()} if isinstance(found, dict) else {}
@@ -116,6 +116,6 @@ def _remembered() -> Tellers:
 
 def _remember(before: Tellers, after: Tellers) -> None:
     if after and after != before:
-        Variable.set(_TOLD, json.dumps(after, sort_keys=True))
+        Variable.set(_VARIABLE, json.dumps(after, sort_keys=True))
     elif before and not after:
-        Variable.delete(_TOLD)
+        Variable.delete(_VARIABLE)
