@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
 from streams_recovery.config.directory import load_applications
+from streams_recovery.operators.broken_configurations import CheckConfigurationsOperator
 from streams_recovery.operators.monitor import (
-    CheckConfigurationsOperator,
     ChooseApplicationsOperator,
     ObserveApplicationOperator,
     schedules,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Variable
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
 from streams_recovery.config.directory import DIRECTORY, load_application, load_applications
 from streams_recovery.core.errors import ConfigInvalid, TransientError
@@ -22,9 +23,11 @@ from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.rule import finding
 from streams_recovery.operations import status
+from streams_recovery.operators import broken_configurations as configurations
 from streams_recovery.operators import monitor as tasks
+from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.notifications import notifier_class, problems, tell_through
-from streams_recovery.operators.outcome import ended, outcome_callbacks
+from streams_recovery.operators.outcome import ended, outcome_callbacks, removed_dags
 from tests.support.airflow.listener import Listener
 from tests.support.applications.fleet import programs
 from tests.support.project import PROJECT
@@ -73,7 +76,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     def incr(name: str, count: int = 1, **_: Any) -> None:
         found.values[name] = found.values.get(name, 0) + count
 
-    monkeypatch.setattr(tasks, "Stats", SimpleNamespace(incr=incr, gauge=lambda name, value, **_: found.values.update({name: value})))
+    stats = SimpleNamespace(incr=incr, gauge=lambda name, value, **_: found.values.update({name: value}))
+    for module in (tasks, configurations):
+        monkeypatch.setattr(module, "Stats", stats)
     return found
 
 
@@ -138,7 +143,20 @@ def test_who_is_due_follows_the_schedules(directory: Path) -> None:
 def test_each_run_is_a_heartbeat_and_one_by_hand_looks_at_all(directory: Path, sent: Sent, run_type: str, chosen: list[str]) -> None:
     run = SimpleNamespace(run_type=run_type, run_after=TICK.replace(minute=31))
     assert tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=run)) == chosen
+    due = sent.values.pop("streams_recovery.heartbeat_due_at_seconds")
     assert sent.values == {"streams_recovery.heartbeat": 1}
+    assert 890 < due - time.time() <= 900
+
+
+@pytest.mark.parametrize(("schedules", "seconds"), [(["0 * * * *", None], 7200), ([None, None], None), (["0 0 * * *", "*/5 * * * *"], 900)])
+def test_the_next_heartbeat_is_due_by_the_most_frequent_schedule(
+    directory: Path, sent: Sent, schedules: list[str | None], seconds: float | None
+) -> None:
+    for name, schedule in zip(("orders", "payments"), schedules, strict=True):
+        configuration(directory, name, schedule=schedule)
+    tasks.ChooseApplicationsOperator(task_id="choose").execute(context(dag_run=SimpleNamespace(run_type="manual", run_after=TICK)))
+    due = sent.values["streams_recovery.heartbeat_due_at_seconds"]
+    assert due == 0 if seconds is None else seconds - 10 < due - time.time() <= seconds
 
 
 def test_a_look_is_stored_told_and_sent(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
@@ -170,14 +188,112 @@ def test_a_look_that_cannot_be_stored_is_told_once_and_when_it_works_again(direc
     assert variables == {}
 
 
-def test_broken_configurations_are_told_through_another_application(directory: Path, sent: Sent) -> None:
+def test_a_look_that_takes_too_long_is_told_and_counted(
+    directory: Path, sent: Sent, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def alarm(*_: Any, **__: Any) -> None:
+        raise AirflowTaskTimeout("the task has run for ten minutes")
+
+    # Airflow raises it wherever the task is.
+    monkeypatch.setattr(tasks.Stats, "gauge", alarm)
+    with pytest.raises(AirflowTaskTimeout):
+        tasks.ObserveApplicationOperator(task_id="observe", application_name="orders").execute(context())
+    assert Listener.heard == ["raised monitor-failed"]
+    assert sent.values == {"streams_recovery.look_failures.orders": 1}
+
+
+AT_ONCE = {"over_after": "PT0S"}
+NAMED = [{"notifier": LISTENER, "arguments": {"message": "{{ alert.application }} {{ alert.news }} {{ alert.cause }}"}}]
+
+
+def check_configurations(run_id: str = "manual__1") -> None:
+    configurations.CheckConfigurationsOperator(task_id="check").execute(context(run_id=run_id))
+
+
+def break_off(directory: Path, name: str) -> str:
+    """Make a configuration one that cannot be used, by a key that there is not; return what it was."""
+    file = directory / f"{name}.yaml"
+    whole = file.read_text()
+    file.write_text(json.dumps(json.loads(whole) | {"unknown": 1}))
+    return whole
+
+
+def test_broken_configurations_are_told_through_another_application(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
     (directory / "broken.yaml").write_text("version: 2\n")
-    check = tasks.CheckConfigurationsOperator(task_id="check")
     for _ in range(2):
-        check.execute(context())
+        check_configurations()
     assert Listener.heard == ["raised configuration-broken:broken"]
     assert sent.values == {"streams_recovery.broken_configurations": 1}
-    (directory / "broken.yaml").unlink()
+    assert json.loads(variables["streams_recovery_broken_configurations"]) == {"broken": "orders"}
+
+
+def test_who_told_of_a_broken_configuration_tells_that_it_is_over(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    for name in ("orders", "payments"):
+        configuration(directory, name, notify=NAMED, alerts=AT_ONCE)
+    whole = break_off(directory, "orders")
+    check_configurations("a")
+    (directory / "another.yaml").write_text("version: 2\n")
+    check_configurations("b")
+    (directory / "orders.yaml").write_text(whole)
+    for run in ("c", "d"):
+        check_configurations(run)
+    (directory / "another.yaml").unlink()
+    check_configurations("e")
+    assert Listener.heard == [
+        "payments raised configuration-broken:orders",
+        "payments raised configuration-broken:another",
+        "payments over configuration-broken:orders",
+        "payments over configuration-broken:another",
+    ]
+
+
+def test_the_only_application_tells_of_its_own_broken_configuration(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    configuration(directory, "orders", notify=NAMED)
+    whole = break_off(directory, "orders")
+    Listener.out = True
+    with pytest.raises(TransientError, match="mail server"):
+        check_configurations()
+    Listener.out = False
+    for _ in range(2):
+        check_configurations()
+    assert Listener.heard == ["orders raised configuration-broken:orders"]
+    (directory / "orders.yaml").write_text(whole)
+    for _ in range(2):
+        check_configurations()
+    assert Listener.heard == ["orders raised configuration-broken:orders", "orders over configuration-broken:orders"]
+    assert variables == {}
+
+
+@pytest.mark.parametrize("text", ["{", "version: 1\nmonitor: {notify: [{notifier: 1}]}\n", "monitor: []", "- a"])
+def test_a_configuration_whose_notifiers_cannot_be_read_tells_nobody(
+    directory: Path, sent: Sent, variables: dict[str, str], text: str
+) -> None:
+    (directory / "orders.yaml").write_text(text)
+    check_configurations()
+    assert (Listener.heard, variables) == ([], {})
+    assert sent.values == {"streams_recovery.broken_configurations": 1}
+
+
+def test_what_cannot_be_told_now_is_told_later_and_silences_no_other(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    for name in ("orders", "payments"):
+        configuration(directory, name, notify=NAMED, alerts=AT_ONCE)
+    repository = directory / "elsewhere"
+    config = json.loads((directory / "payments.yaml").read_text()) | {"storage": {"backend": "filesystem", "path": str(repository)}}
+    (directory / "payments.yaml").write_text(json.dumps(config))
+    whole = break_off(directory, "orders")
+    check_configurations("a")
+    repository.rename(directory / "lost")
+    repository.write_text("no directory")
+    (directory / "orders.yaml").write_text(whole)
+    (directory / "another.yaml").write_text("version: 2\n")
+    with pytest.raises(Exception, match="elsewhere"):
+        check_configurations("b")
+    assert Listener.heard[1:] == ["orders raised configuration-broken:another"]
+    repository.unlink()
+    (directory / "lost").rename(repository)
+    check_configurations("c")
+    assert Listener.heard[2:] == ["payments over configuration-broken:orders"]
+    assert json.loads(variables["streams_recovery_broken_configurations"]) == {"another": "orders"}
 
 
 def test_a_failed_run_is_told_once_and_over_with_the_next_that_succeeds(directory: Path) -> None:
@@ -187,6 +303,40 @@ def test_a_failed_run_is_told_once_and_over_with_the_next_that_succeeds(director
     callbacks["on_success_callback"](context(run_id="c"))
     callbacks["on_success_callback"](context(run_id="d"))
     assert Listener.heard == ["raised run-failed:streams_backup_orders", "over run-failed:streams_backup_orders"]
+
+
+def test_a_plan_that_nobody_approved_is_no_failure_and_leaves_what_was_told_of_its_dag(directory: Path) -> None:
+    approve = ApprovePlanOperator(application_name="orders", subject="Restore?")
+    callbacks = outcome_callbacks("orders")
+    callbacks["on_failure_callback"](context(run_id="a", reason="task_failure", task=approve))
+    assert Listener.heard == []
+    callbacks["on_failure_callback"](context(run_id="b", reason="task_failure"))
+    callbacks["on_failure_callback"](context(run_id="c", reason="task_failure", task=approve))
+    assert Listener.heard == ["raised run-failed:streams_backup_orders"]
+    callbacks["on_failure_callback"](context(run_id="d", reason="timed_out", task=approve))
+    assert Listener.heard == ["raised run-failed:streams_backup_orders"], "it is known already"
+
+
+def test_a_failed_run_of_a_dag_that_there_is_no_longer_is_over(directory: Path, sent: Sent, variables: dict[str, str]) -> None:
+    for dag_id in ("streams_drill_orders", "streams_restore_full_orders", "streams_backup_orders"):
+        ended(context(dag=DAG(dag_id, schedule=None)), application_name="orders", failed=True)
+    Listener.heard.clear()
+    for run in ("a", "b"):
+        tasks.ObserveApplicationOperator(task_id="observe", application_name="orders").execute(context(run_id=run))
+    over = [heard for heard in Listener.heard if heard.startswith("over")]
+    assert sorted(over) == ["over run-failed:streams_drill_orders", "over run-failed:streams_restore_full_orders"]
+
+
+@pytest.mark.parametrize("access", [{}, {"access": {"own_dags": True}}])
+def test_the_monitor_knows_which_dags_a_configuration_has(metadata: None, directory: Path, access: dict[str, Any]) -> None:
+    file = directory / "orders.yaml"
+    file.write_text(json.dumps(json.loads(file.read_text()) | access))
+    found = DagBag(str(PROJECT / "dags")).dags
+    gone = removed_dags(load_application("orders"))
+    own = {f"streams_restore_{kind}_orders" for kind in ("full", "pitr", "rebuild")}
+    assert gone & found.keys() == set()
+    assert {"streams_drill_orders", "streams_reprocess_orders"} <= gone
+    assert own <= (found.keys() if access else gone)
 
 
 def test_a_run_of_any_application_is_told_by_the_notifiers_of_the_one_it_was_for(directory: Path) -> None:

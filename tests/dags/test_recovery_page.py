@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +23,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
-from tests.support.examples.statuses import NOW, PROGRESS, report
+from tests.support.examples.statuses import ADVICE, NOW, PROGRESS, report
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
@@ -170,6 +173,41 @@ def test_no_answer_has_a_path_or_a_secret_of_the_server(page: FastAPI, site: Sit
     for answer in answers:
         assert [place for place in places if place in answer.text] == []
         assert "Traceback" not in answer.text
+
+
+def test_the_subject_of_advice_has_no_path_of_the_server_either(page: FastAPI, site: Site) -> None:
+    site.observed(report(taken_at=NOW + 60_000, advice=(replace(ADVICE, subject="/var/lib/streams/orders-state"),)))
+    text = get(client_of(page, "admin"), "/applications/orders").text
+    assert "<code>orders-state</code>" in text
+    assert "/var/lib" not in text
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        ({}, None),
+        ({"approvers": ["admin"]}, None),
+        ({"approvers": ["anna"]}, "admin is not among the approvers: anna"),
+    ],
+)
+def test_an_approval_is_offered_to_whom_the_configuration_allows_it(
+    page: FastAPI, site: Site, access: dict[str, object], said: str | None
+) -> None:
+    site.configure("orders", access=access)
+    runs = runs_of(page, "admin")
+    assert runs["approval"] == {"user": "admin", "refused": said, "exclude_trigger": False}
+    assert "streams_restore_full" in runs["answers"], "whoever may answer may reject"
+
+
+def test_who_triggered_a_run_may_not_approve_it(page: FastAPI, site: Site) -> None:
+    site.configure("orders", access={"approvers_exclude_trigger": True})
+    assert runs_of(page, "user")["approval"] == {"user": "user", "refused": None, "exclude_trigger": True}
+
+
+def runs_of(page: FastAPI, role: str) -> Any:
+    """What the script is told of runs in progress."""
+    (found,) = re.findall(r'data-runs="([^"]+)"', get(client_of(page, role), "/applications/orders").text)
+    return json.loads(html.unescape(found))
 
 
 def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:

@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.config.loader import load_all, load_named, notifiers_of
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.monitor import Notify
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.project_files import is_installed, own_files
 
@@ -40,3 +41,8 @@ def load_applications(environment: Mapping[str, str] = os.environ) -> dict[str, 
 def broken_configurations(environment: Mapping[str, str] = os.environ) -> dict[str, ConfigInvalid]:
     """What is wrong with each configuration that cannot be used, by the name of its application."""
     return load_all(config_directory(environment), environment).broken
+
+
+def broken_notifiers(name: str, environment: Mapping[str, str] = os.environ) -> tuple[Notify, ...]:
+    """The notifiers that a configuration names although it cannot be used, as far as that section can be read."""
+    return notifiers_of(name, config_directory(environment), environment)

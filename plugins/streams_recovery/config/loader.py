@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from streams_recovery.config import yaml_reader
 from streams_recovery.config.contradictions import contradictions
 from streams_recovery.config.explain import problems
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.monitor import Notify
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 
 SUFFIXES = (".yaml", ".yml")
+_NOTIFIERS = TypeAdapter(tuple[Notify, ...])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +31,7 @@ class Configurations:
 
 def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
     """The application that ``path`` describes, with ``${VARIABLES}`` from ``environment``. Raises ``ConfigInvalid`` with file and lines."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(yaml_reader.MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"{path} cannot be read: {error.strerror}", next_step="check the file name and that this user may read it", file=str(path)
-        ) from error
-    try:
-        document = yaml_reader.read(content, environment)
-    except yaml_reader.YamlError as error:
-        raise _invalid(path, [(error.line, error.reason)], error.hint) from error
+    document = _document(path, environment)
     if document.data.setdefault("name", path.stem) != path.stem:
         reason = f"name is {document.data['name']!r:.80}, but the file is called {path.name}"
         raise _invalid(path, [(document.line(("name",)), reason)], "give both the same name, or leave the key out")
@@ -49,6 +41,15 @@ def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
         found = problems(error.errors(include_url=False, include_context=False, include_input=False), document)
         # The cause is left out: its text repeats the values, and a value may be a secret in the wrong place.
         raise _invalid(path, found, "correct the file; docs/configuration.md explains every key") from None
+
+
+def notifiers_of(name: str, directory: Path, environment: Mapping[str, str]) -> tuple[Notify, ...]:
+    """``monitor.notify`` of a configuration that cannot be used as a whole; none where this section cannot be read either."""
+    try:
+        monitor = _document(_only(name, _files(directory)[name]), environment).data["monitor"]
+        return _NOTIFIERS.validate_python(monitor["notify"])
+    except (ConfigInvalid, ValidationError, LookupError, TypeError):
+        return ()
 
 
 def load_all(directory: Path, environment: Mapping[str, str]) -> Configurations:
@@ -110,6 +111,20 @@ def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
         if path.suffix in SUFFIXES and not path.name.startswith("."):
             found[path.stem] = (*found.get(path.stem, ()), path)
     return found
+
+
+def _document(path: Path, environment: Mapping[str, str]) -> yaml_reader.Document:
+    try:
+        with path.open("rb") as file:
+            content = file.read(yaml_reader.MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"{path} cannot be read: {error.strerror}", next_step="check the file name and that this user may read it", file=str(path)
+        ) from error
+    try:
+        return yaml_reader.read(content, environment)
+    except yaml_reader.YamlError as error:
+        raise _invalid(path, [(error.line, error.reason)], error.hint) from error
 
 
 def _only(name: str, paths: Sequence[Path]) -> Path:

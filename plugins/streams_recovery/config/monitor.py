@@ -16,8 +16,10 @@ from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.limits import Limits
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-# A savepoint may be missed once: it counts as late when the one after it is missing too.
+# A savepoint, or a look, may be missed once: it counts as late when the one after it is missing too.
 _LATE = 2
+# Seconds. Airflow may be busy.
+_FRESH = 900.0
 _NO_REMINDER = "none"
 
 
@@ -138,6 +140,12 @@ class Monitor(Section):
             unseen_after=seconds(found.unseen_after),
             docs=self.docs,
         )
+
+    @property
+    def fresh_seconds(self) -> float | None:
+        """How long a status says something of the present: until two looks are missing. None where looks have no schedule."""
+        pause = longest_pause(self.schedule)
+        return None if pause is None else max(_FRESH, _LATE * pause)
 
     @property
     def docs(self) -> str:

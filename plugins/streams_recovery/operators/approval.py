@@ -24,7 +24,8 @@ READING = timedelta(hours=24)
 class ApprovePlanOperator(ApprovalOperator):
     """Waits up to a day for a person who has read what the task *plan* beside this one has returned as ``text``.
 
-    A rejection, and no answer, fail the run at once. So does an approval by somebody whom ``access`` of the application does not allow it.
+    A rejection, and no answer, fail the run at once. After an approval by somebody whom ``access`` of the application does not allow it, the task asks
+    again, for another day.
     The answer has with it which plan was shown, and by which version of this software: the first task that acts compares that with what it is about to do.
     When Airflow itself fails the task, because an answer came sooner than it could take it, the task asks again.
     """
@@ -53,15 +54,18 @@ class ApprovePlanOperator(ApprovalOperator):
             raise AirflowFailException(f"No approval could count: {why}. Nothing was changed")
         if answers_by_name():
             self.assigned_users = [{"id": name, "name": name} for name in candidates(access.approval, trigger)] or None
+        # Templates are rendered again when the task goes on. What was shown is what they were now.
+        return self._asked(context, shown(self.body or "", VERSION))
+
+    def _asked(self, context: Context, approved: dict[str, str]) -> Any:
         try:
             return super().execute(context)
         except (TaskAwaitingInput, TaskDeferred) as waiting:
-            # Templates are rendered again when the task goes on. What was shown is what they were now.
-            waiting.kwargs = {**(waiting.kwargs or {}), "approved": shown(self.body or "", VERSION)}
+            waiting.kwargs = {**(waiting.kwargs or {}), "approved": approved}
             raise
 
     def execute_complete(self, context: Context, event: dict[str, Any], approved: dict[str, str] | None = None) -> Any:
-        """Go on, or fail for good. ``approved`` is what was shown."""
+        """Go on, fail for good, or ask again where the approval does not count. ``approved`` is what was shown: Airflow keeps the text of a question."""
         try:
             answer = super().execute_complete(context, event)
         except HITLRejectException as rejected:
@@ -70,7 +74,8 @@ class ApprovePlanOperator(ApprovalOperator):
         user = event["responded_by_user"] or {}
         trigger = context["dag_run"].triggering_user_name
         if why := refusal(self._access().approval, triggered_by=trigger, approved_by=user.get("name")):
-            raise AirflowFailException(f"This approval does not count: {why}. Nothing was changed")
+            self.log.warning("This approval does not count: %s. Nothing was changed, and the question is put again", why)
+            return self._asked(context, approved or {})
         return {**answer, "approved": approved or {}}
 
     def _access(self) -> Access:

@@ -8,23 +8,24 @@ from datetime import datetime
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context, Variable
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.observability.stats import Stats
 from croniter import croniter
 
-from streams_recovery.config.directory import broken_configurations, load_application, load_applications
+from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status import metrics
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusReport
-from streams_recovery.core.status.run_findings import configuration_broken, monitor_failed
+from streams_recovery.core.status.run_findings import monitor_failed
 from streams_recovery.hooks.context import airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operators.notifications import notifier_class, tell_through
+from streams_recovery.operators.outcome import end_alerts_of_removed_dags
 
 LOGGER = logging.getLogger("streams_recovery.operators.monitor")
-_CONFIGURATIONS = "configurations"
 _FAILED = "streams_recovery_monitor_failed_"
 
 
@@ -33,29 +34,11 @@ class ChooseApplicationsOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[str]:
         """Choose."""
+        configs, run = load_applications(), context["dag_run"]
         Stats.incr(metrics.metric("heartbeat"))
-        run = context["dag_run"]
+        Stats.gauge(metrics.metric("heartbeat_due_at_seconds"), _next_heartbeat(configs))
         manual = str(getattr(run.run_type, "value", run.run_type)) == "manual"
-        return due(load_applications(), None if manual else run.run_after)
-
-
-class CheckConfigurationsOperator(BaseOperator):
-    """Tell of configurations that cannot be used, through the notifiers of the first application that has some: theirs cannot be read."""
-
-    def execute(self, context: Context) -> None:
-        """Check."""
-        broken, configs = broken_configurations(), load_applications()
-        Stats.gauge(metrics.metric("broken_configurations"), len(broken))
-        for error in broken.values():
-            self.log.error("%s", error)
-        teller = next((config for _, config in sorted(configs.items()) if config.monitor.notify), None)
-        if teller is None:
-            return
-        findings = [configuration_broken(name, error.reason, docs=teller.monitor.docs) for name, error in broken.items()]
-        with airflow_errors(), context_of(teller.name) as recovery:
-            status.tell_news(
-                recovery, findings, run=f"{_CONFIGURATIONS} {context['run_id']}", tell=tell_through(teller, context), source=_CONFIGURATIONS
-            )
+        return due(configs, None if manual else run.run_after)
 
 
 class ObserveApplicationOperator(BaseOperator):
@@ -73,7 +56,7 @@ class ObserveApplicationOperator(BaseOperator):
         try:
             with airflow_errors():
                 report = self._looked(config, context)
-        except Exception as error:
+        except (Exception, AirflowTaskTimeout) as error:  # a time-out is no Exception: nobody may swallow it
             Stats.incr(metrics.metric("look_failures", self.application_name), tags=_tags(config))
             _tell_failure(config, context, str(error))
             raise
@@ -92,7 +75,9 @@ class ObserveApplicationOperator(BaseOperator):
             report = status.observe(recovery, earlier)
             status.record(recovery, report, earlier)
             _send(report, config)
-            status.tell_news(recovery, report.findings, run=f"monitor {context['run_id']}", tell=tell_through(config, context))
+            run, tell = f"monitor {context['run_id']}", tell_through(config, context)
+            status.tell_news(recovery, report.findings, run=run, tell=tell)
+            end_alerts_of_removed_dags(recovery, run=run, tell=tell)
         return report
 
 
@@ -107,6 +92,12 @@ def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None) -> li
 def schedules(configs: Mapping[str, ApplicationConfig]) -> list[str]:
     """The schedules of all applications, each once."""
     return sorted({config.monitor.schedule for config in configs.values() if config.monitor.schedule is not None})
+
+
+def _next_heartbeat(configs: Mapping[str, ApplicationConfig]) -> float:
+    """When the next run is overdue, in Unix seconds; 0 where nothing has a schedule."""
+    fresh = [seconds for config in configs.values() if (seconds := config.monitor.fresh_seconds) is not None]
+    return wall_clock() / 1000 + min(fresh) if fresh else 0.0
 
 
 def _send(report: StatusReport, config: ApplicationConfig) -> None:

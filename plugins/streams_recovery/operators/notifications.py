@@ -49,10 +49,15 @@ def problems(configs: Mapping[str, ApplicationConfig]) -> dict[str, str]:
 
 
 def tell_through(config: ApplicationConfig, context: Mapping[str, Any]) -> Tell:
-    """Tells what is new through each notifier of the application. Templates among their arguments see the task's context, and ``alert``."""
+    """Tells what is new through each notifier of the application."""
+    return tell_by(config.monitor.notify, context)
+
+
+def tell_by(notifiers: Sequence[Notify], context: Mapping[str, Any]) -> Tell:
+    """Tells what is new through each of these. Templates among their arguments see the task's context, and ``alert``."""
 
     def tell(notices: Sequence[Notice]) -> None:
-        failures = [problem for notice in notices for notify in config.monitor.notify if (problem := _failure(notify, notice, context))]
+        failures = [problem for notice in notices for notify in notifiers if (problem := _failure(notify, notice, context))]
         for notice in notices:
             LOGGER.warning("%s", title_of(notice))
         if failures:

@@ -15,11 +15,16 @@ from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.run_findings import run_failed
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import status
-from streams_recovery.operations.context import wall_clock
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.notifications import tell_through
 
 LOGGER = logging.getLogger("streams_recovery.operators.outcome")
 _PARAM = "application"
+# Airflow's word for a run that failed by a task of it.
+_TASK_FAILED = "task_failure"
+# DAGs that an application has besides those that all share.
+_OWN = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")
 _NO_REASON = "see the first of its tasks that failed"
 
 
@@ -41,17 +46,44 @@ def ended(context: Mapping[str, Any], *, application_name: str, failed: bool) ->
         return
     if not config.monitor.notify:
         return
+    if failed and _not_approved(context):
+        # People decided so. What was told of earlier runs of this DAG stays as it is: this one has proven nothing.
+        LOGGER.info("its plan was not approved: that is no failure")
+        return
     dag_id, run_id = context["dag"].dag_id, str(context.get("run_id") or context["dag_run"].run_id)
     reason = str(context.get("reason") or _NO_REASON)
     finding = run_failed(dag_id, run_id, reason, docs=config.monitor.docs) if failed else None
     tell = tell_through(config, context)
     try:
         with context_of(name) as recovery:
-            status.run_ended(recovery, finding, source=f"dag {dag_id}", run=f"{dag_id} {run_id}", tell=tell)
+            status.run_ended(recovery, finding, source=_source(dag_id), run=f"{dag_id} {run_id}", tell=tell)
     except RecoveryError as error:
         LOGGER.warning("how this run ended cannot be written down: %s", error)
         if finding is not None:
             _tell_unwritten(config, finding, context)
+
+
+def removed_dags(config: ApplicationConfig) -> set[str]:
+    """The DAGs that an application may have, and has not by this configuration."""
+    switched = {"drill": config.drill, "reprocess": config.reprocess}
+    off = [kind for kind, section in switched.items() if section is None or not section.enabled]
+    return {f"streams_{kind}_{config.name}" for kind in (*off, *(() if config.access.own_dags else _OWN))}
+
+
+def end_alerts_of_removed_dags(recovery: RecoveryContext, *, run: str, tell: status.Tell) -> None:
+    """Tell that failed runs of DAGs that there are no longer are over: no later run of them could."""
+    removed = {_source(dag_id) for dag_id in removed_dags(recovery.config)}
+    for source in sorted({alert.source for alert in status.open_alerts(recovery)} & removed):
+        status.run_ended(recovery, None, source=source, run=run, tell=tell)
+
+
+def _source(dag_id: str) -> str:
+    return f"dag {dag_id}"
+
+
+def _not_approved(context: Mapping[str, Any]) -> bool:
+    """Whether the task that failed the run is the one that waits for a person: Airflow gives the last that failed."""
+    return context.get("reason") == _TASK_FAILED and isinstance(context.get("task"), ApprovePlanOperator)
 
 
 def _named(context: Mapping[str, Any]) -> str:

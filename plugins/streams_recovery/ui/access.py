@@ -27,6 +27,11 @@ class Visitor:
     user: BaseUser
     dag_ids: frozenset[str]
 
+    @property
+    def name(self) -> str:
+        """As Airflow shows who has triggered a run, and who has answered."""
+        return self.user.get_name()
+
     def sees(self, name: str) -> bool:
         """True when the user may see the application."""
         return any(pattern.format(id_of(name)) in self.dag_ids for pattern in _SHOWN_WITH)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.approvers import refusal
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.ui.words import iso
 
@@ -52,6 +53,15 @@ def dags_of(name: str) -> dict[str, tuple[str, ...]]:
     """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
     own = tuple(f"streams_{kind}_{name}" for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES))
     return {"own": own, "shared": tuple(f"streams_{kind}" for kind in _RESTORES)}
+
+
+def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:
+    """Whether an approval by this user would count, as far as no single run matters: ``refused`` says why not. With ``exclude_trigger`` it does not count
+    for runs that ``user`` has triggered.
+    """
+    rule = config.access.approval
+    named = replace(rule, exclude_trigger=False)
+    return {"user": user, "refused": refusal(named, triggered_by=None, approved_by=user), "exclude_trigger": rule.exclude_trigger}
 
 
 _RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")

@@ -13,8 +13,9 @@ from streams_recovery.config.loader import Configurations, load_all
 from streams_recovery.core.errors import ConfigInvalid
 
 NOTHING: Final = Configurations(applications={}, broken={})
-# What looks like the absolute path of a file. An address and a key of a repository do not: something stands before their slash.
-_PATH: Final = re.compile(r"(?<![\w:/.])/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"]*)")
+# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
+# of a repository, are none: something else stands before their slash.
+_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"]*)")
 
 Stamp = tuple[tuple[str, int, int], ...]
 

@@ -15,8 +15,6 @@ from streams_recovery.ui.configurations import without_paths
 from streams_recovery.ui.statuses import Known
 from streams_recovery.ui.words import age, moment, seconds, size
 
-# A status that is older says nothing of the present: the monitor does not run.
-STALE_MS: Final = 15 * 60_000
 _DAY_MS: Final = 86_400_000
 _GROWTH_OVER_MS: Final = 7 * _DAY_MS
 
@@ -112,7 +110,8 @@ def overview(name: str, known: Known, now: int) -> Overview:
     report = known.report
     if report is None:
         return _without_status(name, known)
-    stale = now - report.taken_at > STALE_MS
+    # Then it says nothing of the present: the monitor does not run.
+    stale = report.fresh_seconds is not None and now - report.taken_at > report.fresh_seconds * 1000
     problem = known.problem or (
         f"The status is {seconds((now - report.taken_at) / 1000)} old: streams_monitor does not run." if stale else None
     )

@@ -187,7 +187,7 @@ class Pages:
         dags = actions.dags_of(config.name)
         seen = {kind: [dag for dag in ids if dag in visitor.dag_ids] for kind, ids in dags.items()}
         answers = [dag for dag in (*seen["own"], *seen["shared"]) if visitor.may_answer(dag)]
-        return json.dumps({"application": config.name, "answers": answers, **seen})
+        return json.dumps({"application": config.name, "answers": answers, "approval": actions.approval(config, visitor.name), **seen})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The stored status of each application, for requests: read in threads and kept for some seconds. A request waits for a moment only, and gets what was
 read last when that is over.
 
-A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application is under way
-at a time, so a repository that hangs holds one thread and no request.
+A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application's status is
+under way at a time, and few of its savepoints (``details.py``), so a repository that hangs holds few threads and no request.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,11 +25,11 @@ from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.operations.status.under_way import under_way
 from streams_recovery.storage.repository import Repository
+from streams_recovery.ui.details import Details
 
 LOGGER = logging.getLogger("streams_recovery.ui")
 
 _READERS: Final = 32
-_DETAILS: Final = 64
 
 Place = tuple[Repository, Layout]
 
@@ -71,7 +70,7 @@ class Statuses:
         self._known: dict[str, Known] = {}
         self._read_at: dict[str, float] = {}
         self._under_way: dict[str, tuple[Future[None], float]] = {}
-        self._details: OrderedDict[tuple[str, str], SavepointDetail] = OrderedDict()
+        self._details = Details(self._detail, self._readers)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
         """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
@@ -82,20 +81,15 @@ class Statuses:
             for name in wanted:
                 if name in self._under_way and self._clock() - self._under_way[name][1] >= self._limit:
                     known = self._known.get(name, Known())
-                    self._known[name] = replace(known, problem=f"The repository has not answered within {self._limit:g} s.", asked=True)
+                    self._known[name] = replace(known, problem=self._unanswered, asked=True)
             return {name: self._known.get(name, Known()) for name in wanted}
 
     def detail(self, name: str, savepoint_id: str) -> SavepointDetail | str | None:
         """A savepoint with its topics, None when nothing was written of it, or the sentence that says why it cannot be read."""
-        with self._lock:
-            found = self._details.get((name, savepoint_id))
-        if found is not None:
-            return found
-        future = self._readers.submit(self._detail, name, savepoint_id)
         try:
-            return future.result(timeout=self._limit)
+            return self._details.of(name, savepoint_id, limit_seconds=self._limit)
         except TimeoutError:
-            return f"The repository has not answered within {self._limit:g} s."
+            return self._unanswered
         except Exception as error:  # noqa: BLE001 - a page is shown whatever the repository raises
             return _problem(name, error)
 
@@ -123,14 +117,11 @@ class Statuses:
             self._under_way.pop(name, None)
 
     def _detail(self, name: str, savepoint_id: str) -> SavepointDetail | None:
-        repository, layout = self._open_place(name)
-        found = read.detail(repository, layout, savepoint_id)
-        if found is not None:
-            with self._lock:
-                self._details[(name, savepoint_id)] = found
-                while len(self._details) > _DETAILS:
-                    self._details.popitem(last=False)
-        return found
+        return read.detail(*self._open_place(name), savepoint_id)
+
+    @property
+    def _unanswered(self) -> str:
+        return f"The repository has not answered within {self._limit:g} s."
 
 
 def _problem(name: str, error: Exception) -> str:

@@ -102,6 +102,7 @@ def point(at: int, **changes: Any) -> HistoryPoint:
             lag=10,
             newest_age_seconds=1200.0,
             free_bytes={"repository": 500 * GIB},
+            repartition_bytes=1000,
         ),
         **changes,
     )

@@ -139,6 +139,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "changelog-large": topic("orders-x-changelog", TopicRole.CHANGELOG, 101 * GIB),
     "repartition-large": topic("orders-x-repartition", TopicRole.REPARTITION, 11 * GIB),
     "changelogs-grow": growing("changelog_bytes", 60 * GIB),
+    "repartition-grows": growing("repartition_bytes", 60 * GIB),
     "disk-full-soon": emptying(300 * GIB),
     "disk-space-low": {"disks": {"disks": (DiskStatus(name="broker 1 /data", total_bytes=100 * GIB, free_bytes=9 * GIB),)}},
     "repository-grows": growing("repository_bytes", 60 * GIB),

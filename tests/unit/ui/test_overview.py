@@ -8,7 +8,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.status.report import Health
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.overview import STALE_MS, Overview, State, broken, growth, overview
+from streams_recovery.ui.overview import Overview, State, broken, growth, overview
 from streams_recovery.ui.statuses import Known
 from tests.support.examples.statuses import HOUR, NOW, OLD, report
 
@@ -56,10 +56,16 @@ def test_a_target_that_does_not_exist_yet_is_no_trouble() -> None:
 
 
 def test_an_old_status_is_greyed_and_says_what_to_do() -> None:
-    row = shown(stored(), NOW + STALE_MS + 120_000)
+    row = shown(stored(), NOW + 17 * 60_000)
     assert (row.state, row.old) == (State.ATTENTION, True)
     assert row.problem == "The status is 16 min old: streams_monitor does not run."
     assert row.next_step is not None
+
+
+def test_how_old_a_status_may_be_follows_its_schedule() -> None:
+    hourly, by_hand = stored(fresh_seconds=7_200.0), stored(fresh_seconds=None)
+    assert [shown(hourly, NOW + minutes * 60_000).state for minutes in (120, 122)] == [State.GOOD, State.ATTENTION]
+    assert shown(by_hand, NOW + 300 * HOUR).problem is None
 
 
 def test_a_repository_that_does_not_answer_leaves_the_last_known_facts() -> None:
@@ -100,3 +106,12 @@ def test_paths_of_the_server_are_cut_and_addresses_stay() -> None:
     text = "open /srv/airflow/a.yaml: 's3://bucket/key/x' and orders/status/1.json"
     assert without_paths(text) == "open a.yaml: 's3://bucket/key/x' and orders/status/1.json"
     assert without_paths("('/opt/configs/orders.yaml')") == "('orders.yaml')"
+
+
+def test_a_path_is_cut_whatever_stands_before_it() -> None:
+    for text in ("file:///opt/state/orders", "file:/opt/state/orders", "file://broker-1/opt/state/orders"):
+        assert without_paths(f"in {text}, which") == "in orders, which"
+    assert without_paths("kafka-1:/srv/kafka/logs and state:/var/lib/orders") == "kafka-1:logs and state:orders"
+    assert without_paths("see https://docs.example.com/recovery/alerts.md and s3a://bucket/orders/x, 10:30:00/5") == (
+        "see https://docs.example.com/recovery/alerts.md and s3a://bucket/orders/x, 10:30:00/5"
+    )

@@ -99,3 +99,13 @@ def test_what_went_wrong_is_said_without_the_place(repositories: Repositories, e
 
 def test_a_savepoint_without_a_detail_is_no_error(repositories: Repositories) -> None:
     assert Statuses(repositories.open, wait_seconds=5).detail("orders", "20261121T012345Z-aaaaaaaaaa") is None
+
+
+def test_savepoints_of_a_repository_that_hangs_hold_few_threads(repositories: Repositories) -> None:
+    statuses = Statuses(repositories.open, wait_seconds=5, limit_seconds=0.05)
+    repositories.let_go.clear()
+    for number in (0, 0, 1, 2, 3):
+        assert statuses.detail("orders", f"20261121T01234{number}Z-aaaaaaaaaa") == "The repository has not answered within 0.05 s."
+    assert repositories.opened == 2
+    repositories.let_go.set()
+    assert Statuses(repositories.open, wait_seconds=5).detail("orders", "20261121T012345Z-aaaaaaaaaa") is None

@@ -30,12 +30,16 @@ GAUGES: Final = {
     "recovery_objective_seconds": "how long a recovery may take, where an objective is configured",
     "recovery_estimate_seconds": "how long a restore of the newest exact savepoint would take",
     "drill_rpo_seconds": "age of the savepoint in the last drill that got so far",
+    "look_due_at_seconds": "Unix time at which the next look is overdue, 0 where looks have no schedule",
     "drill_rto_seconds": "time until the application had caught up in the last drill that got so far",
 }
 # Each for one application.
 COUNTERS: Final = {"looks": "looks that were stored", "look_failures": "looks that failed"}
 # Without an application.
-GLOBAL_GAUGES: Final = {"broken_configurations": "configurations that cannot be used"}
+GLOBAL_GAUGES: Final = {
+    "broken_configurations": "configurations that cannot be used",
+    "heartbeat_due_at_seconds": "Unix time at which the next run of the monitor is overdue, 0 where it has no schedule",
+}
 GLOBAL_COUNTERS: Final = {"heartbeat": "runs of the monitor that began: when it stands still, so does the monitor"}
 _HEALTH: Final = (Health.GOOD, Health.ATTENTION, Health.TROUBLE, Health.UNKNOWN, Health.UNUSED)
 
@@ -65,6 +69,7 @@ def gauges(report: StatusReport) -> dict[str, float]:
         "disk_free_share": min((disk.free_bytes / disk.total_bytes for disk in report.disks if disk.total_bytes), default=None),
         "recovery_objective_seconds": report.objectives.recovery_seconds,
         "recovery_estimate_seconds": report.estimate.total if report.estimate is not None else None,
+        "look_due_at_seconds": 0.0 if report.fresh_seconds is None else report.taken_at / 1000 + report.fresh_seconds,
         "drill_rpo_seconds": _newest(run.rpo_seconds for run in last),
         "drill_rto_seconds": _newest(run.rto_seconds for run in last),
     }

@@ -111,6 +111,7 @@ class HistoryPoint:
     lag: int | None
     newest_age_seconds: float | None
     free_bytes: dict[str, int] = field(default_factory=dict)
+    repartition_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,8 @@ class StatusReport:
     """``taken_at`` is the moment of the look. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``. ``savepoints`` are the newest ones,
     oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest exact savepoint would take.
     ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the older they are.
-    ``used`` is true when this look, or an earlier one, saw the application in use.
+    ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long it says something of the present, None
+    where looks have no schedule.
     """
 
     name: str
@@ -160,3 +162,4 @@ class StatusReport:
     next_savepoint_at: int | None
     disks: tuple[DiskStatus, ...] = ()
     used: bool = False
+    fresh_seconds: float | None = 900.0

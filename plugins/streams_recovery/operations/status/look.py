@@ -70,6 +70,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
         taken_at=now,
         parts=parts,
         objectives=_objectives(recovery),
+        fresh_seconds=recovery.config.monitor.fresh_seconds,
         topics=_topics(before.topics, cluster, disks),
         disks=disks.facts.disks,
         next_savepoint_at=_next(recovery, now),
@@ -205,17 +206,22 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
 
 
 def _point(report: StatusReport, cluster: ClusterFacts | None, disks: DisksSeen) -> HistoryPoint:
-    sizes = [topic.disk_bytes for topic in report.topics if topic.role is TopicRole.CHANGELOG and topic.disk_bytes is not None]
-    newest = report.newest_exact
+    newest, known = report.newest_exact, report.topics if disks.problem is None else ()
     return HistoryPoint(
         at=report.taken_at,
-        changelog_bytes=sum(sizes) if sizes and disks.problem is None else None,
+        changelog_bytes=_disk_bytes(known, TopicRole.CHANGELOG),
         state_bytes=disks.state_bytes,
         repository_bytes=report.repository_bytes,
         lag=cluster.lag if cluster is not None else None,
         newest_age_seconds=None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
         free_bytes={disk.name: disk.free_bytes for disk in disks.facts.disks},
+        repartition_bytes=_disk_bytes(known, TopicRole.REPARTITION),
     )
+
+
+def _disk_bytes(topics: tuple[TopicStatus, ...], role: TopicRole) -> int | None:
+    sizes = [topic.disk_bytes for topic in topics if topic.role is role and topic.disk_bytes is not None]
+    return sum(sizes) if sizes else None
 
 
 def _observed(

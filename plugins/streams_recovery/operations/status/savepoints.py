@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile, decide, pinned
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
@@ -56,8 +56,10 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
 
 
 def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | None:
-    """The newest one that is restored by default."""
-    return next((one for one in reversed(summaries) if one.consistency is Consistency.EXACT), None)
+    """The one that a restore takes by default: exact, and with state where one has it."""
+    exact = [one for one in summaries if one.consistency is Consistency.EXACT]
+    full = [one for one in exact if one.profile is Profile.FULL]
+    return next(reversed(full or exact), None)
 
 
 def _summary(one: Publication, published: int | None, known: SavepointSummary | None, *, expires: bool, pinned: bool) -> SavepointSummary:

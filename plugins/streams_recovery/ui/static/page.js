@@ -164,6 +164,15 @@
       for (const question of questions) box.append(questionNode(run, question, path));
       return box;
     };
+    // Why no approval is offered here, empty when it is. Whoever may answer may reject.
+    const refusal = (run, target) => {
+      const rule = known.approval;
+      if (target !== known.application) return `It is approved on the page of ${target}, by those who may approve its runs.`;
+      if (rule.refused) return `Your approval would not count: ${rule.refused}.`;
+      if (!rule.exclude_trigger) return "";
+      if (!run.triggering_user_name) return "Whether your approval would count cannot be known: it is not known who triggered this run.";
+      return run.triggering_user_name === rule.user ? `Your approval would not count: ${rule.user} triggered this run.` : "";
+    };
     const questionNode = (run, question, path) => {
       const box = node("div", "question");
       box.append(node("strong", "", question.subject), node("pre", "", question.body || ""));
@@ -172,6 +181,7 @@
         return box;
       }
       const target = (run.conf && run.conf.application) || known.application;
+      const why = refusal(run, target);
       const label = node("label", "", `To approve, type ${target}: `);
       const typed = node("input");
       label.append(typed);
@@ -197,8 +207,9 @@
       yes.addEventListener("click", () => answer("Approve"));
       no.addEventListener("click", () => answer("Reject"));
       const buttons = node("p", "actions");
-      buttons.append(yes, no);
-      box.append(label, buttons, result);
+      if (!why) buttons.append(yes);
+      buttons.append(no);
+      box.append(why ? node("p", "none", why) : label, buttons, result);
       return box;
     };
     const again = () => load().catch((error) => place.replaceChildren(node("p", "warning", error.message)));

@@ -71,6 +71,7 @@ def test_what_is_not_known_is_not_sent() -> None:
         "findings_critical": 0,
         "findings_warning": 0,
         "findings_info": 0,
+        "look_due_at_seconds": EMPTY.taken_at / 1000 + 900,
     }
 
 
@@ -94,3 +95,8 @@ def test_a_topic_whose_size_is_unknown_is_no_topic_of_no_bytes() -> None:
 def test_an_application_with_dots_stays_one_part_of_the_name() -> None:
     assert metric("lag", "orders.eu") == "streams_recovery.lag.orders__eu"
     assert metric("heartbeat") == "streams_recovery.heartbeat"
+
+
+def test_a_look_says_until_when_the_next_one_is_due() -> None:
+    assert gauges(replace(EMPTY, taken_at=NOW, fresh_seconds=900.0))["look_due_at_seconds"] == NOW / 1000 + 900
+    assert gauges(replace(EMPTY, taken_at=NOW, fresh_seconds=None))["look_due_at_seconds"] == 0, "by hand only"

@@ -81,6 +81,14 @@ def test_what_was_known_stays_with_its_age(seen: tuple[RecoveryContext, StatusRe
     ]
 
 
+@pytest.mark.parametrize(("schedule", "seconds"), [("*/5 * * * *", 900), ("0 * * * *", 7200), ("0 9 * * 1-5", 6 * 86_400), (None, None)])
+def test_a_status_says_how_long_it_counts(seen: tuple[RecoveryContext, StatusReport], schedule: str | None, seconds: float | None) -> None:
+    recovery, report = seen
+    monitor = recovery.config.monitor.model_copy(update={"schedule": schedule})
+    again = replace(recovery, config=recovery.config.model_copy(update={"monitor": monitor}))
+    assert status.observe(again, report).fresh_seconds == seconds
+
+
 @pytest.mark.parametrize(
     ("since", "measured"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.ids import new_id
-from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.kafka_types import Consistency, Profile, QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.restore.in_place import QuarantineEntry
@@ -20,7 +20,7 @@ from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
-from streams_recovery.operations.status.savepoints import list_savepoints
+from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, checked, root
 
@@ -47,6 +47,19 @@ def test_savepoints_are_listed_with_what_their_records_lack(golden: OpenGolden) 
     assert sum(one.new_bytes or 0 for one in found.summaries) <= sum(file.bytes for file in segments)
     assert [one.expires for one in found.summaries] == [True, False]
     assert found.damaged == ()
+
+
+def test_the_newest_exact_savepoint_is_the_one_that_a_restore_takes(golden: OpenGolden) -> None:
+    found = list_savepoints(golden("good", now=NOW), None, None)
+    minimal = [replace(one, profile=Profile.MINIMAL) for one in found.summaries]
+    for summaries, expected in (
+        (found.summaries, SECOND),
+        ((found.summaries[0], minimal[1]), FIRST),
+        (minimal, SECOND),
+        ([replace(one, consistency=Consistency.AHEAD) for one in found.summaries], None),
+    ):
+        newest = newest_exact(summaries)
+        assert (newest.savepoint_id if newest else None) == expected
 
 
 def test_how_far_inputs_were_read_is_looked_up_once(golden: OpenGolden) -> None:

@@ -15,7 +15,9 @@ MISSING = "topic-missing"
 
 
 def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
-    """One finding for all of them: a cluster that is gone is one cause, however many topics it had."""
+    """One finding for all of them: a cluster that is gone is one cause, however many topics it had. Without a subject it stays that cause while topics
+    come and go.
+    """
     missing = observed.cluster.missing if observed.cluster else ()
     if not missing:
         return
@@ -25,7 +27,6 @@ def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
         Severity.CRITICAL,
         f"{first_names(missing)} {'is' if one else 'are'} not on the cluster: "
         f"the configuration or the newest exact savepoint has {'it' if one else 'them'}",
-        subject=missing[0] if one else f"{len(missing)} topics",
         remedies=[command("restore", observed.name, "--plan")],
         numbers={"topics": len(missing)},
     )

@@ -88,6 +88,11 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "lag that jumped a minute ago": (LIMITS, {"history": (point(NOW - MINUTE, lag=0), point(NOW - 1000, lag=0), point(NOW, lag=10**7))}),
     "changelogs that grow from little": (LIMITS, growing("changelog_bytes", GIB // 2, until=GIB // 2)),
     "changelogs that shrink": (LIMITS, growing("changelog_bytes", -60 * GIB)),
+    "repartition topics that grow from little": (LIMITS, growing("repartition_bytes", GIB // 2, until=GIB // 2)),
+    "repartition topics of which an older report says nothing": (
+        LIMITS,
+        {"history": tuple(replace(one, repartition_bytes=None) for one in observed().history)},
+    ),
     "a disk that empties": (LIMITS, emptying(-300 * GIB)),
     "a disk that fills slowly": (LIMITS, emptying(100 * GIB)),
     "a disk measured for an hour only": (
@@ -164,12 +169,11 @@ def test_the_worst_comes_first() -> None:
     assert [one.severity for one in both] == [Severity.CRITICAL, Severity.WARNING]
 
 
-def test_topics_of_a_cluster_that_is_gone_are_one_finding() -> None:
+def test_missing_topics_are_one_cause_however_many_there_are() -> None:
     names = tuple(f"orders-{number}-changelog" for number in range(17))
-    several = found(cluster={"missing": names})
-    assert [(one.kind, one.subject, one.numbers) for one in several] == [("topic-missing", "17 topics", {"topics": 17})]
-    (one,) = found(cluster={"missing": names[:1]})
-    assert (one.subject, one.numbers) == (names[0], {"topics": 1})
+    several, (one,) = found(cluster={"missing": names}), found(cluster={"missing": names[:1]})
+    assert [(each.cause, each.numbers) for each in several] == [("topic-missing", {"topics": 17})]
+    assert (one.cause, one.numbers) == ("topic-missing", {"topics": 1})
     assert names[0] in one.text
 
 
