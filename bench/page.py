@@ -37,6 +37,7 @@ GOAL_MS = 300
 class Everything:
     """A visitor who may see and start everything."""
 
+    name = "somebody"
     dag_ids: frozenset[str] = frozenset()
 
     def sees(self, name: str) -> bool:
