@@ -15,7 +15,7 @@ from streams_recovery.operations import savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import RUNNING, Small, configured_for, lose, lose_state, says, small_application, surviving
-from tests.support.applications.topic_records import delete_below, produce, transaction
+from tests.support.applications.topic_records import abort, commit, delete_below, produce, produce_at, transaction
 
 pytestmark = pytest.mark.kafka
 
@@ -156,6 +156,45 @@ def test_retention_that_comes_near_is_found_before_it_deletes(saved: Small) -> N
     assert causes(day) == [f"input-expires:{tp.topic}"]
     publish(saved)
     assert causes(recovery) == []
+
+
+def keeps_a_week(recovery: RecoveryContext, topic: str) -> None:
+    week = {"retention.ms": "604800000"}
+    recovery.cluster.change_configs([topic], lambda config: {} if config.get("retention.ms") == week["retention.ms"] else week)
+
+
+def expires_in_hours(recovery: RecoveryContext) -> list[int]:
+    return [round(one.numbers["seconds_left"] / 3600) for one in looked(recovery).findings if one.kind == "input-expires"]
+
+
+def test_retention_that_comes_near_what_was_not_read_is_found_however_new_the_savepoint(calm: Small) -> None:
+    recovery, tp = calm.recovery, calm.input
+    keeps_a_week(recovery, tp.topic)
+    produce_at(recovery, tp.topic, wall_clock() - 166 * 3_600_000)
+    produce(recovery, tp, 1)
+    commit(recovery, {tp: 5})
+    assert expires_in_hours(recovery) == [2], "there is no savepoint at all"
+    publish(calm)
+    assert expires_in_hours(recovery) == [2], "the savepoint goes on where the application has read, and has no input"
+    commit(recovery, {tp: 6})
+    assert expires_in_hours(recovery) == [2], "a restore of the savepoint reads it again"
+    publish(calm)
+    assert expires_in_hours(recovery) == []
+    commit(recovery, {tp: 5})
+    assert expires_in_hours(recovery) == [2], "somebody has set the group back behind the savepoint"
+
+
+def test_input_that_was_aborted_is_not_what_is_needed_first(calm: Small) -> None:
+    recovery, tp = calm.recovery, calm.input
+    keeps_a_week(recovery, tp.topic)
+    with transaction(recovery) as producer:
+        producer.produce(tp.topic, b"v", b"k", tp.partition, timestamp=wall_clock() - 166 * 3_600_000)
+        producer.flush(30)
+        abort(recovery, producer, tp)
+    commit(recovery, {tp: 5})
+    assert expires_in_hours(recovery) == [], "nothing but what was aborted is left"
+    produce_at(recovery, tp.topic, wall_clock() - 165 * 3_600_000)
+    assert expires_in_hours(recovery) == [3]
 
 
 def test_a_transaction_that_stays_open(saved: Small) -> None:

@@ -65,6 +65,18 @@ def test_the_replica_count_is_the_one_on_record_and_not_the_one_configured(each)
     assert one.api.get(one.own())["spec"]["replicas"] == 2
 
 
+def test_a_second_stop_keeps_the_count_on_record_when_another_one_scaled_it_to_less(each):
+    one = each()
+    application = started(one)
+    assert application.stop(timeout=20).clean
+    one.scale(1)
+    wait(lambda: len(one.pods()) == 1, seconds=60)
+    assert application.stop(timeout=20).gone
+    assert record(one)["replicas"] == 2
+    application.start()
+    assert one.api.get(one.own())["spec"]["replicas"] == 2
+
+
 def test_without_a_count_anywhere_nothing_is_started(pods):
     one = pods()
     one.section["replicas"] = None
@@ -184,6 +196,35 @@ def test_an_autoscaler_is_proven_off_and_on_again(each):
     assert condition(one)[1] != "ScalingDisabled"
 
 
+def test_an_autoscaler_that_may_scale_up_from_zero_is_refused(each):
+    one = each()
+    application = started(one)
+    autoscaler(one, least=0)
+    with pytest.raises(Refused, match="scaler has minReplicas 0"):
+        application.stop(timeout=20)
+    assert states(application) == [RUNNING, RUNNING]
+    (found,) = application.preflight(stops=True)
+    assert "minReplicas 0" in found.text
+
+
+def test_an_autoscaler_that_never_says_that_it_is_off_is_not_proven_off(pods, monkeypatch):
+    from streams_recovery.application.kubernetes import application as port
+
+    monkeypatch.setattr(port, "_AUTOSCALER_SECONDS", 1.0)
+    one = pods()
+    application = started(one)
+    assert application.stop(timeout=20).clean
+    one.cluster.plane.stop_controllers()
+    try:
+        autoscaler(one)
+        with pytest.raises(ApplicationNotReady, match=r"HorizontalPodAutoscaler scaler .* has not said that it is off"):
+            application.stop(timeout=20)
+    finally:
+        one.cluster.plane.start_controllers()
+    wait(lambda: condition(one) == ("False", "ScalingDisabled"), seconds=60)
+    assert application.stop(timeout=20).gone
+
+
 @pytest.mark.parametrize("by_hand", [False, True], ids=["by us", "by a person"])
 def test_a_scaled_object_of_keda_is_paused_and_resumed(pods, by_hand):
     one = pods()
@@ -214,6 +255,28 @@ def test_a_scaled_object_that_keda_does_not_pause_keeps_the_application_running(
     application = started(one)
     with pytest.raises(ApplicationNotReady, match="ScaledObject scaled of KEDA is not paused"):
         application.stop(timeout=20)
+    assert states(application) == [RUNNING, RUNNING]
+
+
+def test_a_scaled_object_that_keda_does_not_resume_is_told_and_the_next_start_goes_on(pods, monkeypatch):
+    from streams_recovery.application.kubernetes import application as port
+
+    one = pods()
+    path = define(one.api, one.namespace, *KEDA)
+    reference = {"kind": "StatefulSet", "name": "counting"}
+    body = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "scaled"}, "spec": {"scaleTargetRef": reference}}
+    one.api.post(path, body)
+    application = started(one)
+    with Keda(one, f"{path}/scaled"):
+        assert application.stop(timeout=20).clean
+    monkeypatch.setattr(port, "_AUTOSCALER_SECONDS", 1.0)
+    with pytest.raises(ApplicationNotReady, match="ScaledObject scaled of KEDA is still paused"):
+        application.start()
+    assert record(one)["paused"] == ["scaled"]
+    one.api.patch(f"{path}/scaled", {"status": {"conditions": [{"type": "Paused", "status": "False"}]}})
+    application.start()
+    assert record(one) is None
+    one.await_up()
     assert states(application) == [RUNNING, RUNNING]
 
 

@@ -146,6 +146,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={self.directory / 'accounts.key'}",
             "--endpoint-reconciler-type=none",
             "--disable-admission-plugins=ServiceAccount",
+            "--feature-gates=HPAScaleToZero=true",
         ]
 
     def _controllers(self) -> list[str]:

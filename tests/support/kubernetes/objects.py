@@ -18,11 +18,14 @@ RIGHTS = PROJECT / "include" / "kubernetes" / "rbac.yaml"
 def autoscaler(rig: Any, *, least: int = 1) -> Any:
     """A HorizontalPodAutoscaler of the rig's workload."""
     kind = {"deployment": "Deployment", "statefulset": "StatefulSet"}[rig.workload]
+    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+    # Only a metric that exists without pods may scale from zero.
+    queue = {"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "80"}}}
     spec = {
         "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "counting"},
         "minReplicas": least,
         "maxReplicas": 4,
-        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}],
+        "metrics": [cpu if least else queue],
     }
     body = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "scaler"}, "spec": spec}
     return rig.api.post(rig.path("horizontalpodautoscalers"), body)

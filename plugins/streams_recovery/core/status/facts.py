@@ -132,10 +132,10 @@ class RepositoryFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputState:
-    """One input topic. ``needed_since`` is the moment from which its records are in no savepoint that could replace them, None without an exact
-    savepoint; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone although the newest exact savepoint needs them or
-    nobody has archived them; ``unread`` ones are gone although the application has not read them. ``since_savepoint`` are offsets behind where that
-    savepoint had read.
+    """One input topic. ``needed_since`` is the time of the first record that the application, or a restore of the newest exact savepoint, needs and that no
+    savepoint has, None when there is none or nothing is known of it; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone
+    although the newest exact savepoint needs them or nobody has archived them; ``unread`` ones are gone although the application has not read them.
+    ``since_savepoint`` are offsets behind where that savepoint had read.
     """
 
     topic: str

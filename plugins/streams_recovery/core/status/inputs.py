@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.status.facts import InputState
@@ -11,11 +11,14 @@ from streams_recovery.core.status.facts import InputState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLogs:
-    """The logs of one topic by partition: where they start and end, and what the group has committed there."""
+    """The logs of one topic by partition: where they start and end, and what the group has committed there. ``first_times`` are timestamps (ms) of the
+    records at ``first_unsaved``, as far as they are known.
+    """
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
     committed: Mapping[int, int]
+    first_times: Mapping[int, int] = field(default_factory=dict)
 
 
 def needed_from(image: TopicImage) -> dict[int, int]:
@@ -23,6 +26,18 @@ def needed_from(image: TopicImage) -> dict[int, int]:
     if image.archived:
         return {part.partition: part.end for part in image.partitions}
     return _read_at(image)
+
+
+def first_unsaved(logs: InputLogs, image: TopicImage | None) -> dict[int, int]:
+    """Of a topic that is not archived, the first offset that the application or a restore of the savepoint has still to read, by partition. Partitions
+    without such an offset are left out, and so are those in which nothing was ever committed: where the application begins there is not known.
+    """
+    if image is not None and image.archived:
+        return {}
+    read = _read_at(image) if image is not None else {}
+    known = {partition: [one[partition] for one in (read, logs.committed) if partition in one] for partition in logs.ends}
+    first = {partition: max(logs.starts[partition], min(offsets)) for partition, offsets in known.items() if offsets}
+    return {partition: offset for partition, offset in first.items() if offset < logs.ends[partition]}
 
 
 def retention_seconds(settings: Mapping[str, str]) -> float | None:
@@ -39,11 +54,20 @@ def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image:
     return InputState(
         topic=topic,
         retention_seconds=retention_seconds(settings),
-        needed_since=captured_at if any(logs.ends[partition] > needed[partition] for partition in known) else None,
+        needed_since=_needed_since(logs, image, captured_at),
         lost=sum(max(0, logs.starts[partition] - needed[partition]) for partition in known),
         unread=sum(max(0, logs.starts[partition] - offset) for partition, offset in logs.committed.items()),
         since_savepoint=sum(max(0, end - read[partition]) for partition, end in logs.ends.items() if partition in read),
     )
+
+
+def _needed_since(logs: InputLogs, image: TopicImage | None, captured_at: int) -> int | None:
+    if image is not None and image.archived:
+        return captured_at if any(logs.ends.get(partition, end) > end for partition, end in needed_from(image).items()) else None
+    first = first_unsaved(logs, image)
+    # Where a record could not be read, it is at least not known to be older than the savepoint.
+    otherwise = {} if image is None else dict.fromkeys(first, captured_at)
+    return min((otherwise | {partition: at for partition, at in logs.first_times.items() if partition in first}).values(), default=None)
 
 
 def _read_at(image: TopicImage) -> dict[int, int]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.status.facts import ClusterFacts, InputState, TransactionState
-from streams_recovery.core.status.inputs import InputLogs, input_state
+from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
 from streams_recovery.core.status.report import TopicStatus
+from streams_recovery.kafka.first_records import first_timestamps
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining
 
 _TOPIC = "topic "
+# For the first records of all inputs: one fetch of each partition.
+_FIRST_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +89,25 @@ def _lag(tp: TopicPartition, logs: Logs) -> int:
 def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
     names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
     settings = recovery.cluster.settings(names) if names else {}
+    images = {name: _same(found, newest, name) for name in names}
+    by_topic = {name: _logs_of(_of(found, name), logs) for name in names}
+    expiring = [name for name in names if retention_seconds(settings[name]) is not None]
+    times = _first_times(recovery, {name: first_unsaved(by_topic[name], images[name]) for name in expiring})
     captured_at = newest.captured_at if newest is not None else 0
     return tuple(
-        input_state(name, _logs_of(_of(found, name), logs), settings[name], _same(found, newest, name), captured_at) for name in names
+        input_state(name, replace(by_topic[name], first_times=times.get(name, {})), settings[name], images[name], captured_at)
+        for name in names
     )
+
+
+def _first_times(recovery: RecoveryContext, unsaved: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    """When the records at these offsets were made, by topic and partition, as far as they can be read: a look is not to fail for want of it."""
+    offsets = {TopicPartition(name, partition): offset for name, first in unsaved.items() for partition, offset in first.items()}
+    try:
+        found = first_timestamps(recovery.connection, offsets, seconds=_FIRST_SECONDS) if offsets else {}
+    except RecoveryError:
+        found = {}
+    return {name: {tp.partition: at for tp, at in found.items() if tp.topic == name} for name in unsaved}
 
 
 def _logs_of(partitions: list[TopicPartition], logs: Logs) -> InputLogs:

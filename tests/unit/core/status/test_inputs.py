@@ -7,7 +7,7 @@ import pytest
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
 from streams_recovery.core.repository.manifest import PartitionImage, TopicImage
 from streams_recovery.core.status.facts import InputState
-from streams_recovery.core.status.inputs import InputLogs, input_state, retention_seconds
+from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
 
 AT = 1_795_219_200_000
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000"}
@@ -29,8 +29,9 @@ def image(*, archived: bool, committed: int | None = 40, end: int = 50) -> Topic
     )
 
 
-def state(start: int, end: int, *, committed: int | None = 50, topic: TopicImage | None = None) -> InputState:
-    logs = InputLogs(starts={0: start}, ends={0: end}, committed={} if committed is None else {0: committed})
+def state(start: int, end: int, *, committed: int | None = 50, topic: TopicImage | None = None, first: int | None = None) -> InputState:
+    times = {} if first is None else {0: first}
+    logs = InputLogs(starts={0: start}, ends={0: end}, committed={} if committed is None else {0: committed}, first_times=times)
     return input_state("in", logs, WEEK, topic, AT)
 
 
@@ -42,6 +43,26 @@ def test_archived_input_is_needed_from_its_end_on_and_other_input_from_where_it_
 @pytest.mark.parametrize(("start", "archived", "lost"), [(40, False, 0), (45, False, 5), (45, True, 0), (50, True, 0), (53, True, 3)])
 def test_what_is_needed_and_gone_is_lost(start: int, archived: bool, lost: int) -> None:
     assert state(start, 60, topic=image(archived=archived)).lost == lost
+
+
+def test_input_that_is_not_archived_is_needed_since_its_first_record_that_is_still_to_be_read() -> None:
+    old = AT - 1
+    assert state(0, 60, topic=image(archived=False), first=old).needed_since == old
+    assert state(0, 60, topic=image(archived=True), first=old).needed_since == AT
+    assert state(0, 60, first=old).needed_since == old
+    assert state(0, 60, committed=None, first=old).needed_since is None
+
+
+@pytest.mark.parametrize(
+    ("start", "read", "committed", "first"),
+    [(0, 40, 50, {0: 40}), (0, 40, 30, {0: 30}), (45, 40, 50, {0: 45}), (0, 60, 60, {}), (0, None, 50, {0: 50}), (0, None, None, {})],
+)
+def test_the_first_record_is_behind_the_savepoint_or_the_application_whoever_is_behind_the_other(
+    start: int, read: int | None, committed: int | None, first: dict[int, int]
+) -> None:
+    logs = InputLogs(starts={0: start}, ends={0: 60}, committed={} if committed is None else {0: committed})
+    assert first_unsaved(logs, image(archived=False, committed=read)) == first
+    assert first_unsaved(logs, image(archived=True, committed=read)) == {}
 
 
 def test_an_idle_input_that_expires_whole_loses_nothing() -> None:

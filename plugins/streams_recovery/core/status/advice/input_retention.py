@@ -1,4 +1,4 @@
-"""How long inputs keep their records, against the time between two savepoints."""
+"""How long inputs keep their records, against the time between two savepoints, and inputs of which nobody can tell."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ _WEEK_MS = 7 * DAY_SECONDS * 1000
 
 def input_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Input that may be deleted before a savepoint, or a restore of the newest one, has read it."""
+    yield from _by_time(facts)
+    yield from _by_size(facts)
+
+
+def _by_size(facts: AdviceFacts) -> Iterator[StatusFinding]:
+    for topic in facts.of(TopicRole.INPUT):
+        most = topic.number("retention.bytes")
+        if not topic.expires or most is None or most < 0:
+            continue
+        yield advice(
+            KIND,
+            Severity.INFO,
+            f"{topic.name} keeps {most:,} bytes of each partition (retention.bytes), so how long it keeps a record depends on how much comes. "
+            "No alert can foresee when input is deleted that is still needed.",
+            subject=topic.name,
+            remedies=(set_on_topic(facts, topic.name, "retention.bytes", -1),),
+            retention_bytes=most,
+        )
+
+
+def _by_time(facts: AdviceFacts) -> Iterator[StatusFinding]:
     if facts.interval_seconds is None:
         return
     interval = facts.interval_seconds * 1000

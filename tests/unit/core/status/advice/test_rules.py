@@ -23,6 +23,7 @@ BROKER = dict(GOOD.broker)
 CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("input-retention", CRITICAL, "orders", with_topic(INPUT, retention_ms="3000000")),
     ("input-retention", WARNING, "orders", with_topic(INPUT, retention_ms="7200000")),
+    ("input-retention", INFO, "orders", with_topic(INPUT, retention_bytes="1073741824")),
     ("changelog-policy", CRITICAL, CHANGELOG.name, with_topic(CHANGELOG, cleanup_policy="delete")),
     ("repartition-retention", CRITICAL, REPARTITION.name, with_topic(REPARTITION, retention_ms="86400000")),
     ("delete-retention", WARNING, CHANGELOG.name, with_topic(CHANGELOG, delete_retention_ms="3600000")),
