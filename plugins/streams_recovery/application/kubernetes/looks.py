@@ -31,14 +31,7 @@ def looks(
     stopped = {one.instance: one for one in record.pods} if record else {}
     count = (record.replicas if record else configured) or int(not workload.at_rest)
     names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
-    without = (name for name in names if name not in found)
-    if workload.at_rest:
-        found |= {name: _without_pod(name, stopped.get(name), node_of) for name in without}
-    else:
-        detail = (
-            f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
-        )
-        found |= {name: _standing(name, InstanceState.UNKNOWN, detail) for name in without}
+    found |= {name: _unwanted(workload, name, stopped.get(name), node_of) for name in names if name not in found}
     return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
 
 
@@ -58,6 +51,14 @@ def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceSt
         why = f"container ended with {pod.ended.exit_code}" if pod.ended else pod.waiting
         return _standing(name, InstanceState.RUNNING, f"{where}: {why}, and may be started again at any moment")
     return _standing(name, InstanceState.RUNNING, where)
+
+
+def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
+    look = _without_pod(name, stopped, node_of)
+    if workload.at_rest or look.state is not InstanceState.GONE:
+        return look
+    detail = f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
+    return _standing(name, InstanceState.UNKNOWN, detail)
 
 
 def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:

@@ -91,6 +91,7 @@ def test_an_instance_without_a_pod_is_gone_only_once_the_controller_has_seen_tha
     for found in (seen(record(), moving=True), seen(None, configured=1, moving=True)):
         assert found["orders-0"].state is InstanceState.UNKNOWN
         assert "statefulset/orders has not said yet that it makes none" in found["orders-0"].detail
+    assert "node n1 did not answer" in seen(record(), moving=True, node="lost")["orders-0"].detail, "which says what to do"
     assert [look.state for look in seen(None, moving=True).values()] == [InstanceState.UNKNOWN], "however many there are meant to be"
 
 
