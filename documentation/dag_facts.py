@@ -75,6 +75,20 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         command="streams-recovery append-quarantine orders",
         more="strategies/pitr.md#appending-it-again",
     ),
+    "streams_compare": DagFacts(
+        when="by hand",
+        stops=NOTHING,
+        how_long="it takes no lock either: savepoints and restores continue",
+        command="streams-recovery state-diff orders order-totals 20261121T012345Z-0123456789 latest",
+        more="state-as-data.md#comparing",
+    ),
+    "streams_look_up": DagFacts(
+        when="by hand",
+        stops=NOTHING,
+        how_long="it takes no lock either: savepoints and restores continue",
+        command="streams-recovery state orders order-totals --key order-17",
+        more="state-as-data.md#in-airflow",
+    ),
     "streams_clone": DagFacts(
         when="by hand",
         stops="`clone`: nothing of the old application. `cut_over`, `roll_back`: both for the change. `offline_upgrade`: the old application for good",

@@ -21,7 +21,15 @@ from tests.support.project import PROJECT
 
 EXAMPLE = (PROJECT / "include" / "configs" / "order-processing.yaml").read_text()
 NAME = "order-processing"
-SHARED = ("streams_restore_full", "streams_restore_pitr", "streams_restore_rebuild", "streams_undo", "streams_append_quarantine")
+SHARED = (
+    "streams_restore_full",
+    "streams_restore_pitr",
+    "streams_restore_rebuild",
+    "streams_undo",
+    "streams_append_quarantine",
+    "streams_compare",
+    "streams_look_up",
+)
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 RUN = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
 VIEW = {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}}

@@ -19,7 +19,7 @@ from tests.support.airflow.parsed_dags import (
     RESTORE,
     UNDO,
 )
-from tests.support.airflow.restore_dags import CLONE, MONITOR, OF_ALL, WAYS_BACK
+from tests.support.airflow.restore_dags import CLONE, LOOKS, MONITOR, OF_ALL, WAYS_BACK
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:
@@ -35,7 +35,7 @@ def test_serialises_and_has_the_same_tasks_afterwards(dags: dict[str, Any], dag_
 
 def test_a_dag_of_one_application_has_one_run_at_a_time_and_one_of_all_has_many(dags: dict[str, Any]) -> None:
     # A run that waits for its approval would keep every other application of the company from being restored.
-    runs = dict.fromkeys((*PER_APPLICATION, MONITOR), 1) | dict.fromkeys(WAYS_BACK, 32)
+    runs = dict.fromkeys((*PER_APPLICATION, MONITOR), 1) | dict.fromkeys((*WAYS_BACK, *LOOKS), 32)
     assert {dag_id: dag.max_active_runs for dag_id, dag in dags.items()} == runs
 
 

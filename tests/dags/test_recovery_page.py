@@ -20,6 +20,8 @@ from fastapi.testclient import TestClient
 
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
+from streams_recovery.operations.state.inspections import inspection_log
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
@@ -32,6 +34,7 @@ ADDRESSES = {
     "/applications/{name}/instant": f"/applications/orders/instant?at={NOW}",
     "/applications/{name}/start/{what}": "/applications/orders/start/restore",
     "/applications/{name}/savepoints/{savepoint_id}": f"/applications/orders/savepoints/{SAVEPOINT}",
+    "/applications/{name}/savepoints/{savepoint_id}/start/{what}": f"/applications/orders/savepoints/{SAVEPOINT}/start/look_up",
     "/static/{name}": "/static/page.css",
 }
 # What only shows on pages of somebody who may trigger.
@@ -300,3 +303,49 @@ def test_the_run_that_has_the_lock_is_shown_with_the_progress_of_its_job(page: F
     text = get(viewer, "/applications/orders").text
     assert "<code>restore manual__1</code> has the lock for restore of orders-app" in text
     assert "loading: 40 of 100 records (40 %)" in text
+
+
+LOOKED_UP = Inspection(
+    savepoint_id=SAVEPOINT,
+    other="",
+    question=f"key alice-of-vienna of store totals in {SAVEPOINT}",
+    outcome=Outcome.FOUND,
+    sentences=("1 row",),
+    found=FoundRows(columns=("key", "value"), rows=(("alice-of-vienna", "<b>17</b>"),), more=3),
+    has_data=True,
+    at=NOW,
+    run_id="manual__7",
+    requested_by="anna",
+)
+
+
+def test_what_was_looked_up_in_a_savepoint_is_shown_with_it_as_text(page: FastAPI, site: Site) -> None:
+    site.configure("orders", access={"show_values": True})
+    log = inspection_log(site.repository(), Layout("orders-app"))
+    log.append(LOOKED_UP)
+    log.append(replace(LOOKED_UP, savepoint_id="20250101T000000Z-0123456789", question="of another savepoint"))
+    text = get(client_of(page, "viewer"), f"/applications/orders/savepoints/{SAVEPOINT}").text
+    assert f"key alice-of-vienna of store totals in {SAVEPOINT}: <strong>found</strong>" in text
+    assert "&lt;b&gt;17&lt;/b&gt;" in text
+    assert [said for said in ("manual__7", "by anna", "1 row", "3 more are not shown") if said not in text] == []
+    assert "of another savepoint" not in text
+
+
+def test_keys_and_values_that_are_stored_are_hidden_once_they_may_no_longer_be_shown(page: FastAPI, site: Site) -> None:
+    inspection_log(site.repository(), Layout("orders-app")).append(LOOKED_UP)
+    text = get(client_of(page, "admin"), f"/applications/orders/savepoints/{SAVEPOINT}").text
+    assert "<strong>found</strong>" in text
+    assert [secret for secret in ("alice-of-vienna", "17&lt;") if secret in text] == []
+
+
+def test_a_savepoint_has_the_buttons_of_those_who_may_start_them(page: FastAPI) -> None:
+    address = f"/applications/orders/savepoints/{SAVEPOINT}"
+    viewer, operator = client_of(page, "viewer"), client_of(page, "user")
+    for what, dag_id in (("compare", "streams_compare"), ("look_up", "streams_look_up")):
+        link = f"/savepoints/{SAVEPOINT}/start/{what}"
+        assert (link in get(viewer, address).text, link in get(operator, address).text) == (False, True)
+        form = get(operator, f"{address}/start/{what}").text
+        assert f'data-dag="{dag_id}"' in form
+        assert f'value="{SAVEPOINT}" readonly' in form
+    assert get(operator, f"{address}/start/restore").status_code == 403
+    assert get(operator, "/applications/orders/savepoints/none/start/compare").status_code == 404

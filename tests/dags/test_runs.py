@@ -10,8 +10,10 @@ import pytest
 from streams_recovery.core.errors import SparkJobFailed
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import status
+from streams_recovery.operations.state.inspections import newest
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.airflow.dag_runs import run
 from tests.support.applications.counting import Counting
@@ -194,3 +196,31 @@ def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session
     done = run(counting, "run", in_session, per_application=True, until="duration:PT5S")
     assert (done.state, done.results["stop_application"]["seconds"] >= 5) == ("success", True), "it was not stopped before its time"
     assert (counting.running, (counting.directory / "started.was").exists()) == (False, True)
+
+
+def test_two_savepoints_are_compared_and_what_was_found_is_stored(counting: Counting, in_session: Submitter) -> None:
+    counting.worked("abcab")
+    first = counting.savepoint(in_session)
+    counting.worked("ad")
+    second = counting.savepoint(in_session)
+    done = run(counting, "compare", in_session, application=counting.name, savepoint=first, other=second, stores="totals")
+    assert (done.state, done.jobs) == ("success", [])
+    assert done.results["compare"] == {"savepoint_id": first, "other": second, "outcome": "different"}
+    [found] = inspections_of(counting)
+    assert found.sentences == ("totals: 4 keys compared, 3 and 4: 1 changed, 1 added, 0 removed",)
+    assert (found.found.rows, found.has_data, counting.free()) == ((), False, True)
+
+
+def test_a_key_is_looked_up_in_a_savepoint_and_its_value_is_stored_where_that_is_allowed(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(access={"show_values": True})
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    done = run(counting, "look_up", in_session, application=counting.name, store="totals", key=b"a".hex())
+    assert (done.state, done.results["look_up"]) == ("success", {"savepoint_id": savepoint, "other": "", "outcome": "found"})
+    [found] = inspections_of(counting)
+    assert (found.found.rows[0][0], found.has_data) == (b"a".hex(), True)
+
+
+def inspections_of(counting: Counting) -> tuple[Inspection, ...]:
+    with counting.recovery() as recovery:
+        return newest(recovery.repository, recovery.layout)

@@ -43,6 +43,8 @@ WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
+    ("streams_compare", ""): maintenance.COMPARISON,
+    ("streams_look_up", ""): maintenance.LOOK_UPS,
     ("streams_run_order-processing", ""): (scheduled_run.START, scheduled_run.STOP),
 }
 
@@ -266,6 +268,8 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("maintenance.EXPIRY", (maintenance.PLAN_EXPIRY, maintenance.EXPIRE)),
     ("maintenance.COMPACTION", (maintenance.PLAN_COMPACTION, maintenance.COMPACT_RECORDS, maintenance.PUBLISH_COMPACTED)),
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
+    ("maintenance.COMPARISON", (maintenance.COMPARE,)),
+    ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
     ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
 ]
 

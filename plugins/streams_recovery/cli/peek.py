@@ -13,10 +13,9 @@ from rich.table import Table
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
-from streams_recovery.cli.state import matching_rows
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.state.peek import PeekRecord, PeekRequest, shown_bytes
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.state.peek import PeekRecord, PeekRequest
+from streams_recovery.core.text.inspection import RECORD_COLUMNS, record_cells
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state.peek import peek as look
@@ -53,25 +52,19 @@ def peek(
 
 
 def _show(found: list[PeekRecord]) -> None:
-    shown = Table("partition", "offset", "time")
-    for name in ("key", "value", "headers"):
+    shown = Table(*RECORD_COLUMNS[:3])
+    for name in RECORD_COLUMNS[3:]:
         shown.add_column(name, overflow="fold")
     for record in found:
-        headers = ", ".join(f"{name}={_cell(data)}" for name, data in record.headers)
-        cells = (f"{record.partition}", f"{record.offset}", moment(record.timestamp), _cell(record.key), _cell(record.value), headers)
-        shown.add_row(*map(escape, cells))
+        shown.add_row(*map(escape, record_cells(record)))
     print_table(shown)
-
-
-def _cell(data: bytes | None) -> str:
-    return "null" if data is None else shown_bytes(data) or ""
 
 
 def _show_key(recovery: RecoveryContext, store: str, key: str, savepoint: str, partition: int | None, *, as_json: bool) -> None:
     side = tables.open_side(recovery, store, savepoint)
     if partition is not None:
         side = replace(side, partitions=tuple(number for number in side.partitions if number == partition))
-    rows = [tables.as_json(row, side.form) for row in matching_rows(side, key, deleted=True)]
+    rows = [tables.as_json(row, side.form) for row in tables.matching_rows(side, key, deleted=True)]
     if as_json:
         print_json(rows)
     else:

@@ -20,12 +20,11 @@ from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, 
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.state.cells import canonical, from_text
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state import FileFormat, Side
-from streams_recovery.serdes.rows import Row, RowCodec, schema_of
+from streams_recovery.serdes.rows import Row, schema_of
 
 # Not codes of errors: what a comparison found. Equal is 0.
 DIFFERENT, NOTHING_COMPARED = 9, 10
@@ -57,7 +56,7 @@ def state(
             _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
             return
         side = tables.open_side(recovery, store, savepoint)
-        rows = _limited(matching_rows(side, key, deleted=deleted), limit)
+        rows = _limited(tables.matching_rows(side, key, deleted=deleted), limit)
         if out:
             if form is FileFormat.TABLE:
                 raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
@@ -69,17 +68,6 @@ def state(
         else:
             count = tables.write_text(rows, side.form, form, sys.stdout)
     say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
-
-
-def matching_rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
-    """The rows of a store, or those of one key as its table shows it."""
-    codec = RowCodec(side.form)
-    wanted = None if key is None else from_text(side.form.key.format, key)
-    document = side.form.key.format.document
-    for one in tables.tables(side):
-        for row in codec.rows(one, deleted=deleted):
-            if wanted is None or (canonical(row["key"]) == canonical(str(wanted)) if document else row["key"] == wanted):
-                yield row
 
 
 def _limited(rows: Iterable[Row], limit: int) -> Iterator[Row]:
@@ -163,22 +151,9 @@ def _forms(one: Side, other: Side) -> tuple[tuple[str, StoreFormat], ...]:
 def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
     shown = _folded("key", "change", one.name, other.name)
     for row in rows:
-        sides = {
-            side: dict(zip(row[side], tables.in_columns(row[side], form), strict=True)) for side, form in _forms(one, other) if row[side]
-        }
-        known = sides.get("after") or sides["before"]
-        key = " ".join(
-            [known["key"], *(known[part] for part in ("window_start", "window_end", "window_seq", "valid_from") if part in known)]
-        )
-        cells = [_cells(sides.get(side), row["parts"]) for side in ("before", "after")]
-        shown.add_row(*map(escape, [key, ", ".join([row["change"], *row["parts"]]), *cells]))
+        shown.add_row(*map(escape, tables.difference_cells(row, one, other)))
     if shown.row_count:
         print_table(shown)
-
-
-def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
-    names = parts or ["value"]
-    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)
 
 
 def state_write(

@@ -24,7 +24,8 @@ class Right(enum.StrEnum):
 class Access(Section):
     """With ``own_dags`` the application has restore DAGs of its own, so that Airflow can give rights on them. ``roles`` gives these rights to roles of the
     FAB auth manager. ``sources`` are other applications whose savepoints the own DAGs may read. ``approvers`` are the users who may approve a
-    plan, empty for everybody whom Airflow lets; with ``approvers_exclude_trigger`` never the one who triggered the run.
+    plan, empty for everybody whom Airflow lets; with ``approvers_exclude_trigger`` never the one who triggered the run. With ``show_values`` runs
+    that compare savepoints and look up keys log and store keys and values.
     """
 
     own_dags: Switch = False
@@ -32,6 +33,7 @@ class Access(Section):
     sources: tuple[ConfigurationName, ...] = ()
     approvers: tuple[Person, ...] = ()
     approvers_exclude_trigger: Switch = False
+    show_values: Switch = False
 
     @property
     def approval(self) -> ApprovalRule:

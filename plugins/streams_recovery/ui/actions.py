@@ -51,8 +51,10 @@ def actions(
 
 def dags_of(name: str) -> dict[str, tuple[str, ...]]:
     """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
-    own = tuple(f"streams_{kind}_{name}" for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES))
-    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in _RESTORES)}
+    own = tuple(
+        f"streams_{kind}_{name}" for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS)
+    )
+    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in (*_RESTORES, *_LOOKS))}
 
 
 def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:
@@ -65,6 +67,7 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
 
 
 _RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")
+_LOOKS: Final = ("compare", "look_up")
 
 
 def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
@@ -214,3 +217,45 @@ def _savepoint(config: ApplicationConfig) -> Action:
         destroys="",
         fields=(Field(name="reason", label="Reason", help="Kept with the savepoint."),),
     )
+
+
+def savepoint_actions(config: ApplicationConfig, savepoint_id: str, may_trigger: Callable[[str], bool]) -> tuple[Action, ...]:
+    """What this user may have looked up in a savepoint."""
+    found = ((kind, _dag(kind, config.name, may_trigger)) for kind in _LOOKS)
+    return tuple(_LOOK_FORMS[kind](config, savepoint_id, dag) for kind, dag in found if dag is not None)
+
+
+def _compare(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what="compare",
+        label="Compare…",
+        dag_id=dag[0],
+        explains="Compares the stores key by key. The result is shown with the savepoint. Nothing is changed.",
+        destroys="",
+        fields=(
+            *_application(config.name, dag),
+            Field(name="savepoint", label="Savepoint", kind="fixed", value=savepoint_id),
+            Field(name="other", label="Compared with", value="live", help="A savepoint's id; latest; or live: what is in the topics now."),
+            Field(name="stores", label="Stores", help="Names with commas between them. Empty: all stores of the savepoint."),
+        ),
+    )
+
+
+def _look_up(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what="look_up",
+        label="Look up…",
+        dag_id=dag[0],
+        explains="Looks up a key of a store, or the newest records of a topic. The result is shown with the savepoint. Nothing is changed.",
+        destroys="",
+        fields=(
+            *_application(config.name, dag),
+            Field(name="savepoint", label="Savepoint", kind="fixed", value=savepoint_id),
+            Field(name="store", label="Store"),
+            Field(name="key", label="Key", help="As the store's table shows it. Everybody who may see the run sees it."),
+            Field(name="topic", label="Topic", help="In place of store and key: its newest records of each partition."),
+        ),
+    )
+
+
+_LOOK_FORMS: Final = {"compare": _compare, "look_up": _look_up}

@@ -56,6 +56,10 @@ def _add_routes(app: FastAPI, pages: Pages) -> None:
     def savepoint(visitor: VisitorDep, name: Name, savepoint_id: Name) -> Response:
         return pages.savepoint(visitor, name, savepoint_id)
 
+    @app.get("/applications/{name}/savepoints/{savepoint_id}/start/{what}")
+    def start_on_savepoint(visitor: VisitorDep, name: Name, savepoint_id: Name, what: Name) -> Response:
+        return pages.start_on_savepoint(visitor, name, savepoint_id, what)
+
     @app.get("/static/{name}")
     def static(name: Name) -> Response:
         found = render.static(name)

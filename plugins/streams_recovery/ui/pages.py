@@ -15,6 +15,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
@@ -120,7 +121,29 @@ class Pages:
         action = next((one for one in actions.actions(config, plan, self._visible(visitor), visitor.may_trigger) if one.what == what), None)
         if action is None:
             raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
-        return render.page("start.html", root="../../../", now=clock, name=name, action=action, plan=plan, rows=plan_rows(plan))
+        return render.page(
+            "start.html", root="../../../", now=clock, name=name, action=action, back=f"applications/{quote(name)}?at={plan.moment}"
+        )
+
+    def start_on_savepoint(self, visitor: Visitor, name: str, savepoint_id: str, what: str) -> Response:
+        """The form of one action on a savepoint. The run itself says when there is no such savepoint."""
+        config, _ = self._observed(visitor, name)
+        if not is_id(savepoint_id):
+            raise HTTPException(404, "There is no such savepoint.")
+        action = next((one for one in actions.savepoint_actions(config, savepoint_id, visitor.may_trigger) if one.what == what), None)
+        if action is None:
+            raise HTTPException(403, "You may not start this.")
+        back = f"applications/{quote(name)}/savepoints/{savepoint_id}"
+        return render.page("start.html", root="../../../../../", now=now(), name=name, action=action, back=back)
+
+    def _inspections(self, config: ApplicationConfig, savepoint_id: str) -> tuple[list[Inspection], str | None]:
+        """What was compared and looked up in a savepoint, as far as it may be shown, and why it cannot be read."""
+        found = self._statuses.inspections(config.name)
+        if isinstance(found, str):
+            return [], found
+        shown_values = config.access.show_values
+        here = [one for one in found if savepoint_id in {one.savepoint_id, one.other}]
+        return [without_data(one) if one.has_data and not shown_values else one for one in here], None
 
     def savepoint(self, visitor: Visitor, name: str, savepoint_id: str) -> Response:
         """One savepoint with its topics and partitions."""
@@ -132,6 +155,7 @@ class Pages:
         detail = self._statuses.detail(name, savepoint_id)
         if summary is None and detail is None:
             raise HTTPException(404, "There is no such savepoint, or it has expired.")
+        inspections, unread = self._inspections(config, savepoint_id)
         return render.page(
             "savepoint.html",
             root="../../../",
@@ -145,6 +169,9 @@ class Pages:
             built_on_it=[one.savepoint_id for one in summaries if one.parent_id == savepoint_id],
             known=known,
             commands=commands_of(name, savepoint_id),
+            inspections=inspections,
+            unread=unread,
+            actions=actions.savepoint_actions(config, savepoint_id, visitor.may_trigger),
         )
 
     def _configured(self, visitor: Visitor, name: str) -> ApplicationConfig | ConfigInvalid:

@@ -18,9 +18,11 @@ from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.status.under_way import UnderWay
+from streams_recovery.operations.state.inspections import newest
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.operations.status.under_way import under_way
@@ -70,6 +72,7 @@ class Statuses:
         self._known: dict[str, Known] = {}
         self._read_at: dict[str, float] = {}
         self._under_way: dict[str, tuple[Future[None], float]] = {}
+        self._inspections: dict[str, Future[tuple[Inspection, ...]]] = {}
         self._details = Details(self._detail, self._readers)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
@@ -91,6 +94,19 @@ class Statuses:
         except TimeoutError:
             return self._unanswered
         except Exception as error:  # noqa: BLE001 - a page is shown whatever the repository raises
+            return _problem(name, error)
+
+    def inspections(self, name: str) -> tuple[Inspection, ...] | str:
+        """The newest that people had compared and looked up, or the sentence that says why they cannot be read. They are read once at a time."""
+        with self._lock:
+            future = self._inspections.get(name)
+            if future is None or future.done():
+                future = self._inspections[name] = self._readers.submit(lambda: newest(*self._open_place(name)))
+        try:
+            return future.result(timeout=self._limit)
+        except TimeoutError:
+            return self._unanswered
+        except Exception as error:  # noqa: BLE001 - as above
             return _problem(name, error)
 
     def _reading(self, name: str) -> Future[None] | None:

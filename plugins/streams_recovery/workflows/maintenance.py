@@ -1,4 +1,4 @@
-"""What is done with savepoints that are there: checked, expired, compacted; and input that a restore has set aside, appended again."""
+"""What is done with savepoints that are there: checked, expired, compacted, compared, looked into; and input that a restore has set aside, appended again."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.operations import compaction, maintenance, restore, state
 from streams_recovery.operations.compaction import CompactTicket
 from streams_recovery.operations.context import RecoveryContext
@@ -60,3 +61,9 @@ WRITE_TABLE: Final = JobStep(
     name="write_table", job="state", call=lambda _recovery, ticket: ticket.job, needs=(BEGIN_EXPORT,), locked=False
 )
 EXPORT: Final = (BEGIN_EXPORT, WRITE_TABLE)
+
+COMPARE: Final = Step(name="compare", call=state.compare_savepoints, result=Inspection, limit=timedelta(hours=6), **_AGAIN)
+COMPARISON: Final = (COMPARE,)
+
+LOOK_UP: Final = Step(name="look_up", call=state.look_up, result=Inspection, limit=timedelta(hours=2), **_AGAIN)
+LOOK_UPS: Final = (LOOK_UP,)

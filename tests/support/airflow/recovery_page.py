@@ -26,7 +26,7 @@ BUNDLE = "page-tests"
 MOUNTED = "/streams-recovery"
 SAVEPOINT = summary(0).savepoint_id
 KINDS = ("backup", "drill", "check", "expire")
-SHARED = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo")
+SHARED = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "compare", "look_up")
 
 
 class Site:

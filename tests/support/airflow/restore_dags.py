@@ -1,4 +1,4 @@
-"""The DAGs that there are once, for all applications: those that a person starts to bring one back, and the monitor."""
+"""The DAGs that there are once, for all applications: those that a person starts to bring one back or to look into a savepoint, and the monitor."""
 
 from __future__ import annotations
 
@@ -11,4 +11,5 @@ RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for fou
 CLONE, APPEND = "streams_clone", "streams_append_quarantine"
 WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
 MONITOR: Final = "streams_monitor"
-OF_ALL: Final = (*WAYS_BACK, MONITOR)
+LOOKS: Final = ("streams_compare", "streams_look_up")
+OF_ALL: Final = (*WAYS_BACK, *LOOKS, MONITOR)

@@ -150,6 +150,11 @@ class Layout:
         return f"{self.application_id}/alerts/"
 
     @property
+    def inspections(self) -> str:
+        """Prefix of the numbered entries of what people had compared and looked up in savepoints, of which only the newest are kept."""
+        return f"{self.application_id}/inspections/"
+
+    @property
     def segments(self) -> str:
         """Prefix of all segments."""
         return f"{self.application_id}/segments/"

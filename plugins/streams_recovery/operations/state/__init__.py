@@ -1,9 +1,10 @@
 """A store as a table: open_side, table, compare, export, and an edited one written back as a savepoint of its own."""
 
-from streams_recovery.operations.state.compare import Comparison, compare
+from streams_recovery.operations.state.compare import Comparison, compare, difference_cells
 from streams_recovery.operations.state.export import ExportRequest, ExportTicket, begin_export, conclude_export
 from streams_recovery.operations.state.files import FileFormat, as_json, in_columns, read_table, write_table, write_text
-from streams_recovery.operations.state.read import LIVE, Side, open_side, tables
+from streams_recovery.operations.state.inspect import compare_savepoints, look_up
+from streams_recovery.operations.state.read import LIVE, Side, matching_rows, open_side, tables
 from streams_recovery.operations.state.write import EditRequest, EditSummary, write_state
 
 __all__ = [
@@ -18,8 +19,12 @@ __all__ = [
     "as_json",
     "begin_export",
     "compare",
+    "compare_savepoints",
     "conclude_export",
+    "difference_cells",
     "in_columns",
+    "look_up",
+    "matching_rows",
     "open_side",
     "read_table",
     "tables",

@@ -7,6 +7,7 @@ from typing import Any
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.state.table import DiffCounts, Entry, counted, differences
+from streams_recovery.operations.state.files import in_columns
 from streams_recovery.operations.state.read import Side, tables
 from streams_recovery.serdes.rows import RowCodec
 
@@ -21,8 +22,9 @@ class Comparison:
     rows: tuple[dict[str, Any], ...]
 
 
-def compare(one: Side, other: Side) -> Comparison:
-    """Compare two sides key by key. Memory holds one partition's keys of both, and what differs.
+def compare(one: Side, other: Side, *, most: int | None = None) -> Comparison:
+    """Compare two sides key by key. Memory holds one partition's keys of both, and the rows of what differs: the first ``most`` of them, all without that.
+    The counts are always of all.
 
     Raises ``Refused`` when the sides have different numbers of partitions: then no key of one is where it is in the other.
     """
@@ -44,10 +46,28 @@ def compare(one: Side, other: Side) -> Comparison:
                 "before": _row(before, difference.before),
                 "after": _row(after, difference.after),
             }
-            for difference in found
+            for difference in (found if most is None else found[: most - len(rows)])
         ]
     return Comparison(before=one.name, after=other.name, counts=total, rows=tuple(rows))
 
 
 def _row(codec: RowCodec, entry: Entry | None) -> dict[str, Any] | None:
     return None if entry is None else codec.row(entry)
+
+
+def difference_cells(row: dict[str, Any], one: Side, other: Side) -> tuple[str, str, str, str]:
+    """A row of a comparison for a terminal: the key with its window or version, what changed, and that of both sides."""
+    sides = {
+        side: dict(zip(row[side], in_columns(row[side], form), strict=True))
+        for side, form in (("before", one.form), ("after", other.form))
+        if row[side]
+    }
+    known = sides.get("after") or sides["before"]
+    key = [known[part] for part in ("key", "window_start", "window_end", "window_seq", "valid_from") if part in known]
+    before, after = (_cells(sides.get(side), row["parts"]) for side in ("before", "after"))
+    return " ".join(key), ", ".join([row["change"], *row["parts"]]), before, after
+
+
+def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
+    names = parts or ["value"]
+    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)

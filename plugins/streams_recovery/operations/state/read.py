@@ -12,14 +12,14 @@ from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import Profile, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.state.cells import PLAIN_BYTES, Format, ValueFormat
+from streams_recovery.core.state.cells import PLAIN_BYTES, Format, ValueFormat, canonical, from_text
 from streams_recovery.core.state.table import READABLE, Entry, Identity, StoreFormat, check_known, newest
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.fetch import fetch
 from streams_recovery.segments.files import read_segment
-from streams_recovery.serdes.rows import entries_of
+from streams_recovery.serdes.rows import Row, RowCodec, entries_of
 from streams_recovery.storage.repository import Repository
 
 LIVE, LATEST = "live", "latest"
@@ -60,6 +60,17 @@ def tables(side: Side) -> Iterator[dict[Identity, Entry]]:
 def table(side: Side) -> dict[Identity, Entry]:
     """All partitions at once: memory holds all keys and values."""
     return {at: entry for one in tables(side) for at, entry in one.items()}
+
+
+def matching_rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
+    """The rows of a store, or those of one key as its table shows it. Raises ``ConfigInvalid`` for keys and values that do not have their format."""
+    codec = RowCodec(side.form)
+    wanted = None if key is None else from_text(side.form.key.format, key)
+    document = side.form.key.format.document
+    for one in tables(side):
+        for row in codec.rows(one, deleted=deleted):
+            if wanted is None or (canonical(row["key"]) == canonical(str(wanted)) if document else row["key"] == wanted):
+                yield row
 
 
 def chosen(recovery: RecoveryContext, savepoint: str) -> Manifest:

@@ -1,0 +1,130 @@
+"""What a run has found in savepoints for a person: two that it compared, or what it looked up. Bounded, so that it is one small object. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.state.table import DiffCounts
+
+MOST_ROWS: Final = 50
+MOST_CHARACTERS: Final = 300
+MOST_SENTENCES: Final = 100
+# Cells in which the application's data would be, when its configuration does not allow to show that.
+NOT_SHOWN: Final = "not shown"
+DELETED: Final = "deleted"
+_PRIVATE: Final = ("key", "value", "headers")
+
+
+class Outcome(enum.StrEnum):
+    """What came out."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    NOTHING_COMPARED = "nothing compared"
+    FOUND = "found"
+    NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRows:
+    """Rows of text below ``columns``; ``more`` were left out."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """What one run has found, at ``at`` (ms). ``other`` is what the savepoint was compared with, a savepoint's id or ``live``; empty for a look-up.
+
+    ``sentences`` have names, numbers and offsets. ``has_data`` says that the question and the rows may have keys and values of the application.
+    """
+
+    savepoint_id: str
+    other: str
+    question: str
+    outcome: Outcome
+    sentences: tuple[str, ...]
+    found: FoundRows
+    has_data: bool
+    at: int
+    run_id: str
+    requested_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """``stores`` are all stores of ``savepoint`` when none is named."""
+
+    savepoint: str
+    other: str
+    stores: tuple[str, ...]
+    run_id: str
+    requested_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookUpRequest:
+    """A ``key`` of a ``store``, or the newest records of a ``topic``. Raises ``ConfigInvalid`` for both, and for half of one."""
+
+    savepoint: str
+    store: str
+    key: str | None
+    topic: str
+    run_id: str
+    requested_by: str
+
+    def __post_init__(self) -> None:
+        if bool(self.topic) == bool(self.store) or (self.key is None) == bool(self.store):
+            raise ConfigInvalid("one of two can be looked up", next_step="name a store and a key of it; or a topic, and neither of them")
+
+
+def bounded(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> FoundRows:
+    """The first rows, each cell cut to a length, and how many there are besides."""
+    kept: list[tuple[str, ...]] = []
+    more = 0
+    for row in rows:
+        if len(kept) == MOST_ROWS:
+            more += 1
+        else:
+            kept.append(tuple(map(cut, row)))
+    return FoundRows(columns=tuple(columns), rows=tuple(kept), more=more)
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how long it is."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def hidden(columns: Sequence[str], row: Sequence[str], *, deleted: bool) -> tuple[str, ...]:
+    """A row without what is the application's own: see ``hidden_columns``. Whether the key is deleted may be known."""
+    cells = [cell for name, cell in zip(columns, row, strict=True) if name not in _PRIVATE]
+    return (*cells, DELETED if deleted else NOT_SHOWN)
+
+
+def hidden_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of ``hidden`` rows."""
+    return (*(name for name in columns if name not in _PRIVATE), "value")
+
+
+def without_data(found: Inspection) -> Inspection:
+    """What was found, without the keys and values that it may have."""
+    question = f"{found.savepoint_id} compared with {found.other}" if found.other else f"something looked up in {found.savepoint_id}"
+    return replace(found, question=question, found=FoundRows(), has_data=False)
+
+
+def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:
+    """Of all stores together."""
+    if not any(one.compared for one in counts):
+        return Outcome.NOTHING_COMPARED
+    return Outcome.EQUAL if all(one.equal or not one.compared for one in counts) else Outcome.DIFFERENT
+
+
+def store_names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once."""
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
