@@ -291,6 +291,18 @@ def test_a_plugin_imports_nothing_of_the_package_until_the_first_request() -> No
     assert {name for name in sys.modules if name.startswith("streams_recovery.ui")} == before
 
 
+def test_a_restore_that_failed_half_way_is_not_shown_as_running_and_says_what_to_do(page: FastAPI, site: Site) -> None:
+    failed = report().runs[1]
+    left = replace(failed, run=str(failed.restore_id), ended_at=None, outcome="failed after destroying")
+    site.observed(report(taken_at=NOW + 60_000, runs=(left,)))
+    text = get(client_of(page, "user"), "/applications/orders").text
+    assert "failed after destroying" in text
+    assert f"streams-recovery resume orders {left.restore_id}" in text
+    assert "No run was in progress" in text
+    assert "Not possible" not in text
+    assert "Restore…" in text
+
+
 def test_the_run_that_has_the_lock_is_shown_with_the_progress_of_its_job(page: FastAPI, site: Site) -> None:
     repository, layout, now = site.repository(), Layout("orders-app"), time.time_ns() // 1_000_000
     viewer = client_of(page, "viewer")
