@@ -196,3 +196,21 @@ def test_moving_the_slider_shows_another_plan(browser: Browser, site: Site) -> N
         tab.page.wait_for_function("before => document.getElementById('plan').innerText !== before", arg=before)
         assert "at=" in tab.page.url
         context.close()
+
+
+def test_the_confirmation_asks_for_the_id_of_the_application_that_is_chosen(browser: Browser, site: Site) -> None:
+    site.configure("past", restore={"topic_map": {"orders": "copy-orders", "inventory": "copy-inventory"}})
+    parsed(dag_ids("orders", "payments", "past"))
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders/start/moment?at={NOW - HOUR // 2}", wait_until="networkidle")
+        target, label = tab.page.get_by_label("Application that gets the state", exact=True), tab.page.locator("label[for=f-confirm]")
+        assert target.input_value() == ""
+        tab.page.get_by_role("button", name="Go back to this instant").click()
+        assert tab.page.locator(".result").inner_text() == "", "nothing is started before a choice"
+        for name in ("past", "orders"):
+            target.select_option(name)
+            assert label.inner_text() == f"Confirmation: type {name}-app"
+        context.close()

@@ -220,6 +220,18 @@
   // A form that starts a DAG.
   const starts = (form) => {
     const result = form.querySelector(".result");
+    // What has to be typed is the id of the application that was chosen.
+    const target = form.querySelector("select[name=application]");
+    const confirmation = form.querySelector("label[for=f-confirm]");
+    if (target && confirmation) {
+      const asked = confirmation.textContent;
+      const ask = () => {
+        const id = target.selectedOptions[0].dataset.id;
+        confirmation.textContent = id ? `Confirmation: type ${id}` : asked;
+      };
+      target.addEventListener("change", ask);
+      ask();
+    }
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const conf = {};
