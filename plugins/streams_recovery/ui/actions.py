@@ -139,7 +139,11 @@ def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         dag_id=dag[0],
         explains="Brings the application back to the savepoint, in place. The run shows its exact plan and waits for an approval before it changes anything.",
         destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted and made again.",
-        fields=(*_application(config.name, dag), Field(name="savepoint", label="Savepoint", value=savepoint_id), *_replacing(config.application.id)),
+        fields=(
+            *_application(config.name, dag),
+            Field(name="savepoint", label="Savepoint", value=savepoint_id),
+            *_replacing(config.application.id),
+        ),
     )
 
 
