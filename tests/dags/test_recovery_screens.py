@@ -284,3 +284,26 @@ def test_a_run_that_cannot_be_read_hides_no_other(browser: Browser, site: Site) 
             "streams_backup_orders\nunread\n\nThis run cannot be read: Airflow answered 500.",
         ]
         context.close()
+
+
+def test_a_repository_that_is_lost_leaves_the_last_known_facts_in_grey_with_their_age(browser: Browser, site: Site) -> None:
+    observed_now(site)
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        assert tab.page.locator(".old").count() == 0
+        context.close()
+        site.lose_repository()
+        time.sleep(6)  # the server reads a status again after five seconds
+        for look, visitor in looks(browser):
+            log_in(visitor, "user", url)
+            tab = Watched.tab(visitor, url)
+            for name, address in (("applications", "/"), ("application", "/applications/orders")):
+                tab.page.goto(f"{url}{MOUNTED}{address}", wait_until="networkidle")
+                tab.picture(f"{name}-known-last-{look}")
+                shown = tab.page.locator(".old").filter(has_text="can be brought back to").first.inner_text()
+                assert "Shown is what was known" in shown
+                assert "The repository cannot be opened" in shown
+                assert tab.too_wide() == [], look
