@@ -21,11 +21,12 @@ from fastapi.testclient import TestClient
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
+from streams_recovery.core.status.report import RunKind
 from streams_recovery.operations.state.inspections import inspection_log
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
-from tests.support.examples.statuses import ADVICE, NOW, PROGRESS, report
+from tests.support.examples.statuses import ADVICE, HOUR, NOW, PROGRESS, report
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
 ADDRESSES = {
@@ -115,6 +116,20 @@ def test_no_route_changes_anything(page: FastAPI, method: str) -> None:
     assert all(route.methods <= {"GET", "HEAD"} for route in page_of(page).routes)  # type: ignore[attr-defined]
     admin = client_of(page, "admin")
     assert {admin.request(method, MOUNTED + address).status_code for address in ADDRESSES.values()} == {405}
+
+
+@pytest.mark.fault("F62")
+@pytest.mark.parametrize("sent_as", ["application/x-www-form-urlencoded", "multipart/form-data", "text/plain"])
+def test_a_form_of_another_site_starts_nothing_with_the_session_of_an_operator(site: Site, sent_as: str) -> None:
+    from airflow.api_fastapi.app import create_app
+
+    operator = client_of(create_app(), "user")
+    body = json.dumps({"logical_date": None, "conf": {"application": "orders"}})
+    address = "/api/v2/dags/streams_restore_full/dagRuns"
+    headers = {"Content-Type": sent_as, "Origin": "https://elsewhere.example", "Sec-Fetch-Site": "cross-site"}
+    assert operator.post(address, content=body, headers=headers).status_code == 422
+    # The same body as JSON, which no form can send, gets as far as the DAG that was never parsed.
+    assert operator.post(address, content=body, headers={"Content-Type": "application/json"}).status_code == 404
 
 
 @pytest.mark.fault("F62")
@@ -292,6 +307,29 @@ def test_a_plugin_imports_nothing_of_the_package_until_the_first_request() -> No
     routes = [view["url_route"] for view in StreamsRecoveryPlugin.external_views]
     assert routes == ["streams-recovery", "streams-recovery-dag"]
     assert {name for name in sys.modules if name.startswith("streams_recovery.ui")} == before
+
+
+def test_a_restore_that_failed_half_way_is_not_shown_as_running_and_says_what_to_do(page: FastAPI, site: Site) -> None:
+    failed = report().runs[1]
+    left = replace(failed, run=str(failed.restore_id), ended_at=None, outcome="failed after destroying")
+    site.observed(report(taken_at=NOW + 60_000, runs=(left,)))
+    text = get(client_of(page, "user"), "/applications/orders").text
+    assert "failed after destroying" in text
+    assert f"streams-recovery resume orders {left.restore_id}" in text
+    assert "No run was in progress" in text
+    assert "Not possible" not in text
+    assert "Restore…" in text
+
+
+def test_a_savepoint_shows_the_newest_check_and_who_brought_it_back(page: FastAPI, site: Site) -> None:
+    drill = replace(report().runs[-1], savepoint_id=SAVEPOINT)
+    check = replace(drill, kind=RunKind.CHECK, savepoint_id=None, began_at=NOW - HOUR, outcome="structure: 4 files")
+    site.observed(report(taken_at=NOW + 60_000, runs=(*report().runs[:-1], drill, check)))
+    text = get(client_of(page, "viewer"), f"/applications/orders/savepoints/{SAVEPOINT}").text
+    assert "good, structure: 4 files. It is older than this savepoint" in text
+    assert f"drill <code>{drill.run}</code>" in text
+    assert text.count("state equal") == 1, "the other drill was of another savepoint"
+    assert f'looked at <span data-age="{NOW + 60_000}"' in text
 
 
 def test_the_run_that_has_the_lock_is_shown_with_the_progress_of_its_job(page: FastAPI, site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Route, expect
 from starlette.routing import Mount
 
 from embedded.ports import HOST, free_ports
@@ -196,3 +197,113 @@ def test_moving_the_slider_shows_another_plan(browser: Browser, site: Site) -> N
         tab.page.wait_for_function("before => document.getElementById('plan').innerText !== before", arg=before)
         assert "at=" in tab.page.url
         context.close()
+
+
+def test_the_confirmation_asks_for_the_id_of_the_application_that_is_chosen(browser: Browser, site: Site) -> None:
+    site.configure("past", restore={"topic_map": {"orders": "copy-orders", "inventory": "copy-inventory"}})
+    parsed(dag_ids("orders", "payments", "past"))
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders/start/moment?at={NOW - HOUR // 2}", wait_until="networkidle")
+        target, label = tab.page.get_by_label("Application that gets the state", exact=True), tab.page.locator("label[for=f-confirm]")
+        assert target.input_value() == ""
+        tab.page.get_by_role("button", name="Go back to this instant").click()
+        assert tab.page.locator(".result").inner_text() == "", "nothing is started before a choice"
+        for name in ("past", "orders"):
+            target.select_option(name)
+            assert label.inner_text() == f"Confirmation: type {name}-app"
+        context.close()
+
+
+def test_an_open_page_says_that_it_is_stale_and_goes_on_when_it_is_answered(browser: Browser, site: Site) -> None:
+    observed_now(site)
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.clock.install()
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        banner = tab.page.locator("#stale")
+        assert banner.inner_text() == ""
+        before = tab.page.locator("#checked").inner_text()
+        context.clear_cookies()
+        tab.page.clock.fast_forward(120_000)
+        expect(banner).to_have_text(re.compile(r"^Not refreshed since \d{4}-.*: log in again\.$"))
+        assert tab.page.locator("#checked").inner_text() != before, "ages are counted on"
+        log_in(context, "user", url)
+        tab.page.clock.fast_forward(10_000)
+        expect(banner).to_have_text("")
+        context.close()
+
+
+def test_the_plan_for_now_the_slider_and_the_savepoints_are_refreshed_until_an_instant_is_chosen(browser: Browser, site: Site) -> None:
+    observed_now(site)
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.clock.install()
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        slider, plan = tab.page.locator("#at"), tab.page.locator("#plan")
+        assert "?at=" not in plan.inner_html()
+        newest, end = new_id(current(), "0"), slider.get_attribute("max")
+        site.observed(report(now=int(current()) - 1_000, taken_at=current()))
+        time.sleep(6)  # the server reads a status again after five seconds
+        tab.page.clock.fast_forward(10_000)
+        expect(slider).not_to_have_attribute("max", str(end))
+        assert newest[:13] in tab.page.locator("#savepoints").inner_text()
+        slider.press("PageDown")
+        tab.page.wait_for_url("**at=*")
+        chosen = slider.input_value()
+        tab.page.locator("h1").click()
+        with tab.page.expect_response(lambda answer: "/applications/orders?at=" in answer.url):
+            tab.page.clock.fast_forward(10_000)
+        assert slider.input_value() == chosen
+        context.close()
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(browser: Browser, site: Site) -> None:
+    runs = [{"dag_id": "streams_backup_orders", "dag_run_id": name, "state": "running"} for name in ("good", "unread", "deleted")]
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+
+        def answer(route: Route) -> None:
+            name = next((run["dag_run_id"] for run in runs if f"/{run['dag_run_id']}" in route.request.url), "list")
+            status = {"unread": 500, "deleted": 404}.get(name, 200)
+            found = {"list": {"dag_runs": runs}, "good": {**runs[0], "task_instances": [], "hitl_details": []}}.get(name, {})
+            route.fulfill(status=status, json=found)
+
+        tab.page.route("**/api/v2/dags/**", answer)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        assert tab.page.locator("article.run").all_inner_texts() == [
+            "streams_backup_orders\ngood\nrunning",
+            "streams_backup_orders\nunread\n\nThis run cannot be read: Airflow answered 500.",
+        ]
+        context.close()
+
+
+def test_a_repository_that_is_lost_leaves_the_last_known_facts_in_grey_with_their_age(browser: Browser, site: Site) -> None:
+    observed_now(site)
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        tab = Watched.tab(context, url)
+        tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
+        assert tab.page.locator(".old").count() == 0
+        context.close()
+        site.lose_repository()
+        time.sleep(6)  # the server reads a status again after five seconds
+        for look, visitor in looks(browser):
+            log_in(visitor, "user", url)
+            tab = Watched.tab(visitor, url)
+            for name, address in (("applications", "/"), ("application", "/applications/orders")):
+                tab.page.goto(f"{url}{MOUNTED}{address}", wait_until="networkidle")
+                tab.picture(f"{name}-known-last-{look}")
+                shown = tab.page.locator(".old").filter(has_text="can be brought back to").first.inner_text()
+                assert "Shown is what was known" in shown
+                assert "The repository cannot be opened" in shown
+                assert tab.too_wide() == [], look

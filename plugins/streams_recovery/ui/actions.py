@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streams_recovery.config.model import ApplicationConfig
@@ -20,7 +20,9 @@ _SAFETY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One param in a form. ``kind`` is ``text``, ``switch``, ``choice`` or ``fixed``, which cannot be changed here."""
+    """One param in a form. ``kind`` is ``text``, ``switch``, ``choice`` or ``fixed``, which cannot be changed here. A choice with no value
+    has to be made. ``ids`` are the application ids that a choice leads to: what is typed as confirmation.
+    """
 
     name: str
     label: str
@@ -28,6 +30,7 @@ class Field:
     value: str | bool = ""
     options: tuple[tuple[str, str], ...] = ()
     help: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +105,8 @@ def _application(name: str, dag: tuple[str, bool]) -> tuple[Field, ...]:
     return () if dag[1] else (Field(name="application", label="Application", kind="fixed", value=name),)
 
 
-def _replacing(config: ApplicationConfig) -> tuple[Field, ...]:
-    app_id = config.application.id
+def _replacing(app_id: str) -> tuple[Field, ...]:
+    """``app_id`` is what has to be typed."""
     return (
         Field(
             name="replace",
@@ -139,19 +142,20 @@ def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         dag_id=dag[0],
         explains="Brings the application back to the savepoint, in place. The run shows its exact plan and waits for an approval before it changes anything.",
         destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted and made again.",
-        fields=(*_application(config.name, dag), Field(name="savepoint", label="Savepoint", value=savepoint_id), *_replacing(config)),
+        fields=(
+            *_application(config.name, dag),
+            Field(name="savepoint", label="Savepoint", value=savepoint_id),
+            *_replacing(config.application.id),
+        ),
     )
 
 
 def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, ApplicationConfig], dag: tuple[str, bool]) -> Action:
-    others = sorted(name for name, one in configured.items() if name != config.name and one.storage.location == config.storage.location)
+    typed = config.application.id
     target: tuple[Field, ...] = ()
     if not dag[1]:
-        options = (*((name, name) for name in others), (config.name, f"{config.name} itself, in place"))
-        target = (
-            Field(name="application", label="Application that gets the state", kind="choice", value=options[0][0], options=options),
-            Field(name="source", label="Source application", kind="fixed", value=config.name),
-        )
+        typed = "the id of the application that gets the state"
+        target = (_target(config, configured), Field(name="source", label="Source application", kind="fixed", value=config.name))
     return Action(
         what="moment",
         label="Go back to this instant…",
@@ -165,9 +169,27 @@ def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, App
             Field(
                 name="in_place", label="Cut the inputs where they are", kind="switch", value=False, help="All producers must have stopped."
             ),
-            *_replacing(config),
+            *_replacing(typed),
         ),
     )
+
+
+def _target(config: ApplicationConfig, configured: Mapping[str, ApplicationConfig]) -> Field:
+    """Nothing is chosen beforehand: a restore into the wrong application replaces its state."""
+    others = sorted(name for name, one in configured.items() if name != config.name and _takes_the_past(one, config))
+    return Field(
+        name="application",
+        label="Application that gets the state",
+        kind="choice",
+        options=(*((name, name) for name in others), (config.name, f"{config.name} itself, in place")),
+        ids={name: configured[name].application.id for name in (*others, config.name)},
+    )
+
+
+def _takes_the_past(one: ApplicationConfig, source: ApplicationConfig) -> bool:
+    """Whether it reads the same repository, and the same inputs as copies or in another cluster."""
+    copies = set(source.topics.inputs) <= one.restore.topic_map.keys()
+    return one.storage.location == source.storage.location and (copies or one.source.connection != source.source.connection)
 
 
 def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
@@ -181,7 +203,7 @@ def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -
             *_application(clone.name, dag),
             Field(name="step", label="Step", kind="fixed", value="clone"),
             Field(name="savepoint", label="Savepoint", value=savepoint_id),
-            *_replacing(clone),
+            *_replacing(clone.application.id),
         ),
     )
 
@@ -204,7 +226,7 @@ def _rebuild(config: ApplicationConfig, dag: tuple[str, bool]) -> Action:
         dag_id=dag[0],
         explains="Builds the state again from the input. The run shows its exact plan and waits for an approval.",
         destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted.",
-        fields=(*_application(config.name, dag), *_replacing(config)),
+        fields=(*_application(config.name, dag), *_replacing(config.application.id)),
     )
 
 

@@ -190,7 +190,7 @@ def facts(report: StatusReport, now: int) -> tuple[Markup, ...]:
         grown = growth(report)
         by_day = f" (+{size(grown)}/day)" if grown is not None and grown > 0 else ""
         found.append(Markup('<span title="{:,} bytes">{}</span>').format(report.repository_bytes, size(report.repository_bytes) + by_day))
-    found.append(_last_drill(report, now))
+    found += [_last_drill(report, now), _last_check(report, now)]
     return tuple(found)
 
 
@@ -207,7 +207,16 @@ def _last_drill(report: StatusReport, now: int) -> Markup:
     drill = last_run(report, RunKind.DRILL)
     if drill is None:
         return Markup("no drill yet")
-    return Markup("last drill {}, {}").format(age(drill.began_at, now), drill.outcome or ("succeeded" if drill.succeeded else "failed"))
+    said = Markup("last drill {}, {}").format(age(drill.began_at, now), drill.outcome or ("succeeded" if drill.succeeded else "failed"))
+    measured = [f"{name} {seconds(value)}" for name, value in (("RPO", drill.rpo_seconds), ("RTO", drill.rto_seconds)) if value is not None]
+    return said + Markup.escape(f" ({', '.join(measured)})" if measured else "")
+
+
+def _last_check(report: StatusReport, now: int) -> Markup:
+    check = last_run(report, RunKind.CHECK)
+    if check is None:
+        return Markup("no check yet")
+    return Markup("last check {}, {}").format(age(check.began_at, now), "good" if check.succeeded else f"not good: {check.outcome}")
 
 
 def last_run(report: StatusReport, kind: RunKind) -> RunSummary | None:

@@ -17,7 +17,7 @@ from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
-from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import storage_credentials
@@ -168,6 +168,8 @@ class Pages:
             problem=detail if isinstance(detail, str) else None,
             built_on_it=[one.savepoint_id for one in summaries if one.parent_id == savepoint_id],
             known=known,
+            check=overview.last_run(known.report, RunKind.CHECK) if known.report else None,
+            used_by=_used_by(known.report, savepoint_id),
             commands=commands_of(name, savepoint_id),
             inspections=inspections,
             unread=unread,
@@ -229,6 +231,12 @@ class View:
     step: int
     image: Markup
     plan: Instant
+
+
+def _used_by(report: StatusReport | None, savepoint_id: str) -> list[RunSummary]:
+    """The runs that brought this savepoint back, newest first."""
+    found = [run for run in (report.runs if report else ()) if run.savepoint_id == savepoint_id]
+    return sorted(found, key=lambda run: run.began_at, reverse=True)
 
 
 def _report(known: Known) -> StatusReport:

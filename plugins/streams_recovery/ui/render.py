@@ -11,6 +11,7 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.progress import progress_text
 from streams_recovery.ui import words
 from streams_recovery.ui.configurations import without_paths
@@ -36,7 +37,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "seconds", "size", "utc")}
-    found.globals["progress_text"] = progress_text
+    found.globals |= {"progress_text": progress_text, "command": command}
     found.filters["without_paths"] = without_paths
     found.globals["version"] = _version()
     return found

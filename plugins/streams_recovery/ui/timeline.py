@@ -128,7 +128,7 @@ def _gap(hole: Span, x: Scale) -> Markup:
 
 def _flag(run: RunSummary, across: float) -> Markup:
     words = f"{run.kind.value}, {utc(run.began_at)} UTC: {run.outcome or 'in progress'}"
-    if run.succeeded is False:
+    if run.failed:
         return Markup('<path class="failed" d="M{:.1f} {}l8 8m0 -8l-8 8"><title>{}</title></path>').format(
             across - 4, LINE - 4, f"failed {words}"
         )

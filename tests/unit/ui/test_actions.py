@@ -51,9 +51,23 @@ def test_between_savepoints_one_can_go_to_the_instant_or_to_the_savepoint(config
     }
     assert values(found["moment"])["as_of"] == "2026-11-23T12:50:00Z"
     assert values(found["moment"])["source"] == "orders"
-    (target,) = [field for field in found["moment"].fields if field.name == "application"]
-    assert [value for value, _ in target.options] == ["orders-next", "orders"]
     assert (found["drill"].dag_id, found["drill"].destroys) == ("streams_drill_orders", "")
+
+
+def test_nothing_is_chosen_beforehand_and_only_readers_of_copies_or_of_another_cluster_can_be(tmp_path: Path) -> None:
+    site, copies = Site(tmp_path), {"orders": "copy-orders", "inventory": "copy-inventory"}
+    site.configure("orders")
+    site.configure("aaa-of-other-inputs")
+    site.configure("half", restore={"topic_map": {"orders": "copy-orders"}})
+    site.configure("past", restore={"topic_map": copies})
+    site.configure("elsewhere", source={"connection": "kafka_other"})
+    known = load_all(site.configs, {}).applications
+    action = started(known, instant(report(), NOW - HOUR // 2))["moment"]
+    target, confirm = (next(field for field in action.fields if field.name == name) for name in ("application", "confirm"))
+    assert [value for value, _ in target.options] == ["elsewhere", "past", "orders"]
+    assert target.value == ""
+    assert target.ids == {"elsewhere": "elsewhere-app", "past": "past-app", "orders": "orders-app"}
+    assert "orders-app" not in confirm.label
 
 
 def test_an_application_s_own_restore_dag_goes_before_the_shared_one_and_has_no_application(

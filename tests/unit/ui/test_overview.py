@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.status.report import Health
+from streams_recovery.core.status.report import Health, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
 from streams_recovery.ui.overview import Overview, State, broken, growth, overview
@@ -34,7 +34,16 @@ def test_a_healthy_application_says_to_when_how_long_and_what_it_survives() -> N
     assert "(1 min ago) · would take about 3 min 12 s · survives cluster loss" in text(row)
     assert "48 savepoints since" in text(row)
     assert "38.2 GB (+1.2 GB/day)" in text(row)
-    assert "last drill 6 h 1 min ago, state equal" in text(row)
+    assert "last drill 6 h 1 min ago, state equal (RPO 30 min, RTO 4 min 22 s)" in text(row)
+    assert "no check yet" in text(row)
+
+
+def test_the_last_check_is_said_with_its_result() -> None:
+    drill = report().runs[-1]
+    good = replace(drill, kind=RunKind.CHECK, began_at=NOW, outcome="structure: 4 files")
+    assert "last check 1 min ago, good" in text(shown(stored(runs=(good,))))
+    bad = replace(good, succeeded=False, outcome="missing-file")
+    assert "last check 1 min ago, not good: missing-file" in text(shown(stored(runs=(drill, bad))))
 
 
 def test_an_objective_that_is_missed_is_said() -> None:

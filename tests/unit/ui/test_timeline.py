@@ -41,6 +41,13 @@ def test_pins_expiry_runs_and_failures_show() -> None:
     assert 'id="hand"' in image
 
 
+def test_a_restore_that_did_not_get_to_its_end_is_a_cross_and_one_that_runs_is_a_flag() -> None:
+    left = replace(report().runs[1], ended_at=None, succeeded=None, outcome="failed after stopped")
+    for run, flags, crosses in ((left, 0, 1), (replace(left, running=True), 1, 0)):
+        image = timeline(replace(report(), runs=(run,)), Span(NOW - 48 * HOUR, NOW), NOW)
+        assert (image.count('class="flag restore"'), image.count('class="failed"')) == (flags, crosses)
+
+
 def test_a_thousand_savepoints_give_an_image_of_some_hundred_marks_and_lose_no_pin() -> None:
     status = report(savepoints=1_000)
     image = timeline(status, shown(status, "all", NOW), NOW)

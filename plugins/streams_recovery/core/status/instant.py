@@ -153,7 +153,7 @@ def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int, 
         else:
             yield "No savepoint up to this instant is exact. Others are restored by their id, with allow_ahead or allow_damaged."
     for run in report.runs:
-        if run.ended_at is None and run.kind is RunKind.RESTORE:
+        if run.running and run.kind is RunKind.RESTORE:
             yield f"A restore is running: {run.run}. The lock of the application keeps a second one out."
 
 

@@ -61,8 +61,8 @@ class SavepointSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run that is over, or not. ``run`` is its run id in Airflow or on the command line, ``restore_id`` is None where it is no restore.
-    ``ended_at`` is None while it is not over.
+    """One run. ``run`` is its run id in Airflow or on the command line, ``restore_id`` is None where it is no restore. ``ended_at`` is None while it is
+    not over: ``running``, or a restore that failed and may be resumed.
     """
 
     kind: RunKind
@@ -75,6 +75,17 @@ class RunSummary:
     outcome: str
     rpo_seconds: float | None
     rto_seconds: float | None
+    running: bool = False
+
+    @property
+    def unfinished(self) -> bool:
+        """True for a restore that nobody works on and that was not closed."""
+        return self.ended_at is None and not self.running
+
+    @property
+    def failed(self) -> bool:
+        """True when it did not reach its end, or a wrong one."""
+        return not self.running and (self.succeeded is False or self.unfinished)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,7 @@ def _restore(recovery: RecoveryContext, restore_id: str, *, proven: bool, runnin
         outcome=_outcome(phase, proven=proven, running=running),
         rpo_seconds=None,
         rto_seconds=None if recovered is None else max(0.0, (recovered - began_at) / 1000),
+        running=running and not over,
     )
 
 

@@ -4,6 +4,7 @@
   const THEME = "theme"; // Airflow keeps light, dark or system under this key.
   const EVERY_MS = 10000;
   const SOON_MS = 1500;
+  const MANY_DAYS = 3; // from here on hours say nothing
   const STARTED = "streams-recovery-started"; // the run that this tab has started last
 
   const showTheme = () => {
@@ -49,7 +50,7 @@
     const answer = await fetch(`${root}../api/v2/${path}`, { credentials: "same-origin", ...options });
     const body = await answer.json().catch(() => ({}));
     if (answer.ok) return body;
-    throw new Error(reason(answer.status, body));
+    throw Object.assign(new Error(reason(answer.status, body)), { status: answer.status });
   };
   const reason = (status, body) => {
     const detail = body && body.detail;
@@ -65,11 +66,17 @@
   const slider = () => {
     const form = document.querySelector("form.instant");
     if (!form) return;
-    const range = form.querySelector("input[type=range]");
-    const hand = document.getElementById("hand");
+    // Slider and timeline are made again with each refresh until somebody chooses an instant.
+    const current = () => form.elements.at;
+    const chosen = () => {
+      form.querySelector(".stage").removeAttribute("data-live");
+      document.getElementById("plan").removeAttribute("data-live");
+    };
     let waiting = 0;
     let asked = 0;
     const place = () => {
+      const range = current();
+      const hand = document.getElementById("hand");
       const [low, high, at] = [range.min, range.max, range.value].map(Number);
       const x = 8 + ((at - low) / (high - low || 1)) * 984;
       hand.setAttribute("x1", x);
@@ -78,6 +85,7 @@
     };
     const ask = async () => {
       const number = ++asked;
+      const range = current();
       const query = `at=${range.value}&window=${part(form.elements.window.value)}`;
       try {
         const answer = await fetch(`${form.dataset.instant}?${query}`, { credentials: "same-origin" });
@@ -90,27 +98,71 @@
         history.replaceState(null, "", `?${query}`);
       } catch { /* the next move asks again */ }
     };
-    range.addEventListener("input", () => { place(); clearTimeout(waiting); waiting = setTimeout(ask, 120); });
-    range.setAttribute("aria-valuetext", zoned(Number(range.value)));
+    form.addEventListener("input", (event) => {
+      if (event.target !== current()) return;
+      chosen();
+      place();
+      clearTimeout(waiting);
+      waiting = setTimeout(ask, 120);
+    });
+    current().setAttribute("aria-valuetext", zoned(Number(current().value)));
+    const hand = document.getElementById("hand");
     const box = form.querySelector(".scroll");
     box.scrollLeft = (Number(hand.getAttribute("x1")) / 1000) * box.scrollWidth - box.clientWidth / 2;
-    form.addEventListener("submit", () => { range.disabled = form.elements.time.value !== ""; });
+    form.addEventListener("submit", () => { current().disabled = form.elements.time.value !== ""; });
   };
 
   // What changes, fetched again while somebody looks: the same address, of which the live parts are taken.
+  let refreshedAt = Date.now();
   const refresh = async () => {
+    countAges();
     if (document.hidden || !document.querySelector("[data-live]")) return;
+    const asked = Date.now();
     try {
       const answer = await fetch(location.href, { credentials: "same-origin" });
-      if (!answer.ok) return;
+      if (!answer.ok) return stale(refusedBecause(answer.status));
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       localise(fresh);
       for (const old of document.querySelectorAll("[data-live]")) {
         const now = fresh.getElementById(old.id);
-        if (!now || now.innerHTML === old.innerHTML || old.contains(document.activeElement)) continue;
-        old.replaceWith(document.adoptNode(now));
+        if (!now || !now.hasAttribute("data-live") || old.contains(document.activeElement)) continue;
+        const open = [...old.querySelectorAll("details")].map((details) => details.open);
+        now.querySelectorAll("details").forEach((details, number) => { details.open = Boolean(open[number]); });
+        if (now.innerHTML !== old.innerHTML) old.replaceWith(document.adoptNode(now));
       }
-    } catch { /* the next time */ }
+      refreshedAt = asked;
+      stale("");
+    } catch {
+      stale("Airflow does not answer.");
+    }
+  };
+  const refusedBecause = (status) => {
+    if (status === 401) return "log in again.";
+    return status === 403 ? "Airflow refuses it. Log in again, as somebody with the right to see it." : `Airflow answered ${status}.`;
+  };
+  const stale = (why) => {
+    const banner = document.getElementById("stale");
+    const text = why ? `Not refreshed since ${zoned(refreshedAt)}: ${why}` : "";
+    if (banner.textContent !== text) banner.textContent = text;
+  };
+  // The age of what is shown, in the words of the server, counted on while nothing new comes.
+  const countAges = () => {
+    for (const element of document.querySelectorAll("[data-age]")) {
+      const text = `${span((Date.now() - Number(element.dataset.age)) / 1000)} ago`;
+      if (element.textContent !== text) element.textContent = text;
+    }
+  };
+  const span = (seconds) => {
+    let rest = Math.max(0, seconds < 600 ? Math.round(seconds) : Math.round(seconds / 60) * 60);
+    const parts = [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"]].map(([length, unit]) => {
+      const count = Math.floor(rest / length);
+      rest -= count * length;
+      return [count, unit === "days" && count === 1 ? "day" : unit];
+    });
+    const first = parts.findIndex(([count]) => count);
+    if (first < 0) return "0 s";
+    const shown = parts.slice(first, first + (parts[0][0] >= MANY_DAYS ? 1 : 2)).filter(([count]) => count);
+    return shown.map(([count, unit]) => `${count} ${unit}`).join(" ");
   };
 
   // Runs in progress, as Airflow tells them, with the approval that one of them waits for.
@@ -132,21 +184,39 @@
       const runs = found.dag_runs.filter(mine);
       for (const [key, run] of watched) {
         if (runs.some((one) => `${one.dag_id} ${one.dag_run_id}` === key)) continue;
-        runs.push(await airflow(`dags/${part(run.dag_id)}/dagRuns/${part(run.dag_run_id)}`));
+        runs.push(run);
       }
       for (const run of runs) {
-        watched.set(`${run.dag_id} ${run.dag_run_id}`, run);
-        const path = `dags/${part(run.dag_id)}/dagRuns/${part(run.dag_run_id)}`;
-        const [tasks, questions] = await Promise.all([
-          airflow(`${path}/taskInstances?limit=200`),
-          airflow(`${path}/hitlDetails?response_received=false`).catch(() => ({ hitl_details: [] })),
-        ]);
-        shown.push(runNode(run, tasks.task_instances, questions.hitl_details, path));
+        const key = `${run.dag_id} ${run.dag_run_id}`;
+        // One run that cannot be read hides no other; one that was deleted is no longer watched.
+        try {
+          shown.push(await runOf(run));
+          watched.set(key, run);
+        } catch (error) {
+          if (error.status === 404) watched.delete(key);
+          else shown.push(unreadNode(run, error.message));
+        }
       }
       const fresh = node("div");
       fresh.append(...(shown.length ? shown : [node("p", "none", "No run is in progress.")]));
       // What has not changed is left alone: it would be read out again.
       if (fresh.textContent !== place.textContent) place.replaceChildren(...fresh.children);
+    };
+    const runOf = async (listed) => {
+      const path = `dags/${part(listed.dag_id)}/dagRuns/${part(listed.dag_run_id)}`;
+      const [run, tasks, questions] = await Promise.all([
+        airflow(path),
+        airflow(`${path}/taskInstances?limit=200`),
+        airflow(`${path}/hitlDetails?response_received=false`).catch(() => ({ hitl_details: [] })),
+      ]);
+      return runNode(run, tasks.task_instances, questions.hitl_details, path);
+    };
+    const unreadNode = (run, why) => {
+      const box = node("article", "run");
+      const title = node("h3", "", run.dag_id);
+      title.append(node("span", "", run.dag_run_id));
+      box.append(title, node("p", "warning", `This run cannot be read: ${why}`));
+      return box;
     };
     const runNode = (run, tasks, questions, path) => {
       const box = node("article", "run");
@@ -220,6 +290,18 @@
   // A form that starts a DAG.
   const starts = (form) => {
     const result = form.querySelector(".result");
+    // What has to be typed is the id of the application that was chosen.
+    const target = form.querySelector("select[name=application]");
+    const confirmation = form.querySelector("label[for=f-confirm]");
+    if (target && confirmation) {
+      const asked = confirmation.textContent;
+      const ask = () => {
+        const id = target.selectedOptions[0].dataset.id;
+        confirmation.textContent = id ? `Confirmation: type ${id}` : asked;
+      };
+      target.addEventListener("change", ask);
+      ask();
+    }
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       const conf = {};

@@ -131,6 +131,7 @@ RUNNING = RunSummary(
     outcome="",
     rpo_seconds=None,
     rto_seconds=None,
+    running=True,
 )
 
 
@@ -150,6 +151,12 @@ RUNNING = RunSummary(
 )
 def test_what_stands_in_the_way_is_named(moment: int, changed: dict[str, object], blocker: str) -> None:
     assert found_at(moment, **changed).blockers == (blocker,)
+
+
+def test_a_restore_that_failed_half_way_leaves_the_lock_free_and_the_plan_possible() -> None:
+    left = replace(RUNNING, running=False, succeeded=False, outcome="failed after destroying")
+    assert (left.unfinished, left.failed, RUNNING.unfinished, RUNNING.failed) == (True, True, False, False)
+    assert found_at(NOW, runs=(left,)).blockers == ()
 
 
 def test_a_moment_behind_an_old_status_has_come_all_the_same() -> None:

@@ -240,6 +240,11 @@ def test_the_history_of_runs_has_restores_and_checks(golden: OpenGolden) -> None
     checked(recovery, "structure")
     found = {one.kind: one for one in runs(recovery, None, ())}
     assert (found[RunKind.RESTORE].succeeded, found[RunKind.RESTORE].ended_at) == (False, None)
+    assert not found[RunKind.RESTORE].running
+    ticket = recovery.lock.acquire("restore run", lease_seconds=60, purpose="restore of golden")
+    again = next(one for one in runs(recovery, None, facts(recovery).restores) if one.kind is RunKind.RESTORE)
+    assert (again.running, again.outcome) == (True, "in phase destroying")
+    recovery.lock.release(ticket)
     assert found[RunKind.CHECK].succeeded is True
     journal(recovery, Phase.CLOSED)
     restored = next(one for one in runs(recovery, None, ()) if one.kind is RunKind.RESTORE)
