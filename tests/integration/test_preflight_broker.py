@@ -39,8 +39,9 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
 class Barred(CommandApplication):
     """One that may be held and asked, and not be stopped."""
 
-    def preflight(self, *, stops: bool) -> tuple[PreflightFinding, ...]:
-        return (blocking_finding("kubernetes-right", "this may not scale it", "grant it"),) if stops else ()
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
+        state = (blocking_finding("state-not-wipeable", "its state cannot be wiped", "move it"),) if wipes else ()
+        return (blocking_finding("kubernetes-right", "this may not scale it", "grant it"), *state) if stops else ()
 
 
 def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(small: Small) -> None:
@@ -50,8 +51,9 @@ def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(smal
     recovery = replace(small.recovery, application=Barred(settings))
     found = {mode: [one.kind for one in preflight.before_backup(recovery, mode)] for mode in (QuiesceMode.STOP, QuiesceMode.LIVE)}
     assert "kubernetes-right" in found[QuiesceMode.STOP]
+    assert "state-not-wipeable" not in found[QuiesceMode.STOP], "a savepoint wipes nothing"
     assert "kubernetes-right" not in found[QuiesceMode.LIVE]
-    assert [one.kind for one in preflight.before_restore(recovery, None)] == ["kubernetes-right"]
+    assert [one.kind for one in preflight.before_restore(recovery, None)] == ["kubernetes-right", "state-not-wipeable"]
     with pytest.raises(Refused) as caught:
         preflight.required_for_backup(recovery, QuiesceMode.STOP)
     assert caught.value.facts["findings"] == ["this may not scale it: grant it"]
