@@ -175,6 +175,22 @@ def test_a_job_of_a_killed_run_wipes_nothing_of_an_application_that_runs_again(p
     assert all((place / "counting").exists() for place in one.states)
 
 
+def test_state_that_no_job_could_wipe_keeps_no_application_down(pods):
+    """A savepoint stops and starts it too, and wipes nothing."""
+    one = pods(claims=True)
+    one.section |= {"claims": "job", "wipe_image": "busybox:1"}
+    application = started(one)
+    assert application.stop(timeout=20).clean
+    container = one.api.get(one.own())["spec"]["template"]["spec"]["containers"][0]
+    mounts = [mount | {"subPathExpr": "$(POD_NAME)"} for mount in container["volumeMounts"]]
+    one.api.patch(one.own(), {"spec": {"template": {"spec": {"containers": [container | {"volumeMounts": mounts}]}}}})
+    wait(lambda: {status.state for status in one.open().status()} == {GONE})
+    with pytest.raises(ConfigInvalid, match="subPathExpr"):
+        one.open().wipe_state()
+    one.open().start()
+    assert one.api.get(one.own())["spec"]["replicas"] == 2
+
+
 def left_job(one, claim):
     """As the wipe of a run makes it."""
     application = one.open()

@@ -9,6 +9,7 @@ from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.application.kubernetes.wiping import wipeable
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.rights import findings_of, rights_needed
+from streams_recovery.core.kubernetes.workload import Workload
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 
 
@@ -24,14 +25,23 @@ def findings(cluster: Cluster, settings: KubernetesSettings, *, stops: bool, wip
     if not stops or any(right.blocking for right in missing):
         return found
     workload = cluster.workload()
+    return (*found, *_kept_state(cluster, settings, workload, wipes=wipes), *_in_the_way(cluster, settings, workload))
+
+
+def _kept_state(cluster: Cluster, settings: KubernetesSettings, workload: Workload, *, wipes: bool) -> tuple[PreflightFinding, ...]:
     try:
         if wipes:
             wipeable(cluster, settings, workload)
+    except ConfigInvalid as error:
+        return (blocking_finding("state-not-wipeable", error.reason, error.next_step),)
+    return ()
+
+
+def _in_the_way(cluster: Cluster, settings: KubernetesSettings, workload: Workload) -> tuple[PreflightFinding, ...]:
+    try:
         require_unmanaged(cluster, workload, settings.argocd_namespace)
         autoscaling.require_no_scaling_from_zero(cluster)
-    except ConfigInvalid as error:
-        return (*found, blocking_finding("state-not-wipeable", error.reason, error.next_step))
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
-        return (*found, blocking_finding(kind, error.reason, error.next_step))
-    return found
+        return (blocking_finding(kind, error.reason, error.next_step),)
+    return ()
