@@ -147,6 +147,16 @@ def served() -> Iterator[str]:
         thread.join()
 
 
+@contextmanager
+def logged_in(browser: Browser) -> Iterator[tuple[str, Watched]]:
+    """The address of the server, and a tab of somebody who is logged in there."""
+    with served() as url:
+        context = browser.new_context()
+        log_in(context, "user", url)
+        yield url, Watched.tab(context, url)
+        context.close()
+
+
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_state_of_the_page_can_be_read_wide_and_narrow_by_day_and_by_night(browser: Browser, site: Site, name: str) -> None:
     screen = SCREENS[name]
@@ -183,10 +193,7 @@ def test_what_stands_out_of_a_narrow_page_would_be_seen(browser: Browser) -> Non
 
 
 def test_moving_the_slider_shows_another_plan(browser: Browser, site: Site) -> None:
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
         tab.page.goto(f"{url}{MOUNTED}/applications/orders?window=2d", wait_until="networkidle")
         before = tab.page.locator("#plan").inner_text()
         slider = tab.page.locator("input[type=range]")
@@ -196,16 +203,12 @@ def test_moving_the_slider_shows_another_plan(browser: Browser, site: Site) -> N
                 slider.press("PageDown")
         tab.page.wait_for_function("before => document.getElementById('plan').innerText !== before", arg=before)
         assert "at=" in tab.page.url
-        context.close()
 
 
 def test_the_confirmation_asks_for_the_id_of_the_application_that_is_chosen(browser: Browser, site: Site) -> None:
     site.configure("past", restore={"topic_map": {"orders": "copy-orders", "inventory": "copy-inventory"}})
     parsed(dag_ids("orders", "payments", "past"))
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
         tab.page.goto(f"{url}{MOUNTED}/applications/orders/start/moment?at={NOW - HOUR // 2}", wait_until="networkidle")
         target, label = tab.page.get_by_label("Application that gets the state", exact=True), tab.page.locator("label[for=f-confirm]")
         assert target.input_value() == ""
@@ -214,20 +217,17 @@ def test_the_confirmation_asks_for_the_id_of_the_application_that_is_chosen(brow
         for name in ("past", "orders"):
             target.select_option(name)
             assert label.inner_text() == f"Confirmation: type {name}-app"
-        context.close()
 
 
 def test_an_open_page_says_that_it_is_stale_and_goes_on_when_it_is_answered(browser: Browser, site: Site) -> None:
     observed_now(site)
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
         tab.page.clock.install()
         tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
         banner = tab.page.locator("#stale")
         assert banner.inner_text() == ""
         before = tab.page.locator("#checked").inner_text()
+        context = tab.page.context
         context.clear_cookies()
         tab.page.clock.fast_forward(120_000)
         expect(banner).to_have_text(re.compile(r"^Not refreshed since \d{4}-.*: log in again\.$"))
@@ -235,15 +235,11 @@ def test_an_open_page_says_that_it_is_stale_and_goes_on_when_it_is_answered(brow
         log_in(context, "user", url)
         tab.page.clock.fast_forward(10_000)
         expect(banner).to_have_text("")
-        context.close()
 
 
 def test_the_plan_for_now_the_slider_and_the_savepoints_are_refreshed_until_an_instant_is_chosen(browser: Browser, site: Site) -> None:
     observed_now(site)
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
         tab.page.clock.install()
         tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
         slider, plan = tab.page.locator("#at"), tab.page.locator("#plan")
@@ -261,15 +257,11 @@ def test_the_plan_for_now_the_slider_and_the_savepoints_are_refreshed_until_an_i
         with tab.page.expect_response(lambda answer: "/applications/orders?at=" in answer.url):
             tab.page.clock.fast_forward(10_000)
         assert slider.input_value() == chosen
-        context.close()
 
 
 def test_a_run_that_cannot_be_read_hides_no_other(browser: Browser, site: Site) -> None:
     runs = [{"dag_id": "streams_backup_orders", "dag_run_id": name, "state": "running"} for name in ("good", "unread", "deleted")]
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
 
         def answer(route: Route) -> None:
             name = next((run["dag_run_id"] for run in runs if f"/{run['dag_run_id']}" in route.request.url), "list")
@@ -283,27 +275,22 @@ def test_a_run_that_cannot_be_read_hides_no_other(browser: Browser, site: Site) 
             "streams_backup_orders\ngood\nrunning",
             "streams_backup_orders\nunread\n\nThis run cannot be read: Airflow answered 500.",
         ]
-        context.close()
 
 
 def test_a_repository_that_is_lost_leaves_the_last_known_facts_in_grey_with_their_age(browser: Browser, site: Site) -> None:
     observed_now(site)
-    with served() as url:
-        context = browser.new_context()
-        log_in(context, "user", url)
-        tab = Watched.tab(context, url)
+    with logged_in(browser) as (url, tab):
         tab.page.goto(f"{url}{MOUNTED}/applications/orders", wait_until="networkidle")
         assert tab.page.locator(".old").count() == 0
-        context.close()
         site.lose_repository()
         time.sleep(6)  # the server reads a status again after five seconds
         for look, visitor in looks(browser):
             log_in(visitor, "user", url)
-            tab = Watched.tab(visitor, url)
+            seen = Watched.tab(visitor, url)
             for name, address in (("applications", "/"), ("application", "/applications/orders")):
-                tab.page.goto(f"{url}{MOUNTED}{address}", wait_until="networkidle")
-                tab.picture(f"{name}-known-last-{look}")
-                shown = tab.page.locator(".old").filter(has_text="can be brought back to").first.inner_text()
+                seen.page.goto(f"{url}{MOUNTED}{address}", wait_until="networkidle")
+                seen.picture(f"{name}-known-last-{look}")
+                shown = seen.page.locator(".old").filter(has_text="can be brought back to").first.inner_text()
                 assert "Shown is what was known" in shown
                 assert "The repository cannot be opened" in shown
-                assert tab.too_wide() == [], look
+                assert seen.too_wide() == [], look

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
-from streams_recovery.core.status.report import Health, StatusReport
+from streams_recovery.core.status.report import Health
 from streams_recovery.operations import savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from tests.support.applications.monitored import at, causes, limited, looked
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import RUNNING, Small, configured_for, lose, lose_state, says, small_application, surviving
 from tests.support.applications.topic_records import abort, commit, delete_below, produce, produce_at, transaction
@@ -20,28 +21,10 @@ from tests.support.applications.topic_records import abort, commit, delete_below
 pytestmark = pytest.mark.kafka
 
 
-def looked(recovery: RecoveryContext) -> StatusReport:
-    """A look, stored as the monitor stores it."""
-    earlier = status.newest(recovery.repository, recovery.layout)
-    report = status.observe(recovery, earlier)
-    assert status.record(recovery, report, earlier)
-    return report
-
-
-def causes(recovery: RecoveryContext) -> list[str]:
-    return sorted(one.cause for one in looked(recovery).findings)
-
-
-def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
-    """The same, so much later."""
-    return replace(recovery, clock=lambda: wall_clock() + round(hours * 3_600_000))
-
-
 @pytest.fixture
 def calm(small: Small) -> Small:
     """However full the disk of the tests is."""
-    limits: dict[str, object] = {"limits": {"disk_free": 0}}
-    return replace(small, recovery=configured_for(small, monitor=limits))
+    return replace(small, recovery=limited(small))
 
 
 @pytest.fixture

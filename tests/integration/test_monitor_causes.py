@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -177,9 +177,13 @@ def test_instances_and_the_group(
     said = [STOPPED[0] | {"name": name, "state": state, "streams_state": streams} for name, state, streams in states]
     about_them = {"instance-in-error", "instances-gone", "group-members-unknown", "group-empty"}
     with small_application(bootstrap, tmp_path, programs={"status": says(said)}) as small:
-        look: Callable[[], list[str]] = lambda: [cause for cause in causes(limited(small)) if cause.partition(":")[0] in about_them]  # noqa: E731
         if with_member:
             with member(small.recovery, small.recovery.application_id, small.input.topic):
-                assert look() == ([found] if found else [])
+                assert about(small, about_them) == ([found] if found else [])
         else:
-            assert look() == ([found] if found else [])
+            assert about(small, about_them) == ([found] if found else [])
+
+
+def about(small: Small, wanted: set[str]) -> list[str]:
+    """What a look finds of these kinds."""
+    return [cause for cause in causes(limited(small)) if cause.partition(":")[0] in wanted]
