@@ -1,0 +1,33 @@
+"""Configurations that a monitor reads, and what its tasks are given, where no broker answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG
+
+from tests.support.applications.fleet import programs
+
+LISTENER = "tests.support.airflow.listener.Listener"
+
+
+def configuration(directory: Path, name: str, *, notify: Any = True, schedule: str | None = "*/5 * * * *", **monitor: Any) -> None:
+    """Write the configuration of one application; ``notify=True``: a listener of the test hears of it. Further names are keys below ``monitor``."""
+    config = {
+        "version": 1,
+        "application": {"id": name, "guarantee": "exactly_once_v2"},
+        "source": {"timeout_seconds": 1},
+        "topics": {"inputs": ["in"]},
+        "backup": {"survive_cluster_loss": False},
+        "storage": {"backend": "filesystem", "path": str(directory / "repository")},
+        "runs": {"kind": "command", "command": programs(directory / name)},
+        "monitor": {"schedule": schedule, "notify": [{"notifier": LISTENER}] if notify is True else notify or [], **monitor},
+    }
+    (directory / f"{name}.yaml").write_text(json.dumps(config))
+
+
+def context(**more: Any) -> Any:
+    """What Airflow gives to a task or a callback of a backup."""
+    return {"run_id": "manual__1", "dag": DAG("streams_backup_orders", schedule=None), **more}
