@@ -17,9 +17,10 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore, sandbox, topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.monitored import at, causes, looked
+from tests.support.applications.restore_steps import loaded, opened, reach, saved
 from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, says
+from tests.support.applications.small import Small, configured_for, says
 from tests.support.applications.topic_records import produce
 
 GONE = [{"name": "drill", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 2"}]
@@ -57,6 +58,7 @@ def trial(small: Small) -> Iterator[Trial]:
     output = f"{scratch}.out"
     drill = {
         "application_id": scratch,
+        "schedule": "0 4 * * 6",
         "topic_map": {small.output.topic: output},
         "command": {
             "status": says(GONE),
@@ -174,3 +176,25 @@ def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Tria
         trial.conclude(None, run=run)
     found = sandbox.drills(trial.own)
     assert [(entry.run, entry.outcome) for entry in found] == [(run, "failed before it began") for run in runs]
+
+
+def test_the_monitor_finds_drills_that_are_due_and_what_they_measured_over_the_objectives(trial: Trial) -> None:
+    looked(at(trial.own, 0))
+    assert about_drills(trial, 9) == ["drill-overdue"], "there was none since the first look"
+    ticket = begun(trial)
+    reach(at(trial.scratch, 1), ticket, Phase.RECOVERED)
+    drilled = replace(trial, small=replace(trial.small, recovery=at(trial.own, 0.5)))
+    entry = drilled.conclude(ticket)
+    assert (entry.rpo_seconds, entry.rto_seconds) == (pytest.approx(1800, abs=60), pytest.approx(1800, abs=60))
+    assert about_drills(trial, 0.1) == ["drill-failed"], "nothing was proven"
+    assert about_drills(trial, 0.1, newest_age="PT40M", recovery_time="PT40M") == ["drill-failed"]
+    assert about_drills(trial, 0.1, newest_age="PT20M") == ["drill-failed", "rpo-over-objective"]
+    assert about_drills(trial, 0.1, recovery_time="PT20M") == ["drill-failed", "rto-over-objective"]
+    assert about_drills(trial, 8) == ["drill-failed"]
+    assert about_drills(trial, 9) == ["drill-failed", "drill-overdue"]
+
+
+def about_drills(trial: Trial, days: float, **objectives: str) -> list[str]:
+    """What a look so many days later finds of drills."""
+    later = at(configured_for(trial.small, monitor={"objectives": objectives, "limits": {"disk_free": 0}}), 24 * days)
+    return [cause for cause in causes(later) if cause.startswith(("drill-", "rpo-", "rto-"))]
