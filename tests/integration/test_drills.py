@@ -179,7 +179,7 @@ def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Tria
 
 
 def test_the_monitor_finds_drills_that_are_due_and_what_they_measured_over_the_objectives(trial: Trial) -> None:
-    looked(at(trial.own, 0))
+    looked(trial.own)
     assert about_drills(trial, 9) == ["drill-overdue"], "there was none since the first look"
     ticket = begun(trial)
     reach(at(trial.scratch, 1), ticket, Phase.RECOVERED)
@@ -196,5 +196,5 @@ def test_the_monitor_finds_drills_that_are_due_and_what_they_measured_over_the_o
 
 def about_drills(trial: Trial, days: float, **objectives: str) -> list[str]:
     """What a look so many days later finds of drills."""
-    later = at(configured_for(trial.small, monitor={"objectives": objectives, "limits": {"disk_free": 0}}), 24 * days)
+    later = at(configured_for(trial.small, monitor={"objectives": objectives}), 24 * days)
     return [cause for cause in causes(later) if cause.startswith(("drill-", "rpo-", "rto-"))]

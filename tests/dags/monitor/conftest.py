@@ -33,7 +33,9 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """What was sent to Airflow's stats: gauges as they are now, counters as they add up."""
+    """What was sent to Airflow's stats: gauges as they are now, counters as they add up. Airflow sends them to a server, or
+    nowhere when none is configured, and keeps nothing that could be read back.
+    """
     found: dict[str, float] = {}
 
     def incr(name: str, count: int = 1, **_: Any) -> None:
@@ -47,7 +49,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 
 @pytest.fixture
 def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Variables of Airflow, without its database."""
+    """Variables of Airflow. Its own are answered by the supervisor of a task that runs; here none runs."""
     found: dict[str, str] = {}
     monkeypatch.setattr(Variable, "get", staticmethod(lambda key, default=None: found.get(key, default)))
     monkeypatch.setattr(Variable, "set", staticmethod(lambda key, value: found.update({key: value})))

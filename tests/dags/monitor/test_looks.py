@@ -106,7 +106,7 @@ def test_a_look_that_takes_too_long_is_told_and_counted(
     def alarm(*_: Any, **__: Any) -> None:
         raise AirflowTaskTimeout("the task has run for ten minutes")
 
-    # Airflow raises it wherever the task is.
+    # Airflow raises it from a signal, wherever the task is then. Here that is always the same place.
     monkeypatch.setattr(tasks.Stats, "gauge", alarm)
     with pytest.raises(AirflowTaskTimeout):
         tasks.ObserveApplicationOperator(task_id="observe", application_name="orders").execute(context())
