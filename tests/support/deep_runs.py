@@ -49,7 +49,7 @@ def read() -> dict[str, DeepRun]:
 
 
 def record(runs: Iterable[DeepRun]) -> None:
-    """Put runs in the place of earlier ones of the same units. Raises ``ValueError`` for a run of files that are no commit: nobody could tell later what
+    """Put runs in the place of earlier ones of the same units; runs of files that are gone are dropped. Raises ``ValueError`` for a run of files that are no commit: nobody could tell later what
     has changed since.
     """
     found = read()
@@ -57,7 +57,8 @@ def record(runs: Iterable[DeepRun]) -> None:
         if run.commit.endswith("+"):
             raise ValueError(f"{run.unit} was run on uncommitted changes: commit them, then run it again")
         found[run.unit] = run
-    RECORD.write_text(json.dumps([asdict(found[unit]) for unit in sorted(found)], indent=1) + "\n")
+    kept = [asdict(found[unit]) for unit in sorted(found) if (PROJECT / found[unit].file).exists()]
+    RECORD.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def standing(runs: Mapping[str, DeepRun], tests: Mapping[str, int]) -> dict[str, str]:

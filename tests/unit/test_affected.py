@@ -141,3 +141,9 @@ def test_a_run_takes_the_place_of_the_one_before_it() -> None:
     deep_runs.record([dataclasses.replace(RUN, minutes=5.0)])
     assert {unit: run.minutes for unit, run in deep_runs.read().items()} == {RUN.unit: 5.0, other.unit: 3.0}
     assert other.file == "tests/system/test_demo.py"
+
+
+@pytest.mark.usefixtures("written")
+def test_a_run_of_a_file_that_is_gone_is_dropped() -> None:
+    deep_runs.record([RUN, dataclasses.replace(RUN, unit="system/test_gone.py")])
+    assert deep_runs.read() == {RUN.unit: RUN}
