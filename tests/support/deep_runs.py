@@ -49,8 +49,8 @@ def read() -> dict[str, DeepRun]:
 
 
 def record(runs: Iterable[DeepRun]) -> None:
-    """Put runs in the place of earlier ones of the same units; runs of files that are gone are dropped. Raises ``ValueError`` for a run of files that are no commit: nobody could tell later what
-    has changed since.
+    """Put runs in the place of earlier ones of the same units, and drop those of files that are gone. Raises ``ValueError`` for a run of files that are no
+    commit: nobody could tell later what has changed since.
     """
     found = read()
     for run in runs:
