@@ -181,7 +181,7 @@ def test_input_that_was_aborted_is_not_what_is_needed_first(calm: Small) -> None
 
 
 def test_a_transaction_that_stays_open(saved: Small) -> None:
-    recovery, tp = configured_for(saved, monitor={"limits": {"transaction_age": "PT1S", "disk_free": 0}}), saved.input
+    recovery, tp = limited(saved, transaction_age="PT1S"), saved.input
     with transaction(recovery) as producer:
         producer.produce(tp.topic, b"v", b"k", tp.partition)
         producer.flush(30)

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import DAG
 
 from tests.support.applications.fleet import programs
+from tests.support.applications.monitored import ANY_DISK
 
 LISTENER = "tests.support.airflow.listener.Listener"
 
@@ -23,7 +24,12 @@ def configuration(directory: Path, name: str, *, notify: Any = True, schedule: s
         "backup": {"survive_cluster_loss": False},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
         "runs": {"kind": "command", "command": programs(directory / name)},
-        "monitor": {"schedule": schedule, "notify": [{"notifier": LISTENER}] if notify is True else notify or [], **monitor},
+        "monitor": {
+            "schedule": schedule,
+            "notify": [{"notifier": LISTENER}] if notify is True else notify or [],
+            "limits": ANY_DISK,
+            **monitor,
+        },
     }
     (directory / f"{name}.yaml").write_text(json.dumps(config))
 

@@ -9,6 +9,9 @@ from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.small import Small, configured_for
 
+# Limits that the disk of the tests keeps, however full it is and however fast it fills.
+ANY_DISK = {"disk_free": 0, "disk_full_within": "PT1S"}
+
 
 def looked(recovery: RecoveryContext) -> StatusReport:
     """A look, stored as the monitor stores it."""
@@ -29,5 +32,5 @@ def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
 
 
 def limited(small: Small, **limits: object) -> RecoveryContext:
-    """With these limits, and without one for disks: that of the tests may be as full as it likes."""
-    return configured_for(small, monitor={"limits": {"disk_free": 0, **limits}})
+    """With these limits, and none for disks but those."""
+    return configured_for(small, monitor={"limits": {**ANY_DISK, **limits}})
