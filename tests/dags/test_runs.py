@@ -198,29 +198,33 @@ def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session
     assert (counting.running, (counting.directory / "started.was").exists()) == (False, True)
 
 
-def test_two_savepoints_are_compared_and_what_was_found_is_stored(counting: Counting, in_session: Submitter) -> None:
+def test_two_savepoints_are_compared_and_looked_into_and_what_was_found_is_stored(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     first = counting.savepoint(in_session)
     counting.worked("ad")
     second = counting.savepoint(in_session)
-    done = run(counting, "compare", in_session, application=counting.name, savepoint=first, other=second, stores="totals")
+    both = {"application": counting.name, "savepoint": first, "other": second}
+
+    done = run(counting, "compare", in_session, **both, stores="totals")
     assert (done.state, done.jobs) == ("success", [])
     assert done.results["compare"] == {"savepoint_id": first, "other": second, "outcome": "different"}
-    [found] = inspections_of(counting)
+    found = newest_inspection(counting)
     assert found.sentences == ("totals: 4 keys compared, 3 and 4: 1 changed, 1 added, 0 removed",)
     assert (found.found.rows, found.has_data, counting.free()) == ((), False, True)
 
+    assert run(counting, "compare", in_session, **both, stores="nothing").state == "failed", "only the stores that are named"
 
-def test_a_key_is_looked_up_in_a_savepoint_and_its_value_is_stored_where_that_is_allowed(counting: Counting, in_session: Submitter) -> None:
     counting.configure(access={"show_values": True})
-    counting.worked("abcab")
-    savepoint = counting.savepoint(in_session)
-    done = run(counting, "look_up", in_session, application=counting.name, store="totals", key=b"a".hex())
-    assert (done.state, done.results["look_up"]) == ("success", {"savepoint_id": savepoint, "other": "", "outcome": "found"})
-    [found] = inspections_of(counting)
-    assert (found.found.rows[0][0], found.has_data) == (b"a".hex(), True)
+    done = run(counting, "look_up", in_session, application=counting.name, savepoint=first, store="totals", key=b"a".hex())
+    assert (done.state, done.results["look_up"]) == ("success", {"savepoint_id": first, "other": "", "outcome": "found"})
+    found = newest_inspection(counting)
+    assert (found.found.rows[0][:2], found.has_data) == ((b"a".hex(), b"2".hex()), True), "it was counted a third time since"
+
+    done = run(counting, "look_up", in_session, application=counting.name, topic=counting.changelog.topic)
+    assert done.results["look_up"] == {"savepoint_id": second, "other": "", "outcome": "found"}
+    assert newest_inspection(counting).question == f"newest records of {counting.changelog.topic} in {second}"
 
 
-def inspections_of(counting: Counting) -> tuple[Inspection, ...]:
+def newest_inspection(counting: Counting) -> Inspection:
     with counting.recovery() as recovery:
-        return newest(recovery.repository, recovery.layout)
+        return newest(recovery.repository, recovery.layout)[0]
