@@ -130,6 +130,8 @@ class Airflow:
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "300",
+            # Longer than anybody waits for the database. A file that is given up is not read again before the interval is over.
+            "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
         }
         return {
             **self._stack.environment,
