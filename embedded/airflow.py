@@ -125,6 +125,8 @@ class Airflow:
             "API_AUTH__JWT_SECRET": self._jwt_secret(),
             # One writer at a time: whoever waits no longer than the five seconds of the default is turned away on a busy machine.
             "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}?timeout=60",
+            # Longer than that: a task that is not answered in time asks again, and a moment later is killed.
+            "WORKERS__EXECUTION_API_TIMEOUT": "75",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
