@@ -90,7 +90,7 @@ class Airflow:
                 self._processes.check(f"airflow-{service}")
             try:
                 health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
-                # What tasks ask is built by its first request, four seconds of a core: the first task would give up meanwhile, and wait to ask again.
+                # What tasks ask is built by its first request, four seconds of a core: the first task would wait for that.
                 httpx.get(f"{self.url}/execution/health", timeout=60).raise_for_status()
             except (httpx.HTTPError, ValueError):
                 time.sleep(0.5)
@@ -125,14 +125,14 @@ class Airflow:
             "API_AUTH__JWT_SECRET": self._jwt_secret(),
             # One writer at a time: whoever waits no longer than the five seconds of the default is turned away on a busy machine.
             "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}?timeout=60",
-            # Longer than that: a task that is not answered in time asks again, and a moment later is killed.
+            # Longer than the database is waited for: a task that is not answered in time asks again, and is killed after a few times.
             "WORKERS__EXECUTION_API_TIMEOUT": "75",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "SCHEDULER__ENABLE_HEALTH_CHECK": "False",
             "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "DAG_PROCESSOR__REFRESH_INTERVAL": "300",
-            # Longer than anybody waits for the database. A file that is given up is not read again before the interval is over.
+            # Longer than the database is waited for: a file that took longer is not read again before the interval is over.
             "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "180",
         }
         return {

@@ -9,7 +9,7 @@ from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.small import Small, configured_for
 
-# Limits that the disk of the tests keeps, however full it is and however fast it fills.
+# With these a look finds nothing about the disk that the tests run on, however full it is and however fast it fills.
 ANY_DISK = {"disk_free": 0, "disk_full_within": "PT1S"}
 
 
@@ -32,5 +32,5 @@ def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
 
 
 def limited(small: Small, **limits: object) -> RecoveryContext:
-    """With these limits, and none for disks but those."""
+    """With these limits; for disks only those that are given."""
     return configured_for(small, monitor={"limits": {**ANY_DISK, **limits}})

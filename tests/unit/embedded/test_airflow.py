@@ -1,4 +1,4 @@
-"""The users of the embedded Airflow. That it starts is tested in tests/system."""
+"""The users and the time limits of the embedded Airflow. That it starts is tested in tests/system."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ def test_a_stack_that_had_fewer_users_keeps_their_passwords(airflow: Airflow) ->
     airflow.make_passwords()
     assert airflow.password_of("admin") == "as it was"
     assert airflow.password_of("viewer") not in ("", "as it was")
+
+
+def test_whoever_needs_the_database_has_more_time_than_it_may_take(airflow: Airflow) -> None:
+    airflow.password_file.parent.mkdir(parents=True)
+    found = airflow.environment()
+    database = float(found["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].partition("timeout=")[2])
+    for name in ("WORKERS__EXECUTION_API_TIMEOUT", "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT"):
+        assert float(found[f"AIRFLOW__{name}"]) > database, name
