@@ -232,7 +232,9 @@ def test_a_run_that_wakes_while_another_holds_the_application_does_not_let_it_go
                 quiesced = savepoint.quiesce(recovery, ticket)
                 guarded = topic_settings(on)
                 sleeper.signal(signal.SIGCONT)
-                assert "no longer holds the lock" in sleeper.refused(5)
+                # Where it slept while a pause was answered, it misses the answer first (7); else it misses the lock (5).
+                assert sleeper.wait() in (5, 7), sleeper.err
+                assert "no longer holds the lock" in sleeper.err
                 assert watch.held()
                 assert topic_settings(on) == guarded != before
                 assert savepoint.capture(recovery, ticket, quiesced).consistency == "exact"
