@@ -35,7 +35,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_runbooks": (_COMMAND_LINE, "spark_jobs/", "docs/runbooks/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),
-    "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/spark/", "tests/support/spark/"),
+    "tests/spark/": (_COMMAND_LINE, "spark_jobs/", "tests/support/spark/"),
     "tests/system/test_emptied_cluster": ("tests/support/kubernetes/",),
     # The wheel has the whole package.
     "tests/system/test_wheel": ("plugins/",),
