@@ -66,6 +66,8 @@ class PodRig:
         }
         cluster.api.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         cluster.api.post(self.path(), self.manifest())
+        # Until its controller has said so, a workload at zero may yet get pods: the port calls them unknown.
+        wait(lambda: self.api.get(self.own()).get("status", {}).get("observedGeneration"), seconds=60)
 
     @property
     def api(self):
