@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pytest
@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
-from streams_recovery.core.errors import Damaged, LockHeld, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, LockHeld, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore, sandbox, topic_holds
@@ -20,7 +20,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from tests.support.applications.monitored import at, causes, looked
 from tests.support.applications.restore_steps import loaded, opened, reach, saved
 from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, configured_for, says
+from tests.support.applications.small import Small, configured_for, says, surviving
 from tests.support.applications.topic_records import produce
 
 GONE = [{"name": "drill", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 2"}]
@@ -168,6 +168,72 @@ def recreate_plain(recovery: RecoveryContext, topic: str) -> tuple[str, str]:
     before = recovery.cluster.describe_topics([topic])[topic].topic_id
     recovery.cluster.delete_topics([topic])
     return before, recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={}).topic_id
+
+
+@pytest.fixture
+def stranger(small: Small) -> Iterator[str]:
+    """A topic of somebody else."""
+    name = f"victim{uuid.uuid4().hex[:8]}"
+    small.recovery.cluster.create_topic(name, partitions=1, replication_factor=1, config={})
+    yield name
+    small.recovery.cluster.delete_topics([name] if name in small.recovery.cluster.topic_names() else [])
+
+
+def forge(trial: Trial, restore_id: str, ids: Mapping[str, str]) -> None:
+    """An entry of a drill's journal as somebody writes it who may create objects."""
+    prefix, created = trial.scratch.layout.journal(restore_id), [{"topic": name, "topic_id": topic_id} for name, topic_id in ids.items()]
+    entry = {"phase": "created", "at": 1, "created": created, "result": None}
+    number = len(list(trial.scratch.repository.keys(prefix))) + 1
+    trial.scratch.repository.create(f"{prefix}{number:012}.json", json.dumps(entry).encode())
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("step", ["clear", "remove"])
+def test_a_forged_journal_deletes_nothing_that_is_not_the_drills_by_its_name(
+    trial: Trial, stranger: str, step: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ticket = begun(trial)
+    foreign = trial.own.cluster.describe_topics([*trial.small.topics, stranger])
+    assert len(foreign) == 5
+    forge(trial, ticket.restore_id, {name: found.topic_id for name, found in foreign.items()} | {"no topic's name / at all": "1"})
+    trial.scratch.lock.take_from(ticket.lock.owner)
+    removed = sandbox.clear(trial.scratch, run_id="run-2") if step == "clear" else sandbox.remove(trial.scratch, ticket)
+    assert len(removed.topics) == 3
+    assert not set(removed.topics) & set(foreign)
+    assert trial.here() == set()
+    now = trial.own.cluster.describe_topics(list(foreign))
+    assert {name: found.topic_id for name, found in now.items()} == {name: found.topic_id for name, found in foreign.items()}
+    assert "no names of its topics" in caplog.text
+
+
+@pytest.mark.parametrize("left", ["gone", "empty"])
+def test_an_input_of_the_application_that_is_gone_or_empty_is_not_made_by_a_drill(trial: Trial, left: str) -> None:
+    savepoint = publish(surviving(trial.small))
+    trial.own.cluster.delete_topics([trial.small.input.topic])
+    if left == "empty":
+        trial.own.cluster.create_topic(trial.small.input.topic, partitions=1, replication_factor=1, config={})
+    with pytest.raises(Refused, match=f"fill topics of the application itself: {trial.small.input.topic}"):
+        restore.plan(trial.scratch, replace(trial, savepoint=savepoint).request())
+
+
+@pytest.mark.fault("F63")
+def test_a_forged_entry_of_the_drill_log_does_not_pass_for_a_drill_that_succeeded(trial: Trial) -> None:
+    known = {
+        "run": RUN,
+        "requested_by": "",
+        "began_at": 1,
+        "restore_id": "",
+        "savepoint_id": trial.savepoint,
+        "plan_hash": "",
+        "captured_at": 1,
+    }
+    known |= {"reached": "closed", "rows": 1, "keys_compared": 1, "rpo_seconds": 1.0, "rto_seconds": 1.0, "succeeded": True, "left": []}
+    trial.own.repository.create(f"{trial.own.layout.drills}{1:012}.json", json.dumps(known).encode())
+    entry = trial.conclude(None)
+    assert not entry.succeeded
+    with pytest.raises(Damaged):
+        sandbox.raise_unless_succeeded(entry)
+    assert sandbox.drills(trial.own)[1:] == [entry]
 
 
 def test_a_drill_that_found_nothing_to_restore_is_in_the_history_too(trial: Trial) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
-from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
+from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged, Refused
 from streams_recovery.core.jobs import RestoreSpec
 from streams_recovery.core.kafka_types import partition_text
-from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.operations import interval
 from streams_recovery.operations import restore as restores
@@ -23,6 +23,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
+from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.in_place import Here, closed, opened_append
 from tests.support.applications.pair import Here as Local
 from tests.support.applications.pair import two_applications
@@ -214,6 +215,26 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     with pytest.raises(Damaged) as caught:
         restores.plan_append(recovery, "latest")
     assert caught.value.facts["partitions"] == [str(here.input)]
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("role", ["output", "changelog", "stranger"])
+def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str) -> None:
+    recovery, restore_id = here.recovery, closed(here)
+    [topic] = restores.plan_append(recovery, restore_id).topics
+    victim = f"victim{uuid.uuid4().hex[:8]}" if role == "stranger" else getattr(here.small, role).topic
+    if role == "stranger":
+        recovery.cluster.create_topic(victim, partitions=1, replication_factor=1, config={})
+    [aside, *_] = quarantine_log(recovery, restore_id).read_all()
+    forged = "29991121T010203Z-0123456789"
+    quarantine_log(recovery, forged).append(replace(aside, topics=(replace(topic, name=victim),)))
+    created = CreatedTopic(topic=victim, topic_id=recovery.cluster.describe_topics([victim])[victim].topic_id)
+    AppendLog(recovery.repository, recovery.layout.journal(forged), JournalEntry).append(
+        JournalEntry(phase=Phase.CLOSED, at=1, created=(created,))
+    )
+    with pytest.raises(Refused, match=f"no inputs of {recovery.application_id}: {victim}"):
+        restores.plan_append(recovery, "latest")
+    recovery.cluster.delete_topics([victim] if role == "stranger" else [])
 
 
 @pytest.mark.fault("F14")

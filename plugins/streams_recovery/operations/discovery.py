@@ -120,6 +120,22 @@ def internal_topics(recovery: RecoveryContext) -> list[str]:
     return sorted(name for name in recovery.cluster.topic_names() if owned_role(name, recovery.application_id, stores, others))
 
 
+def own_names(recovery: RecoveryContext) -> set[str]:
+    """Names that a sandbox may make and remove: its internal topics that are there, and those that its configuration maps topics to. They follow from its
+    application id and its configuration, never from what the repository says.
+    """
+    return {*internal_topics(recovery), *recovery.config.restore.topic_map.values()}
+
+
+def known_topics(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
+    """Those of ``names``, which the repository says, that are topics of the application: internal, named in the configuration, or read by its group."""
+    known = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
+    known |= {name for name in names if internal_role(name, recovery.application_id) is not None}
+    if not known.issuperset(names):
+        known |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    return known.intersection(names)
+
+
 def claimed(recovery: RecoveryContext) -> tuple[ClaimedTopic, ...]:
     """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
     return claimed_topics(recovery.application_id, recovery.config.stores, recovery.cluster.topic_names(), other_groups(recovery))

@@ -20,6 +20,7 @@ from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import known_topics
 
 LOGGER = logging.getLogger("streams_recovery.operations.topic_holds")
 
@@ -164,10 +165,7 @@ def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[O
 def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[OutstandingHold]:
     """Those of the holds whose topic is the application's own: internal, named in the configuration, or read by its group."""
     held = tuple(held)
-    known = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
-    known |= {item.hold.topic for item in held if internal_role(item.hold.topic, recovery.application_id) is not None}
-    if any(item.hold.topic not in known for item in held):
-        known |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    known = known_topics(recovery, {item.hold.topic for item in held})
     if strange := sorted({item.hold.topic for item in held} - known):
         LOGGER.warning(
             "recorded as held, and left as they are because they are no topics of %s: %r; to end a hold on one of them, declare it under `topics` until "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
@@ -64,6 +65,23 @@ def created_by(entries: tuple[JournalEntry, ...]) -> dict[str, set[str]]:
         for topic in entry.created:
             ids.setdefault(topic.topic, set()).add(topic.topic_id)
     return ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removable:
+    """Topics that restores have created and that are still there: those that ``go``, and ``strange`` ones, whose names the application has no claim to."""
+
+    go: tuple[str, ...]
+    strange: tuple[str, ...]
+
+
+def removable(journals: Iterable[tuple[JournalEntry, ...]], own: Collection[str], existing: Mapping[str, str]) -> Removable:
+    """What may be removed of the topics in ``existing``, which has their ids by name. A journal is data that somebody else may have written: it only narrows
+    the names in ``own``, down to topics that are still the ones that were created.
+    """
+    written = [created_by(entries) for entries in journals]
+    there = sorted(name for name, topic_id in existing.items() if any(topic_id in ids.get(name, ()) for ids in written))
+    return Removable(go=tuple(name for name in there if name in own), strange=tuple(name for name in there if name not in own))
 
 
 def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> ArtifactRef | None:

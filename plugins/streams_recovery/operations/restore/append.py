@@ -12,6 +12,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
@@ -20,6 +21,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
 from streams_recovery.operations.restore.job_specs import restore_spec
@@ -167,6 +169,15 @@ def _quarantine(recovery: RecoveryContext, restore_id: str) -> Quarantine:
 
 
 def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
+    names = {topic.name for topic in found.topics}
+    inputs = {name for name in known_topics(recovery, names) if internal_role(name, recovery.application_id) is None}
+    if foreign := sorted(names - inputs.difference(recovery.config.topics.outputs)):
+        raise Refused(
+            f"{recovery.layout.quarantine(found.restore_id)} names topics that are no inputs of {recovery.application_id}: {', '.join(foreign[:5])}",
+            next_step="nothing was changed; find out who wrote there, or declare the topics under `topics.inputs` if they are",
+            restore=found.restore_id,
+            topics=foreign,
+        )
     journal = AppendLog(recovery.repository, recovery.layout.journal(found.restore_id), JournalEntry)
     created = created_by(tuple(journal.read_all()))
     there = recovery.cluster.describe_topics([topic.name for topic in found.topics])

@@ -30,6 +30,7 @@ from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.target_checks import (
     refuse_existing_inputs,
     refuse_existing_state,
+    refuse_foreign_topics,
     spans,
     unknown_topics,
     without_copies,
@@ -63,6 +64,7 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     placed = place(manifest, target_of(recovery, _staying(recovery, source, present, names), filled))
     if source.point is not None and not source.in_place:
         refuse_existing_inputs(placed)
+    refuse_foreign_topics(recovery, placed)
     made = [one.image for one in placed if one.made]
     check_whole(made)
     check_values(made)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import Placed
@@ -40,12 +42,15 @@ def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> No
 
 
 def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
-    """Topics but those that earlier restores of this application created: copies, of which each restore makes its own."""
+    """Topics but those that earlier restores of this application created under names that the configuration maps to: copies, of which each restore makes its
+    own. A journal makes no other topic a copy.
+    """
     made: dict[str, set[str]] = {}
     for entries in restore_journals(recovery):
         for name, ids in created_by(entries).items():
             made.setdefault(name, set()).update(ids)
-    return {name: found for name, found in present.items() if found.topic_id not in made.get(name, set())}
+    mapped = {*recovery.config.restore.topic_map.values()}
+    return {name: found for name, found in present.items() if name not in mapped or found.topic_id not in made.get(name, set())}
 
 
 def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
@@ -56,6 +61,22 @@ def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
             f"inputs that go on behind the moment would be read: {', '.join(existing)}",
             next_step="nothing was changed; map each input to a name of its own (restore.topic_map), which the application reads instead",
             topics=existing,
+        )
+
+
+def refuse_foreign_topics(recovery: RecoveryContext, placed: Iterable[Placed]) -> None:
+    """Raise ``Refused`` naming topics that a sandbox would make and that are not its own by their names. Nobody approves its plan, and what it reads is the
+    application's: an input that is gone or empty is not for a drill to fill.
+    """
+    if SandboxName.of(recovery.config.name) is None:
+        return
+    own = {*recovery.config.restore.topic_map.values()}
+    foreign = [one.name for one in placed if one.made and one.name not in own and internal_role(one.name, recovery.application_id) is None]
+    if foreign:
+        raise Refused(
+            f"{recovery.application_id} would create and fill topics of the application itself: {', '.join(foreign)}",
+            next_step="nothing was changed; map them to names of their own (topic_map), or restore the application if its inputs are lost",
+            topics=foreign,
         )
 
 

@@ -37,13 +37,19 @@ def conclude(
     restore was begun, ``report`` when it was not finished. Repeating it adds nothing.
     """
     log = _log(recovery)
-    known = next((entry for entry in itertools.islice(log.read_back(), _NEWEST) if entry.run == run_id), None)
-    if known is not None:
-        return known
     restored = None if ticket is None else _restored(recovery, ticket, report)
     entry = drill_entry(run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left)
+    # What is written there already is data: it counts only where it says what is found here.
+    known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if _same(one, entry)), None)
+    if known is not None:
+        return known
     log.append(entry)
     return entry
+
+
+def _same(one: DrillEntry, other: DrillEntry) -> bool:
+    about = [(entry.run, entry.restore_id, entry.savepoint_id, entry.plan_hash, entry.outcome) for entry in (one, other)]
+    return about[0] == about[1]
 
 
 def raise_unless_succeeded(entry: DrillEntry) -> None:

@@ -1,17 +1,23 @@
-"""Taking away everything of a drill's application: processes, topics, group, local state, holds. Repeating it is harmless."""
+"""Taking away everything of a drill's application: processes, topics, group, local state, holds. Repeating it is harmless.
+
+Only topics that are the drill's by their names are ever deleted (``own_names``). Journals are data: they say which of those a drill has created, and can
+make the list shorter, never longer.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged, TargetNotEmpty
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, reached
+from streams_recovery.core.names import internal_role
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import internal_topics
+from streams_recovery.operations.discovery import internal_topics, own_names
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore import RestoreTicket
@@ -19,8 +25,10 @@ from streams_recovery.operations.restore.topics import load_progress, rows_at_fi
 from streams_recovery.operations.unfinished import plan_of, restores_of
 from streams_recovery.storage.append_log import AppendLog
 
+LOGGER = logging.getLogger("streams_recovery.operations.sandbox")
 DRILL = "drill"
 _NEWEST = 3
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +55,10 @@ def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Remov
 
 
 def _refuse_strange(recovery: RecoveryContext, journals: Mapping[str, AppendLog[JournalEntry]], what: str) -> None:
-    ids = _created(journals.values())
-    existing = recovery.cluster.describe_topics([*recovery.config.restore.topic_map.values(), *internal_topics(recovery)])
-    strange = [f"topic {name}" for name, found in sorted(existing.items()) if found.topic_id not in ids.get(name, ())]
+    own = own_names(recovery)
+    existing = recovery.cluster.describe_topics(own)
+    made = _removable(recovery, journals, own, own).go
+    strange = [f"topic {name}" for name in sorted(set(existing) - set(made))]
     if not journals and recovery.application_id in recovery.cluster.groups():
         strange.append(f"consumer group {recovery.application_id}")
     if strange:
@@ -86,11 +95,12 @@ def _lock_of(recovery: RecoveryContext, ticket: RestoreTicket) -> LockTicket:
 def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], keep: Collection[str] = ()) -> Removed:
     stopped = _stop(recovery)
     journals = _journals(recovery)
+    own = own_names(recovery)
     for restore_id, log in journals.items():
-        _await_writers(recovery, restore_id, log)
+        _await_writers(recovery, restore_id, log, own)
     if journals:
         _adopt(recovery, journals[max(journals)], ours)
-    topics = _delete_topics(recovery, {name: ids for name, ids in _created(journals.values()).items() if name not in keep})
+    topics, kept_back = _delete_topics(recovery, journals, own, keep)
     recovery.groups.delete(recovery.application_id)
     wiped = recovery.application.wipe_state()
     topic_holds.release(recovery, topic_holds.outstanding(recovery))
@@ -99,7 +109,7 @@ def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], kee
         last = log.last()
         if last is not None and last.phase is not Phase.CLOSED:
             log.append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()))
-    _prove(recovery, what, topics, wiped.remaining)
+    _prove(recovery, what, (*topics, *kept_back), wiped.remaining)
     return Removed(topics=tuple(topics), directories=wiped.removed, stopped=stopped)
 
 
@@ -109,10 +119,11 @@ def _stop(recovery: RecoveryContext) -> tuple[str, ...]:
     return alive
 
 
-def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[JournalEntry]) -> None:
+def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[JournalEntry], own: Collection[str]) -> None:
     """Where a load was interrupted its job may still be ending, and a topic that is deleted under it would be created again."""
     if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
-        load_progress(recovery, rows_at_first(plan_of(recovery, restore_id)))
+        rows = rows_at_first(plan_of(recovery, restore_id))
+        load_progress(recovery, {tp: count for tp, count in rows.items() if tp.topic in own})
 
 
 def _adopt(recovery: RecoveryContext, log: AppendLog[JournalEntry], names: Iterable[str]) -> None:
@@ -124,20 +135,30 @@ def _adopt(recovery: RecoveryContext, log: AppendLog[JournalEntry], names: Itera
         log.append(JournalEntry(phase=reached(tuple(log.read_all())), at=recovery.clock(), created=new))
 
 
-def _delete_topics(recovery: RecoveryContext, ids: Mapping[str, set[str]]) -> list[str]:
-    existing = recovery.cluster.describe_topics(list(ids))
-    ours = sorted(name for name, found in existing.items() if found.topic_id in ids[name])
+def _delete_topics(
+    recovery: RecoveryContext, journals: Mapping[str, AppendLog[JournalEntry]], own: Collection[str], keep: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """The topics that are deleted, and those that look like the drill's own but may be those of a consumer group with a longer name."""
+    named = {name for log in journals.values() for name in created_by(tuple(log.read_all()))}
+    # A name from the repository is not asked for before the cluster has shown it.
+    found = _removable(recovery, journals, own, named.intersection(recovery.cluster.topic_names()))
+    if found.strange:
+        LOGGER.warning(
+            "recorded as created by %s, and left as they are because these are no names of its topics: %r",
+            recovery.application_id,
+            found.strange[:_NAMED],
+        )
+    ours = [name for name in found.go if name not in keep]
     recovery.cluster.delete_topics(ours)
-    return ours
+    return ours, [name for name in found.strange if internal_role(name, recovery.application_id) is not None]
 
 
-def _created(journals: Iterable[AppendLog[JournalEntry]]) -> dict[str, set[str]]:
-    """Ids of the topics that drills have created, by name."""
-    ids: dict[str, set[str]] = {}
-    for log in journals:
-        for name, found in created_by(tuple(log.read_all())).items():
-            ids.setdefault(name, set()).update(found)
-    return ids
+def _removable(
+    recovery: RecoveryContext, journals: Mapping[str, AppendLog[JournalEntry]], own: Collection[str], names: Iterable[str]
+) -> Removable:
+    existing = recovery.cluster.describe_topics(list(names))
+    written = (tuple(log.read_all()) for log in journals.values())
+    return removable(written, own, {name: found.topic_id for name, found in existing.items()})
 
 
 def _prove(recovery: RecoveryContext, what: str, topics: Iterable[str], directories: Iterable[str]) -> None:

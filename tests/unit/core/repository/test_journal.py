@@ -5,9 +5,21 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by, may_restart, reached, require, result_of
+from streams_recovery.core.repository.journal import (
+    CreatedTopic,
+    JournalEntry,
+    Phase,
+    created_by,
+    may_restart,
+    reached,
+    removable,
+    require,
+    result_of,
+)
 from streams_recovery.core.run_artifact import ArtifactRef
 
 ORDER = [
@@ -68,3 +80,20 @@ def test_the_newest_result_of_a_phase_is_found_again_by_whoever_resumes() -> Non
     )
     assert result_of(written, Phase.VERIFIED, Phase.INPUT_COMPLETE) == second
     assert result_of(written, Phase.LOADED, Phase.RECOVERED) is None
+
+
+NAMES = st.sampled_from(["drill-a-x-changelog", "drill.out", "orders", "a-x-changelog"])
+IDS = st.sampled_from(["1", "2", "3"])
+
+
+@given(
+    journals=st.lists(st.lists(st.tuples(NAMES, IDS), max_size=4), max_size=3),
+    own=st.sets(NAMES),
+    existing=st.dictionaries(NAMES, IDS),
+)
+def test_a_journal_narrows_what_may_be_removed_and_never_widens_it(
+    journals: list[list[tuple[str, str]]], own: set[str], existing: dict[str, str]
+) -> None:
+    found = removable([(entry(Phase.CREATED, *created),) for created in journals], own, existing)
+    assert set(found.go) == {name for name in own & set(existing) if any((name, existing[name]) in created for created in journals)}
+    assert not set(found.strange) & own
