@@ -42,6 +42,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -83,17 +84,27 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     """List an application's savepoints, newest last."""
     with recovery_of(name, configs) as recovery:
         found = recovery.savepoints.summaries()
+        pinned = pins.pins_of(recovery, readable=True)
+    kept, leaves = set(pinned.kept()), {one.savepoint_id: one.until for one in pinned.releases()}
     if as_json:
-        print_json([_summary(savepoint_id, one) for savepoint_id, one in found.items()])
+        print_json(
+            [
+                _summary(savepoint_id, one) | {"pinned": savepoint_id in kept, "released_until": leaves.get(savepoint_id)}
+                for savepoint_id, one in found.items()
+            ]
+        )
         return
-    table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "shares files with")
+    table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "shares files with")
     for savepoint_id, one in found.items():
+        pin = "set" if savepoint_id in kept else f"released: stays until {moment(leaves[savepoint_id])}" if savepoint_id in leaves else "-"
         if isinstance(one, Publication):
             records = f"{one.records:,}{', compacted' if one.replaces else ''}"
             survives = "yes" if one.survives_cluster_loss else "no"
-            table.add_row(one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, one.parent_id or "-")
+            table.add_row(
+                one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, one.parent_id or "-"
+            )
         else:
-            table.add_row(savepoint_id, "-", "[red]damaged[/red]", "-", "no", "-", one.reason)
+            table.add_row(savepoint_id, "-", "[red]damaged[/red]", "-", "no", "-", pin, one.reason)
     print_table(table)
 
 

@@ -17,6 +17,7 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.text.next_command import command
+from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext
 
@@ -160,7 +161,7 @@ def release(
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Leave a savepoint that was kept to the rules again. With --restore it shows the plan and asks first."""
+    """Leave a savepoint that was kept to the rules again, from retention.grace_days days later on. With --restore it shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
         planned = StatedPlan(
             application_id=recovery.application_id,
@@ -176,6 +177,8 @@ def release(
     if as_json:
         print_json(pinned)
         return
+    if pinned.until is not None and not pinned.kept:
+        say(f"it stays until {moment(pinned.until)}, and is left to the rules then")
     for restore_id in pinned.restores:
         say(f"still kept: it has the later input of restore {restore_id}")
         say_command("This puts that input back:", command("append-quarantine", name, restore_id))
@@ -185,7 +188,9 @@ def release(
 def _release_text(savepoint: str, restore: str | None) -> str:
     if restore is None:
         return f"Leave savepoint `{savepoint}` to the rules of `retention` again."
-    return f"Give up the later input that restore `{restore}` has set aside in savepoint `{savepoint}`. Expiry may remove it then."
+    return (
+        f"Give up the later input that restore `{restore}` has set aside in savepoint `{savepoint}`. Expiry may remove it some days later."
+    )
 
 
 def dismiss(

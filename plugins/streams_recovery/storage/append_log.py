@@ -51,6 +51,20 @@ class AppendLog(Generic[T]):
                 continue
             yield entry
 
+    def dated_back(self, *, readable: bool = False) -> Iterator[tuple[T, int]]:
+        """The same as ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
+        ``readable``, entries that cannot be read are passed over, and numbers may be missing.
+        """
+        keys = self._present() if readable else self._keys()
+        stored = {file.key: file.modified for file in self._repository.listed(self._prefix)}
+        for key in reversed(keys):
+            try:
+                yield self._read(key), stored[key]
+            except EntryUnreadable as error:
+                if not readable:
+                    raise
+                LOGGER.warning("%s is passed over: %s", key, error.reason)
+
     def last(self) -> T | None:
         """The newest entry, None when there is none."""
         return next(self.read_back(), None)

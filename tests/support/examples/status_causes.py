@@ -122,6 +122,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "restore-hold-left": hold(of_restore=True),
     "quarantine-left": {"repository": {"quarantines": (QUARANTINE,)}},
     "deletion-announced": deletion(),
+    "pin-released": {"repository": {"leaving": {"20261121T010000Z-0000000002": NOW + DAY}}},
     "check-failed": check(causes=("missing-file",)),
     "check-overdue": check(at=NOW - 9 * DAY),
     "drill-failed": drill(succeeded=False, outcome="failed after loaded"),

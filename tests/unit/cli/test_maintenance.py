@@ -29,8 +29,10 @@ Run = Callable[..., Result]
 def run(tmp_path: Path) -> Run:
     fill(tmp_path)
 
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(app, [*words, "--json", "--configs", str(tmp_path)], env=environment())
+    def run(*words: str, as_json: bool = True) -> Result:
+        return CliRunner().invoke(
+            app, [*words, *(["--json"] if as_json else []), "--configs", str(tmp_path)], env=environment() | {"COLUMNS": "300"}
+        )
 
     return run
 
@@ -54,17 +56,23 @@ def approved(run: Run, *words: str) -> Any:
 
 def test_keeping_and_releasing_say_who_keeps_a_savepoint_then(run: Run, shop: RecoveryContext) -> None:
     words = ("shop", FIRST, "--reason", "a test")
-    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": []}
+    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [], "until": None}
     pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
-    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE]}
-    assert approved(run, "savepoints", "release", *words, "--restore", RESTORE) == {"savepoint_id": FIRST, "kept": True, "restores": []}
-    assert printed(run("savepoints", "release", *words)) == {"savepoint_id": FIRST, "kept": False, "restores": []}
+    assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE], "until": None}
+    given_up = approved(run, "savepoints", "release", *words, "--restore", RESTORE)
+    assert given_up == {"savepoint_id": FIRST, "kept": True, "restores": [], "until": given_up["until"]}
+    done = printed(run("savepoints", "release", *words))
+    assert done == {"savepoint_id": FIRST, "kept": False, "restores": [], "until": done["until"]}
+    listed = {one["savepoint_id"]: (one["pinned"], one["released_until"]) for one in printed(run("savepoints", "list", "shop"))}
+    assert listed == {name: (False, done["until"] if name == FIRST else None) for name in listed}
+    assert "it stays until 20" in run("savepoints", "release", *words, as_json=False).output
+    assert "released: stays until" in run("savepoints", "list", "shop", as_json=False).output
 
 
 def test_one_that_a_restore_keeps_is_still_kept_when_a_person_releases_it(run: Run, shop: RecoveryContext) -> None:
     pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
     done = printed(run("savepoints", "release", "shop", FIRST, "--reason", "a test"))
-    assert done == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE]}
+    assert done == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE], "until": None}
 
 
 def test_a_restore_that_is_dismissed_is_named(run: Run, shop: RecoveryContext) -> None:

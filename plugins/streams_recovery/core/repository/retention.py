@@ -58,15 +58,56 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The end of a pin that nobody has set again. It counts from ``until`` (ms) on; the pin still keeps the savepoint before."""
+
+    savepoint_id: str
+    restore_id: str | None
+    until: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """``marks`` in the order in which they were made, at the moment ``now`` (ms). ``at`` of each is when it was stored. A release counts
+    ``notice_ms`` later, so that whoever did not want it has time to pin the savepoint again.
+    """
+
+    marks: tuple[Pin, ...]
+    now: int
+    notice_ms: int
+
+    def kept(self) -> dict[str, tuple[str | None, ...]]:
+        """See ``pinned``."""
+        return pinned(self.marks)
+
+    def releases(self) -> tuple[Release, ...]:
+        """Those that do not count yet. One that is repeated counts from the first time on."""
+        ended: dict[tuple[str, str | None], int] = {}
+        for mark in self.marks:
+            who = mark.savepoint_id, mark.restore_id
+            if mark.keep:
+                ended.pop(who, None)
+            elif who not in ended:
+                ended[who] = mark.at + self.notice_ms
+        set_once = {(mark.savepoint_id, mark.restore_id) for mark in self.marks if mark.keep}
+        return tuple(
+            Release(savepoint_id=savepoint_id, restore_id=restore_id, until=until)
+            for (savepoint_id, restore_id), until in ended.items()
+            if until > self.now and (savepoint_id, restore_id) in set_once
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``survives_cluster_loss`` decides nothing; it is for whoever
-    reads the list.
+    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``until`` (ms) is when the release of a pin counts, None when
+    none waits for that. ``survives_cluster_loss`` decides nothing; it is for whoever reads the list.
     """
 
     savepoint_id: str
     captured_at: int
     why_kept: tuple[str, ...]
     survives_cluster_loss: bool
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +132,19 @@ class ObjectLock:
         if self.legal_hold:
             return "locked by a legal hold"
         if self.until is not None and self.until > now:
-            return f"locked until {datetime.fromtimestamp(self.until / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC ({self.mode.lower()})"
+            return f"locked until {_utc(self.until)} ({self.mode.lower()})"
         return None
+
+
+def _utc(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
-def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Iterable[Pin], *, now: int) -> list[Decision]:
-    """One decision for every savepoint, newest first, at ``now`` (ms).
+def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) -> list[Decision]:
+    """One decision for every savepoint, newest first, at the moment of ``pins``.
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
     stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
@@ -107,13 +152,13 @@ def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Iterable
     and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with state and minimal ones are judged apart: one
     without state never takes the place of one that has it.
     """
-    known = list(pins)
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
-    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, known, now)]
+    decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, pins)]
     return sorted(decisions, key=lambda decision: (decision.captured_at, decision.savepoint_id), reverse=True)
 
 
-def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Sequence[Pin], now: int) -> list[Decision]:
+def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) -> list[Decision]:
+    now = pins.now
     reasons: dict[str, list[str]] = {held.savepoint_id: [] for held in savepoints}
     newest_first = sorted(savepoints, key=lambda held: (held.captured_at, held.savepoint_id), reverse=True)
     replaced = _replaced(savepoints)
@@ -129,11 +174,34 @@ def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: S
     for rule, form in _BUCKETS.items():
         for bucket, held in _newest_of_each(exact, form, getattr(rules, rule)).items():
             reasons[held.savepoint_id].append(f"{rule} {bucket}")
-    for savepoint_id, restores in pinned(pins).items():
+    for savepoint_id, restores in pins.kept().items():
         if savepoint_id in reasons:
             reasons[savepoint_id] += [
                 "pinned" if restore_id is None else f"has the later input of restore {restore_id}" for restore_id in restores
             ]
+    _add_other_reasons(newest_first, exact, reasons, rules, now, replaced)
+    until = _add_released(pins.releases(), reasons)
+    return [
+        Decision(
+            savepoint_id=held.savepoint_id,
+            captured_at=held.captured_at,
+            why_kept=tuple(reasons[held.savepoint_id]),
+            survives_cluster_loss=held.survives,
+            until=until.get(held.savepoint_id),
+        )
+        for held in newest_first
+    ]
+
+
+def _add_other_reasons(
+    newest_first: Sequence[HeldSavepoint],
+    exact: Sequence[HeldSavepoint],
+    reasons: dict[str, list[str]],
+    rules: KeepRules,
+    now: int,
+    replaced: set[str],
+) -> None:
+    """Reasons beside the rules and the pins."""
     kept_since = min((held.captured_at for held in exact[: max(1, rules.last)]), default=None)
     for held in newest_first:
         recent = held.captured_at <= now and (kept_since is None or held.captured_at >= kept_since)
@@ -143,15 +211,16 @@ def _decide_alike(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: S
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
         reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
-    return [
-        Decision(
-            savepoint_id=held.savepoint_id,
-            captured_at=held.captured_at,
-            why_kept=tuple(reasons[held.savepoint_id]),
-            survives_cluster_loss=held.survives,
-        )
-        for held in newest_first
-    ]
+
+
+def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) -> dict[str, int]:
+    """When the last release of a pin counts, for each savepoint that has one. Told whatever else keeps it: that may end later, and then nobody is told."""
+    until: dict[str, int] = {}
+    for release in releases:
+        if release.savepoint_id in reasons:
+            until[release.savepoint_id] = max(release.until, until.get(release.savepoint_id, 0))
+            reasons[release.savepoint_id].append(f"a pin that was released, until {_utc(release.until)}")
+    return until
 
 
 def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription
@@ -113,6 +113,7 @@ class QuiesceState:
 class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
+    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts.
     """
 
     newest: SavepointSummary | None
@@ -128,6 +129,7 @@ class RepositoryFacts:
     holds: tuple[HoldState, ...]
     quiesce: QuiesceState | None
     deletion: DeletionOutlook | None
+    leaving: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

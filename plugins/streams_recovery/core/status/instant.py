@@ -16,6 +16,7 @@ from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.input_positions import InputAmount, Positions
 from streams_recovery.core.status.report import RunKind, SavepointSummary, StatusReport
+from streams_recovery.core.text.restore_plan import moment as moment_text
 
 # Seconds a record of input takes, see ``core/restore/estimate.py``.
 _SECONDS_A_RECORD: Final = 5e-4
@@ -169,6 +170,8 @@ def _warnings(report: StatusReport, base: SavepointSummary | None, way: Way, mom
         yield "The savepoint has no state, only offsets and settings. State is built again from the input."
     if base.expires:
         yield "The savepoint expires with the next run of the retention. Pin it to keep it."
+    if base.leaves_at is not None:
+        yield f"The pin of the savepoint was released: from {moment_text(base.leaves_at)} on only the rules of retention keep it. Pin it to keep it."
     if not base.survives_cluster_loss:
         yield "The savepoint alone is not enough when the whole cluster is lost."
     for name in ("repository", "cluster"):

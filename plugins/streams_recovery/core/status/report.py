@@ -37,8 +37,9 @@ class RunKind(enum.StrEnum):
 class SavepointSummary:
     """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
     long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
-    retention keeps it. ``input_positions`` are up to where each input was processed, as the sum of its committed offsets
-    (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say how many records lie between two savepoints.
+    retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None when none waits for that. ``input_positions`` are up to where each
+    input was processed, as the sum of its committed offsets (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say
+    how many records lie between two savepoints.
     """
 
     savepoint_id: str
@@ -57,6 +58,7 @@ class SavepointSummary:
     expires: bool
     survives_cluster_loss: bool
     input_positions: dict[str, int] | None = None
+    leaves_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

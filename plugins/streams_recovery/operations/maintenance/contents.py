@@ -10,7 +10,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
-from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile
+from streams_recovery.core.repository.retention import HeldSavepoint, Pins, StoredFile
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import lost
@@ -48,7 +48,7 @@ class Holdings:
     named: bytes
     broken: frozenset[str]
     unreadable: tuple[str, ...]
-    pins: tuple[Pin, ...]
+    pins: Pins
     in_use: frozenset[str]
 
     def held(self) -> list[HeldSavepoint]:
@@ -98,7 +98,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
         named=opened.named,
         broken=opened.broken,
         unreadable=(*unreadable, *torn, *gone, *opened.unreadable),
-        pins=tuple(pins.pin_log(recovery).read_all()),
+        pins=pins.pins_of(recovery),
         in_use=needed_savepoints(recovery),
     )
 

@@ -77,19 +77,22 @@ class ExpireReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Whether anybody keeps a savepoint, a person or a restore; and the ``restores`` whose later input it has."""
+    """Whether anybody keeps a savepoint, a person or a restore; and the ``restores`` whose later input it has. ``until`` (ms) is when the last release
+    of a pin counts: the savepoint stays until then. None when none waits for that.
+    """
 
     savepoint_id: str
     kept: bool
     restores: tuple[str, ...]
+    until: int | None = None
 
 
 def pin(
     recovery: RecoveryContext, savepoint_id: str, *, keep: bool, requested_by: str, reason: str, restore_id: str | None = None
 ) -> Pinned:
-    """Keep a savepoint whatever the rules say, or leave it to them again; with ``restore_id``, end that restore's pin. Takes the application's lock
-    for a moment, so that no expiry decides meanwhile. Returns who keeps it then. Raises ``NotFound``, also for a restore that has set no pin, and
-    ``LockHeld``.
+    """Keep a savepoint whatever the rules say, or leave it to them again ``retention.grace_days`` later; with ``restore_id``, end that restore's pin.
+    Takes the application's lock for a moment, so that no expiry decides meanwhile. Returns who keeps it then. Raises ``NotFound``, also for a restore
+    that has set no pin, and ``LockHeld``.
     """
     owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
     lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
@@ -105,8 +108,14 @@ def pin(
                 savepoint=savepoint_id,
             )
         pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
-        after = _pinned(recovery, savepoint_id)
-        return Pinned(savepoint_id=savepoint_id, kept=bool(after), restores=tuple(filter(None, after)))
+        after = pins.pins_of(recovery)
+        keepers = after.kept().get(savepoint_id, ())
+        return Pinned(
+            savepoint_id=savepoint_id,
+            kept=bool(keepers),
+            restores=tuple(filter(None, keepers)),
+            until=max((one.until for one in after.releases() if one.savepoint_id == savepoint_id), default=None),
+        )
     finally:
         recovery.lock.release(lock)
 
@@ -122,7 +131,7 @@ def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
 
 def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
     now = recovery.clock()
-    decisions = retention.decide(found.held(), keep_rules(recovery), found.pins, now=now)
+    decisions = retention.decide(found.held(), keep_rules(recovery), found.pins)
     files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
     return ExpirePlan(
         application_id=recovery.application_id,

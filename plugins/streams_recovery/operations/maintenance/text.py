@@ -23,6 +23,9 @@ def expiry_text(plan: ExpirePlan) -> str:
         *(_row(decision, "**expires**") for decision in plan.expire),
         *(f"| {savepoint_id} | before a restore | - | **expires** |" for savepoint_id in plan.expire_safety),
     ]
+    leaving = [decision.savepoint_id for decision in plan.keep if decision.until is not None]
+    if leaving:
+        lines += ["", f"> **Warning:** pins of {', '.join(leaving)} were released. `savepoints keep` sets one again."]
     return "\n".join([*lines, "", f"> **Warning:** {plan.blocked}"] if plan.blocked else lines)
 
 

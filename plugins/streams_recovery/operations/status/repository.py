@@ -12,7 +12,7 @@ from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.repository.retention import Pin, pinned
+from streams_recovery.core.repository.retention import Pins
 from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
@@ -61,6 +61,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         holds=_holds(recovery),
         quiesce=_quiesce(recovery),
         deletion=_deletion(recovery),
+        leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
     )
 
 
@@ -118,9 +119,9 @@ def _drill(recovery: RecoveryContext) -> DrillState | None:
     )
 
 
-def _quarantines(recovery: RecoveryContext, marks: Iterable[Pin]) -> tuple[QuarantineState, ...]:
+def _quarantines(recovery: RecoveryContext, marks: Pins) -> tuple[QuarantineState, ...]:
     """Those that still wait. One whose savepoint its restore no longer pins was given up."""
-    keeping = {restore_id for restores in pinned(marks).values() for restore_id in restores if restore_id is not None}
+    keeping = {restore_id for restores in marks.kept().values() for restore_id in restores if restore_id is not None}
     found = []
     for restore_id in sorted(_ids(recovery, recovery.layout.quarantines) & keeping)[-_NEWEST:]:
         try:

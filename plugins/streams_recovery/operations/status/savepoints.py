@@ -11,7 +11,7 @@ from typing import Final
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.repository.retention import HeldSavepoint, Pin, StoredFile, decide, pinned
+from streams_recovery.core.repository.retention import Decision, HeldSavepoint, Pins, StoredFile, decide
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
 from streams_recovery.operations import pins
@@ -31,20 +31,20 @@ class Savepoints:
     summaries: tuple[SavepointSummary, ...]
     publications: dict[str, Publication]
     damaged: tuple[str, ...]
-    pins: tuple[Pin, ...]
+    pins: Pins
 
 
 def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, segments: Sequence[StoredFile] | None) -> Savepoints:
     """The savepoints now. ``segments`` are those of the repository, None when they were not listed this time."""
     found = recovery.savepoints.summaries()
     publications = {savepoint_id: one for savepoint_id, one in found.items() if isinstance(one, Publication)}
-    marks = tuple(reversed(list(pins.pin_log(recovery).readable_back())))
+    marks = pins.pins_of(recovery, readable=True)
     manifests = {file.key: file.modified for file in recovery.repository.listed(recovery.layout.savepoints)}
     published = {name: manifests.get(recovery.savepoints.key(name)) for name in publications}
     known = {one.savepoint_id: one for one in earlier.savepoints} if earlier is not None else {}
-    expiring, kept = _expiring(recovery, publications.values(), marks), pinned(marks)
+    decided, kept = _decided(recovery, publications.values(), marks), marks.kept()
     summaries = [
-        _summary(one, published[name], known.get(name), expires=name in expiring, pinned=name in kept) for name, one in publications.items()
+        _summary(one, published[name], known.get(name), decided.get(name), pinned=name in kept) for name, one in publications.items()
     ]
     summaries = _with_new_bytes(summaries, published, segments)
     return Savepoints(
@@ -62,7 +62,9 @@ def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | No
     return next(reversed(full or exact), None)
 
 
-def _summary(one: Publication, published: int | None, known: SavepointSummary | None, *, expires: bool, pinned: bool) -> SavepointSummary:
+def _summary(
+    one: Publication, published: int | None, known: SavepointSummary | None, decision: Decision | None, *, pinned: bool
+) -> SavepointSummary:
     # One that was compacted has the moment of its source: how long it took is not known.
     took = None if published is None or one.replaces is not None else max(0.0, (published - one.captured_at) / 1000)
     return SavepointSummary(
@@ -79,19 +81,20 @@ def _summary(one: Publication, published: int | None, known: SavepointSummary | 
         requested_by=one.requested_by,
         run_id=one.run_id,
         pinned=pinned,
-        expires=expires,
+        expires=decision is not None and not decision.why_kept,
+        leaves_at=decision.until if decision is not None else None,
         survives_cluster_loss=one.survives_cluster_loss,
         input_positions=known.input_positions if known else None,
     )
 
 
-def _expiring(recovery: RecoveryContext, publications: Iterable[Publication], marks: Sequence[Pin]) -> set[str]:
-    """Those that no rule of retention keeps now, as far as their files are whole."""
+def _decided(recovery: RecoveryContext, publications: Iterable[Publication], marks: Pins) -> dict[str, Decision]:
+    """What the rules of retention say of each now, as if its files were whole."""
     try:
         in_use = needed_savepoints(recovery)
     except (Damaged, NotFound):
         # Which ones an unfinished restore needs is not known: expiry would stop here too.
-        return set()
+        return {}
     held = [
         HeldSavepoint(
             savepoint_id=one.savepoint_id,
@@ -105,8 +108,7 @@ def _expiring(recovery: RecoveryContext, publications: Iterable[Publication], ma
         )
         for one in publications
     ]
-    decisions = decide(held, keep_rules(recovery), marks, now=recovery.clock())
-    return {decision.savepoint_id for decision in decisions if not decision.why_kept}
+    return {decision.savepoint_id: decision for decision in decide(held, keep_rules(recovery), marks)}
 
 
 def _with_new_bytes(

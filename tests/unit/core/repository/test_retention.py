@@ -14,6 +14,7 @@ from streams_recovery.core.repository.retention import (
     KeepRules,
     ObjectLock,
     Pin,
+    Pins,
     StoredFile,
     decide,
     past_grace,
@@ -50,12 +51,16 @@ def test_one_without_state_never_takes_the_place_of_one_that_has_it(savepoints: 
     drawn = [replace(held(hours), profile=data.draw(st.sampled_from(Profile))) for hours in savepoints]
     apart = [[one for one in drawn if one.profile is profile] for profile in Profile]
     assert kept(drawn, rules) == kept(apart[0], rules) | kept(apart[1], rules)
-    moments = [decision.captured_at for decision in decide(drawn, rules, [], now=T0)]
+    moments = [decision.captured_at for decision in decide(drawn, rules, pins())]
     assert moments == sorted(moments, reverse=True)
 
 
+def pins(*marks: Pin, notice_ms: int = 0) -> Pins:
+    return Pins(marks=marks, now=T0, notice_ms=notice_ms)
+
+
 def kept(savepoints: list[HeldSavepoint], rules: KeepRules, *marks: Pin) -> set[str]:
-    return {decision.savepoint_id for decision in decide(savepoints, rules, marks, now=T0) if decision.why_kept}
+    return {decision.savepoint_id for decision in decide(savepoints, rules, pins(*marks)) if decision.why_kept}
 
 
 def mark(savepoint_id: str, *, keep: bool = True) -> Pin:
@@ -73,7 +78,7 @@ def test_one_of_a_moment_that_has_not_come_takes_nobody_s_place(
     savepoints: list[HeldSavepoint], later: list[int], rules: KeepRules
 ) -> None:
     forged = [held(hours) for hours in later]
-    decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, [], now=T0)}
+    decisions = {one.savepoint_id: one.why_kept for one in decide([*savepoints, *forged], rules, pins())}
     assert {one.savepoint_id for one in savepoints if decisions[one.savepoint_id]} == kept(savepoints, rules)
     assert {decisions[one.savepoint_id] for one in forged} == {("of a time that has not come: check it",)}
 
@@ -168,6 +173,34 @@ def test_the_newest_word_on_a_savepoint_counts() -> None:
     savepoints = [held(0), held(-5)]
     assert kept(savepoints, NONE, mark("-5"), mark("-5", keep=False)) == {"+0"}
     assert kept(savepoints, NONE, mark("-5", keep=False), mark("-5")) == {"+0", "-5"}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    ("said", "until"),
+    [
+        ((True, -9, False, -2), T0 + HOUR),
+        ((True, -9, False, -3), None),
+        ((True, -9, False, -4), None),
+        ((True, -9, False, -2, False, -1), T0 + HOUR),
+        ((True, -9, False, -5, True, -4, False, -1), T0 + 2 * HOUR),
+        ((True, -9, False, -2, True, -1), None),
+        ((False, -1), None),
+    ],
+)
+def test_a_release_counts_when_its_notice_is_over(said: tuple[float, ...], until: int | None) -> None:
+    marks = [replace(mark("-500", keep=bool(keep)), at=T0 + int(hours * HOUR)) for keep, hours in zip(said[::2], said[1::2], strict=True)]
+    (_, decision) = decide([held(0), held(-500)], NONE, pins(*marks, notice_ms=3 * HOUR))
+    assert decision.until == until
+    assert bool(decision.why_kept) == (until is not None or bool(said[-2])), "until then the pin keeps it"
+
+
+def test_a_release_is_told_while_something_else_keeps_the_savepoint_too() -> None:
+    (decision,) = decide([held(0)], NONE, pins(replace(mark("+0"), at=T0 - 2), replace(mark("+0", keep=False), at=T0 - 1), notice_ms=HOUR))
+    assert (decision.until, decision.why_kept) == (
+        T0 - 1 + HOUR,
+        ("minimum", "a pin that was released, until 2026-11-21 00:59:59 UTC"),
+    )
 
 
 @pytest.mark.fault("F2")

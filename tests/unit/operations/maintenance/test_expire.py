@@ -13,8 +13,8 @@ from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.repository.retention import DAY_MS
-from streams_recovery.operations import maintenance
+from streams_recovery.core.repository.retention import DAY_MS, Pin
+from streams_recovery.operations import maintenance, pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.storage.append_log import AppendLog
@@ -156,10 +156,28 @@ def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> No
     recovery = golden("good", now=SECOND_AT)
     maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="check")
     assert maintenance.expire(recovery, "r1").expired == ()
-    maintenance.pin(recovery, FIRST, keep=False, requested_by="me", reason="done")
+    released = maintenance.pin(recovery, FIRST, keep=False, requested_by="me", reason="done")
+    age(recovery, days=8, now=SECOND_AT)
+    assert not released.kept
     assert maintenance.expire(recovery, "r2").expired == (FIRST,)
     with pytest.raises(NotFound):
         maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="too late")
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("at", [0, SECOND_AT, 1 << 62])
+def test_a_forged_release_of_a_pin_is_told_and_takes_nothing_before_a_person_can_pin_again(golden: OpenGolden, at: int) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="check")
+    pins.pin_log(recovery).append(Pin(savepoint_id=FIRST, keep=False, at=at, requested_by="me", reason="check"))
+    age(recovery, days=6, now=SECOND_AT)
+    plan = maintenance.plan_expiry(recovery)
+    assert plan.expire == ()
+    assert f"pins of {FIRST} were released" in maintenance.expiry_text(plan)
+    assert maintenance.expire(recovery, "early").expired == (), "whatever time the release names"
+    assert maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="it was forged").until is None
+    age(recovery, days=1000, now=SECOND_AT)
+    assert maintenance.expire(recovery, "late").expired == ()
 
 
 @pytest.mark.parametrize("name", ["torn-manifest", "future-format"])

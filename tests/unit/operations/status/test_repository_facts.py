@@ -7,7 +7,7 @@ from dataclasses import replace
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, Profile, QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.repository.retention import Pin
+from streams_recovery.core.repository.retention import DAY_MS, Pin
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun
@@ -22,7 +22,7 @@ from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact
 from streams_recovery.storage.append_log import AppendLog
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, checked, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, checked, root
 
 NOW = SECOND_AT + 600_000
 RESTORE = new_id(SECOND_AT, "restore run")
@@ -77,7 +77,12 @@ def test_a_pin_is_seen_and_keeps_a_savepoint(golden: OpenGolden) -> None:
     recovery = golden("good", now=NOW)
     pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="the last one of the old version")
     first, _ = list_savepoints(recovery, None, None).summaries
-    assert (first.pinned, first.expires) == (True, False)
+    assert (first.pinned, first.expires, first.leaves_at) == (True, False, None)
+    pins.pin(recovery, FIRST, keep=False, requested_by="?", reason="?")
+    age(recovery, days=1, now=NOW)
+    first, _ = list_savepoints(recovery, None, None).summaries
+    assert (first.pinned, first.expires, first.leaves_at) == (False, False, NOW + 6 * DAY_MS)
+    assert facts(recovery).leaving == {FIRST: NOW + 6 * DAY_MS}
 
 
 def test_a_savepoint_that_cannot_be_read_is_named(golden: OpenGolden) -> None:
