@@ -62,6 +62,8 @@ def verify(
             f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.records} records, {report.files} files, "
             f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
         )
+        if report.sampling is not None:
+            line(str(report.sampling))
     try:
         maintenance.raise_unless_good(report)
     except Damaged as error:

@@ -12,8 +12,8 @@ _ID = re.compile(PATTERN)
 
 
 _TIME = "%Y%m%dT%H%M%SZ"
-# Clocks never differ by more. An id with a later time is forged.
-_FURTHEST = timedelta(days=3_650)
+# Clocks never differ by more (ms). An id with a later time is forged, or a clock was wrong.
+LATEST_MS = 86_400_000
 # Of a run's own id in the name of a run.
 _LONGEST = 200
 
@@ -22,14 +22,21 @@ def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
     """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run always gets the same suffix.
 
     The new id must sort last. So if it comes ``after`` another id, its time is always later than that id's, whatever the clocks of the machines say.
-    An ``after`` that is ten years or more ahead is ignored.
+    An ``after`` that is ahead of the clock by more than ``LATEST_MS`` is ignored: it would shift all later ids for as long as it is there.
     """
     moment = datetime.fromtimestamp(at / 1000, UTC)
-    if after is not None:
-        earlier = datetime.strptime(after.split("-")[0], _TIME).replace(tzinfo=UTC)
-        if earlier - moment < _FURTHEST:
-            moment = max(moment, earlier + timedelta(seconds=1))
+    if after is not None and not is_ahead(after, at):
+        moment = max(moment, _moment(after) + timedelta(seconds=1))
     return f"{moment.strftime(_TIME)}-{run_suffix(run_id)}"
+
+
+def is_ahead(text: str, now: int) -> bool:
+    """True for an id with a time that no clock can have shown at ``now`` (ms)."""
+    return _moment(text).timestamp() * 1000 > now + LATEST_MS
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(time_of(text), _TIME).replace(tzinfo=UTC)
 
 
 def same_moment(savepoint_id: str, run_id: str) -> str:
@@ -60,7 +67,7 @@ def is_id(text: str) -> bool:
     if _ID.fullmatch(text) is None or not text.isascii():
         return False
     try:
-        datetime.strptime(time_of(text), _TIME).replace(tzinfo=UTC)
+        _moment(text)
     except ValueError:
         return False
     return True

@@ -44,6 +44,8 @@ class ConcludeCheckOperator(StepOperator):
         report: CheckReport = self.called(recovery)
         for found in report.findings:
             self.log.error("%s", found)
+        if report.sampling is not None:
+            self.log.info("%s", report.sampling)
         maintenance.raise_unless_good(report)
         return report
 

@@ -1,21 +1,25 @@
 """Checking a repository: is everything that its savepoints name still there, and still what was written?
 
-Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, the same share
-each time. A verdict counts what was checked; one that checked nothing is not good.
+Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, each check the share behind
+the one that the check before it has read. A verdict counts what was checked; one that checked nothing is not good.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.ids import LATEST_MS
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
 
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
+_HASH = re.compile(r"[0-9a-f]{64}")
 EVERYTHING = 100.0
 
 
@@ -81,9 +85,38 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleProgress:
+    """How far samples have come. They go through the files of all savepoints in rounds, in the order of the SHA-256 of their keys. ``upto`` is that of the
+    last file that was read. In this round ``read`` of ``files`` were, in ``checks`` checks since ``began_at`` (ms). ``whole_since`` is when the last round
+    that came to its end began, None before the first one has: every file that is older was read since then.
+    """
+
+    upto: str
+    read: int
+    files: int
+    checks: int
+    began_at: int
+    whole_since: int | None
+
+    def __str__(self) -> str:
+        whole = f", every file since {_day(self.whole_since)}" if self.whole_since is not None else ""
+        return f"read by samples: {self.read:,} of {self.files:,} files in {self.checks} checks since {_day(self.began_at)}{whole}"
+
+    def believed(self, now: int) -> bool:
+        """False for what no check has written: the next sample begins at the beginning then."""
+        times = (self.began_at, self.began_at if self.whole_since is None else self.whole_since)
+        return _HASH.fullmatch(self.upto) is not None and min(*times, self.checks) >= 0 and max(times) <= now + LATEST_MS
+
+
+def _day(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
     were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
+    ``sampling`` is how far samples have come with this check, None while none was taken.
     """
 
     check_id: str
@@ -96,6 +129,7 @@ class CheckReport:
     files_read: int
     rows_read: int
     findings: tuple[Finding, ...]
+    sampling: SampleProgress | None = None
 
     @property
     def checked_nothing(self) -> bool:
@@ -164,12 +198,49 @@ def _described(wanted: FileToCheck) -> tuple[object, ...]:
     return (wanted.topic, wanted.partition, wanted.start, wanted.end, wanted.file)
 
 
-def sampled(files: Sequence[FileToCheck], percent: float) -> tuple[FileToCheck, ...]:
-    """The share of ``files`` to read, at least one of them. A file is chosen by its name, so that a repeated check reads the same ones."""
-    if percent <= 0 or not files:
-        return ()
-    ranked = sorted(files, key=lambda wanted: hashlib.sha256(wanted.file.key.encode()).digest())
-    return tuple(ranked[: max(1, round(len(files) * percent / 100))])
+def sampled(files: Sequence[FileToCheck], percent: float, chosen_by: str) -> tuple[FileToCheck, ...]:
+    """A share of ``files`` to read, at least one of them: another one for each name in ``chosen_by``."""
+    ranked = sorted(files, key=_place)
+    begin = hashlib.sha256(chosen_by.encode()).hexdigest()
+    return tuple([*(one for one in ranked if _place(one) > begin), *ranked][: _share(len(files), percent)])
+
+
+def next_sample(
+    files: Sequence[FileToCheck], percent: float, before: SampleProgress | None, *, now: int
+) -> tuple[tuple[FileToCheck, ...], SampleProgress | None]:
+    """The share of ``files`` to read after what samples have read ``before``, at least one of them, and how far they have come then. As many checks as
+    shares make a whole, such as ten of 10 %, read every file that is there all the time.
+    """
+    count = _share(len(files), percent)
+    if count == 0:
+        return (), before
+    ranked = sorted(files, key=_place)
+    goes_on = before if before is not None and before.believed(now) and count < len(ranked) else None
+    left = [one for one in ranked if goes_on is None or _place(one) > goes_on.upto]
+    if not left:
+        left, begins = ranked, None
+    else:
+        begins = goes_on
+    chosen = tuple(left[:count])
+    began_at = begins.began_at if begins is not None else now
+    read = len(ranked) - len(left) + len(chosen)
+    known = goes_on.whole_since if goes_on is not None else None
+    return chosen, SampleProgress(
+        upto=_place(chosen[-1]),
+        read=read,
+        files=len(ranked),
+        checks=begins.checks + 1 if begins is not None else 1,
+        began_at=began_at,
+        whole_since=began_at if read == len(ranked) else known,
+    )
+
+
+def _place(wanted: FileToCheck) -> str:
+    return hashlib.sha256(wanted.file.key.encode()).hexdigest()
+
+
+def _share(files: int, percent: float) -> int:
+    return min(files, math.ceil(files * percent / 100)) if percent > 0 else 0
 
 
 def size_problem(wanted: FileToCheck, size: int | None) -> Finding | None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.ids import new_id
+from streams_recovery.core.ids import is_ahead, is_id, new_id
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository import check_findings as findings
-from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck, SampleProgress
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -29,13 +29,14 @@ from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 ALL = "all"
+_LOOKED_AT = 20
 STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     """What manifests, records and sizes told. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present``
-    files are there with their size.
+    files are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it.
     """
 
     savepoints: int
@@ -43,6 +44,8 @@ class Structure:
     records: int
     present: int
     findings: tuple[Finding, ...]
+    sampling: SampleProgress | None
+    sampled: SampleProgress | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +78,26 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
     files, described = check.files_of(manifests, opened)
     present, misfits = _present(recovery, files)
     check_id = new_id(recovery.clock(), run_id)
+    newest = newest_check(recovery)
+    before = newest[1].sampling if newest is not None else None
+    if whole:
+        chosen, sampled = check.next_sample(present, depth.percent, before, now=recovery.clock())
+    else:
+        chosen, sampled = check.sampled(present, depth.percent, check_id), before
     structure = Structure(
         savepoints=len(manifests),
         minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
         records=logs.read,
         present=len(present),
         findings=(*gone, *found, *described, *misfits, *logs.findings),
+        sampling=before,
+        sampled=sampled,
     )
     return CheckTicket(
         check_id=check_id,
         level=depth.name,
         structure=recovery.artifacts.write(check_id, STRUCTURE, structure),
-        job=_job(recovery, check_id, check.sampled(present, depth.percent)),
+        job=_job(recovery, check_id, chosen),
     )
 
 
@@ -217,9 +228,23 @@ def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: Artif
         files_read=sum(done.read for done in checked.values()),
         rows_read=sum(done.rows for done in checked.values()),
         findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, checked)))),
+        # What was not read has to be read by the next check.
+        sampling=structure.sampled if any(done.read for done in checked.values()) else structure.sampling,
     )
     AppendLog(recovery.repository, recovery.layout.check(ticket.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
     return report
+
+
+def newest_check(recovery: RecoveryContext) -> tuple[str, CheckReport] | None:
+    """The newest check with a verdict that can be read, and its id. Ids that no clock can have made are passed over."""
+    prefix, now = recovery.layout.checks, recovery.clock()
+    found = {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}
+    for check_id in sorted((one for one in found if not is_ahead(one, now)), reverse=True)[:_LOOKED_AT]:
+        log = AppendLog(recovery.repository, recovery.layout.check(check_id), CheckReport, most_bytes=MOST_BYTES)
+        report = next(log.readable_back(whole=False), None)
+        if report is not None:
+            return check_id, report
+    return None
 
 
 def raise_unless_good(report: CheckReport) -> None:

@@ -9,7 +9,6 @@ from typing import Final
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.announcement import DeletionOutlook
-from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Pins
@@ -30,6 +29,7 @@ from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
+from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.restores import open_restores
 from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
@@ -98,11 +98,11 @@ def _last_run(records: list[LockRecord], publications: Iterable[Publication], lo
 
 
 def _check(recovery: RecoveryContext) -> CheckState | None:
-    for check_id in sorted(_ids(recovery, recovery.layout.checks), reverse=True)[:_NEWEST]:
-        report = next(AppendLog(recovery.repository, recovery.layout.check(check_id), CheckReport).readable_back(whole=False), None)
-        if report is not None:
-            return CheckState(check_id=check_id, at=moment_of(check_id), causes=tuple(cause.value for cause in report.causes))
-    return None
+    newest = newest_check(recovery)
+    if newest is None:
+        return None
+    check_id, report = newest
+    return CheckState(check_id=check_id, at=moment_of(check_id), causes=tuple(cause.value for cause in report.causes))
 
 
 def _drill(recovery: RecoveryContext) -> DrillState | None:

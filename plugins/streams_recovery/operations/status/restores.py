@@ -154,10 +154,16 @@ def _check(recovery: RecoveryContext, check_id: str) -> RunSummary | None:
         began_at=at,
         ended_at=at,
         succeeded=verdict.good,
-        outcome=f"{verdict.level}: {verdict.files} files" if verdict.good else ", ".join(cause.value for cause in verdict.causes),
+        outcome=f"{verdict.level}: {verdict.files} files{_sampling(verdict, at)}"
+        if verdict.good
+        else ", ".join(cause.value for cause in verdict.causes),
         rpo_seconds=None,
         rto_seconds=None,
     )
+
+
+def _sampling(verdict: CheckReport, at: int) -> str:
+    return f"; {verdict.sampling}" if verdict.sampling is not None and verdict.sampling.believed(at) else ""
 
 
 def _journal(recovery: RecoveryContext, restore_id: str) -> tuple[JournalEntry, ...]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,18 +15,20 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.ids import new_id
 from streams_recovery.core.jobs import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
 from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, OpenGolden, checked
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, checked
 from tests.support.repository.job_results import left
 
 
@@ -203,12 +207,72 @@ def test_levels_that_do_not_exist(text: str) -> None:
         check.parse_level(text)
 
 
+@given(percent=st.floats(0.5, 100), count=st.integers(1, 60), gone=st.lists(st.integers(0, 9), max_size=60))
+def test_samples_that_follow_each_other_read_every_file_that_stays(percent: float, count: int, gone: list[int]) -> None:
+    files, read, progress = [_file(number) for number in range(count)], set[str](), None
+    vanishing = dict(zip((one.file.key for one in files), gone, strict=False))
+    for turn in range(math.ceil(100 / percent)):
+        present = [one for one in files if vanishing.get(one.file.key, 10**9) >= turn] or files[:1]
+        backwards = check.next_sample(present[::-1], percent, progress, now=turn * DAY_MS)
+        chosen, progress = check.next_sample(present, percent, progress, now=turn * DAY_MS)
+        assert backwards == (chosen, progress)
+        assert 1 <= len(chosen) <= math.ceil(len(present) * percent / 100)
+        read |= {one.file.key for one in chosen}
+    assert {one.file.key for one in files if one.file.key not in vanishing} <= read
+
+
+def test_how_far_samples_have_come_is_counted_and_a_round_begins_again() -> None:
+    files = [_file(number) for number in range(10)]
+    progress = None
+    for turn, expected in enumerate(
+        [(4, 1, 0, None), (8, 2, 0, None), (10, 3, 0, 0), (4, 1, 3, 0), (8, 2, 3, 0), (10, 3, 3, 3), (4, 1, 6, 3)]
+    ):
+        _, progress = check.next_sample(files, 40.0, progress, now=turn)
+        assert progress is not None
+        assert (progress.read, progress.checks, progress.began_at, progress.whole_since) == expected
+    _, everything = check.next_sample(files, 100.0, progress, now=9)
+    assert everything is not None
+    assert (everything.read, everything.whole_since) == (10, 9)
+    assert str(everything) == "read by samples: 10 of 10 files in 1 checks since 1970-01-01, every file since 1970-01-01"
+    assert check.next_sample(files, 0.0, progress, now=9) == ((), progress), "a check that reads no file leaves it as it was"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    "forged", [{"upto": "~"}, {"upto": ""}, {"began_at": 1 << 62}, {"began_at": -(1 << 62)}, {"whole_since": 1 << 62}, {"checks": -1}]
+)
+def test_progress_that_no_check_has_written_is_not_believed(forged: dict[str, Any]) -> None:
+    files = [_file(number) for number in range(10)]
+    first, progress = check.next_sample(files, 40.0, None, now=5)
+    assert progress is not None
+    assert check.next_sample(files, 40.0, replace(progress, **forged), now=5) == (first, progress)
+
+
 @given(percent=st.floats(0.1, 100))
-def test_a_sample_is_the_same_each_time_and_never_empty(percent: float) -> None:
+def test_a_sample_of_one_savepoint_is_chosen_by_the_check_and_never_empty(percent: float) -> None:
     files = [_file(number) for number in range(20)]
-    chosen = check.sampled(files, percent)
-    assert chosen == check.sampled(list(reversed(files)), percent)
-    assert len(chosen) == max(1, round(20 * percent / 100))
+    chosen = check.sampled(files, percent, "a")
+    assert chosen == check.sampled(list(reversed(files)), percent, "a")
+    assert len({one.file.key for one in chosen}) == len(chosen) == math.ceil(20 * percent / 100)
+    assert {check.sampled(files, 10.0, str(number)) for number in range(99)} != {check.sampled(files, 10.0, "0")}
+
+
+def test_weekly_checks_read_everything_and_say_so(golden: OpenGolden) -> None:
+    rounds, read = [], 0
+    for week in range(4):
+        recovery = golden("good", now=SECOND_AT + 7 * week * DAY_MS)
+        report = checked(recovery, "sample=25%")
+        assert report.sampling is not None
+        rounds.append((report.sampling.read, report.sampling.checks))
+        read += report.files_read
+    assert rounds[-1] == (report.files, 4)
+    assert (read, report.sampling.files) == (report.files, report.files)
+    assert checked(recovery, "structure").sampling == report.sampling
+    ahead = new_id(SECOND_AT + 3_650 * DAY_MS, "forged")
+    AppendLog(recovery.repository, recovery.layout.check(ahead), CheckReport).append(replace(report, check_id=ahead, sampling=None))
+    again = checked(recovery, "sample=25%").sampling
+    assert again is not None
+    assert (again.checks, again.whole_since) == (1, SECOND_AT), "an id ten years ahead is not the newest check"
 
 
 def _file(number: int) -> check.FileToCheck:
