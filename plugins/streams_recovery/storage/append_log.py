@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
@@ -19,12 +20,17 @@ LOGGER = logging.getLogger("streams_recovery.storage.append_log")
 _RACES = 100
 _DIGITS = 12
 _ENTRY = re.compile(r"[0-9]{12}\.json")
+# Numbers in one look back. A bucket lists as many keys in one request.
+_PAGE = 1000
 
 
 class AppendLog(Generic[T]):
     """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
     whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
     beginning, and its numbers go on. Objects with other names are no entries, and are passed over: a check tells of them.
+
+    A look costs a bounded number of requests, however long the log is: the newest number is searched for, and older ones are listed a page at a time,
+    when they are asked for. So a number that is missing far before those is not noticed here; a check lists them all.
 
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
     """
@@ -34,16 +40,18 @@ class AppendLog(Generic[T]):
         self._prefix = prefix
         self._kind = kind
         self._most_bytes = most_bytes
+        # A number that exists: the next look begins there.
+        self._known: int | None = None
 
     def read_back(self) -> Iterator[T]:
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
-        return (self._read(key) for key in reversed(self._keys()))
+        return (self._read(self._key(number)) for number in self._back(whole=True))
 
     def readable_back(self, *, whole: bool = True) -> Iterator[T]:
         """The same, without those that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers may be
         missing too.
         """
-        for key in reversed(self._keys() if whole else self._present()):
+        for key in map(self._key, self._back(whole=whole)):
             try:
                 entry = self._read(key)
             except EntryUnreadable as error:
@@ -77,7 +85,7 @@ class AppendLog(Generic[T]):
         """Add an entry whatever came before it, also when that cannot be read, and return its number. With ``whole`` false numbers may be missing: only
         for an entry that says that nothing before it matters any more.
         """
-        return self._append(lambda _newest: entry, self._keys if whole else self._present)
+        return self._append(lambda _newest: entry, whole=whole)
 
     def append_behind(self, key: str, entry: T) -> bool:
         """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
@@ -91,19 +99,19 @@ class AppendLog(Generic[T]):
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
-        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1), self._keys)
+        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1), whole=True)
 
-    def _append(self, entry_behind: Callable[[int], T], look: Callable[[], list[str]]) -> int:
+    def _append(self, entry_behind: Callable[[int], T], *, whole: bool) -> int:
         taken = 0
         for _ in range(_RACES):
-            keys = look()
-            newest = max(taken, self._number(keys[-1]) if keys else 0)
+            newest = max(taken, next(self._back(whole=whole), 0))
             entry = entry_behind(newest)
             try:
                 create_value(self._repository, self._key(newest + 1), entry, most_bytes=self._most_bytes)
             except AlreadyExists:
                 taken = newest + 1
                 continue
+            self._known = newest + 1
             return newest + 1
         raise RepositoryUnavailable(
             f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
@@ -111,10 +119,17 @@ class AppendLog(Generic[T]):
 
     def prune(self, keep: int, *, whole: bool = True) -> int:
         """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went. With ``whole`` false numbers may be missing."""
-        old = (self._keys() if whole else self._present())[: -max(1, keep)]
-        if old:
-            self._repository.delete(old)
-        return len(old)
+        kept = list(islice(self._back(whole=whole), max(1, keep)))
+        before, gone = None, 0
+        while kept:
+            numbers = [number for number in self._page(before)[0] if number < kept[-1]]
+            if not numbers:
+                break
+            if whole:
+                self._check([*([] if before is None else [before]), *numbers])
+            self._repository.delete([self._key(number) for number in numbers])
+            before, gone = numbers[-1], gone + len(numbers)
+        return gone
 
     def _read(self, key: str) -> T:
         try:
@@ -122,20 +137,94 @@ class AppendLog(Generic[T]):
         except Damaged as error:
             raise EntryUnreadable(error.reason, next_step=error.next_step, **(error.facts | {"key": key})) from None
 
-    def _present(self) -> list[str]:
-        return [key for key in self._repository.keys(self._prefix) if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
+    def _back(self, *, whole: bool) -> Iterator[int]:
+        """Numbers of the log from the newest to the oldest."""
+        numbers = self._newest(whole=whole)
+        while numbers:
+            yield from reversed(numbers)
+            numbers = self._before(numbers[0], whole=whole)
 
-    def _keys(self) -> list[str]:
-        keys = self._present()
-        first = self._number(keys[0]) if keys else 1
-        missing = next((at for at, key in enumerate(keys, first) if key != self._key(at)), None)
-        if missing is not None:
-            raise Damaged(
-                f"{self._prefix} has no entry {missing}, and has {keys[missing - first]}",
-                next_step="put the entries that are missing back from a copy; when none is missing, remove that one: this software did not write it",
-                key=keys[missing - first],
-            )
-        return keys
+    def _newest(self, *, whole: bool) -> list[int]:
+        """The newest numbers, at least one unless there is none. Whether anything is behind a number is asked with steps that double, then that halve."""
+        numbers, last = self._page(None if self._known is None else self._known - 1)
+        if self._known is not None and numbers[:1] != [self._known]:
+            numbers, last = self._page(None)
+        step, nothing_behind = _PAGE, None
+        while True:
+            if whole:
+                self._check(numbers)
+            if last or numbers[-1] == nothing_behind:
+                break
+            far = numbers[-1] + step if nothing_behind is None else (numbers[-1] + nothing_behind) // 2
+            at = min(far, 10**_DIGITS - 1) if far - numbers[-1] >= _PAGE else numbers[-1]
+            found, last = self._page(at)
+            if found and whole:
+                self._check([at, *found])
+            if found:
+                numbers, step = found, step * 2
+            elif at == numbers[-1]:
+                break
+            else:
+                nothing_behind, last = at, False
+        self._known = numbers[-1] if numbers else None
+        return numbers
+
+    def _before(self, first: int, *, whole: bool) -> list[int]:
+        """The newest numbers below ``first``, none when it is the oldest."""
+        start = max(first - _PAGE, 0)
+        numbers = self._between(start, first)
+        if whole and numbers:
+            self._check([*numbers, first])
+        if numbers or start == 0:
+            return numbers
+        if not self._is_any(0, first):
+            return []
+        if whole:
+            raise self._hole(first - 1, first)
+        # Something is below ``start``, and above or at ``low``.
+        low = 0
+        while start - low > _PAGE:
+            middle = (low + start) // 2
+            low, start = (middle, start) if self._is_any(middle, first) else (low, middle)
+        return self._between(low, first)
+
+    def _is_any(self, start: int, end: int) -> bool:
+        return any(number < end for number in self._page(start - 1)[0][:1])
+
+    def _between(self, start: int, end: int) -> list[int]:
+        """Numbers from ``start`` on and below ``end``."""
+        found: list[int] = []
+        last = False
+        while not last:
+            numbers, last = self._page(found[-1] if found else start - 1)
+            found += [number for number in numbers if number < end]
+            last = last or numbers[-1] >= end - 1
+        return found
+
+    def _page(self, after: int | None) -> tuple[list[int], bool]:
+        """Some numbers behind ``after`` in order, at least one when there are any, and whether these are all."""
+        behind = "" if after is None or after < 0 else f"{self._prefix}{after:0{_DIGITS}}.json"
+        end = f"{self._prefix}{10**_DIGITS - 1}.json"
+        while True:
+            keys, last = self._repository.page(self._prefix, after=behind)
+            numbers = [self._number(key) for key in keys if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
+            # Whatever comes behind the last number that there is, is no entry.
+            last = last or keys[-1] >= end
+            if numbers or last:
+                return numbers, last
+            behind = keys[-1]
+
+    def _check(self, numbers: list[int]) -> None:
+        for before, number in pairwise(numbers):
+            if number != before + 1:
+                raise self._hole(before + 1, number)
+
+    def _hole(self, missing: int, there: int) -> Damaged:
+        return Damaged(
+            f"{self._prefix} has no entry {missing}, and has {self._key(there)}",
+            next_step="put the entries that are missing back from a copy; when none is missing, remove that one: this software did not write it",
+            key=self._key(there),
+        )
 
     def _number(self, key: str) -> int:
         return int(key.removeprefix(self._prefix).removesuffix(".json"))

@@ -41,6 +41,23 @@ def create_file(root: Path, key: str, data: bytes | mmap) -> bool:
     return True
 
 
+def files_in(root: Path, prefix: str) -> list[str]:
+    """Keys of the files right below ``prefix``, in order. Raises ``OSError``."""
+    try:
+        with os.scandir(root / prefix) as found:
+            return sorted(prefix + entry.name for entry in found if _is_file(entry))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        # A link to itself is no object.
+        return False
+
+
 def _make_directories(root: Path, directory: Path, mode: int) -> None:
     if directory == root or directory.is_dir():
         return

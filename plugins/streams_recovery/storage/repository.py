@@ -18,7 +18,7 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.directory import create_file
+from streams_recovery.storage.directory import create_file, files_in
 from streams_recovery.storage.errors import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
@@ -27,6 +27,8 @@ from streams_recovery.storage.open_store import open_bucket, open_directory
 T = TypeVar("T")
 
 _CHUNK = 8 << 20
+# As many keys as a bucket lists in one request.
+_PAGE = 1000
 _TIMEOUT_SECONDS = 60.0
 # An upload gets a minute while it is smaller than this, and twice as long each time it is twice as big.
 _BYTES_A_MINUTE_LOG2 = 26
@@ -170,6 +172,29 @@ class Repository:
                 return self._listed_without_strange_names(prefix)
 
         return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
+
+    def page(self, prefix: str, *, after: str = "") -> tuple[list[str], bool]:
+        """Some keys right behind ``after`` below ``prefix``, in order, and whether these are all. One request to a bucket; in a directory all files right in
+        it, of which none is looked at.
+        """
+
+        def read() -> tuple[list[str], bool]:
+            if self.location.backend == "filesystem":
+                _ = self._store  # its directory is there then
+                return [key for key in files_in(Path(str(self.location.path)), prefix) if key > after], True
+            try:
+                found = next(iter(obstore.list(self._store, prefix=prefix, offset=after or None, chunk_size=_PAGE)), [])
+            except (exceptions.BaseError, OSError) as error:
+                if not about_names(error):
+                    raise
+                return [file.key for file in self.listed(prefix) if file.key > after], True
+            keys = [str(item["path"]) for item in found]
+            if keys != sorted(keys) or min(keys, default=after + "x") <= after:
+                # A server that lists in no order, or from the beginning.
+                return [file.key for file in self.listed(prefix) if file.key > after], True
+            return keys, len(keys) < _PAGE
+
+        return self._do("listing", prefix, read)
 
     def directories(self, prefix: str) -> list[str]:
         """The names of the directories right below ``prefix``, in order: what is in them is not listed."""

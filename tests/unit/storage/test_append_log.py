@@ -1,17 +1,32 @@
-"""A log that others write to all the time."""
+"""A log that others write to all the time, and one that nobody shortens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import bisect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from streams_recovery.core.errors import RepositoryUnavailable
+from streams_recovery.core.errors import Damaged, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.storage import append_log
+from streams_recovery.storage import repository as store
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.repository import Repository
+from tests.support.storage.s3 import CREDENTIALS
+
+HOLDS = Layout("orders").holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +47,122 @@ def test_who_is_never_the_first_gives_up_after_a_hundred_attempts_and_has_writte
         log.append_after(too_slow)
     assert caught.value.facts["races"] == 100
     assert [entry.text for entry in log.read_all()] == [f"faster {number}" for number in range(1, 101)]
+
+
+@dataclass
+class Bucket:
+    """What an S3 server answers about one long log, and how often it was asked. It keeps no content: each entry has its number."""
+
+    numbers: list[int]
+    asked: list[str] = field(default_factory=list)
+
+    def names(self, after: str) -> list[str]:
+        names = [key(number) for number in self.numbers]
+        return names[bisect.bisect_right(names, after) :][:1000]
+
+    def listing(self, query: dict[str, list[str]]) -> str:
+        found = self.names(query.get("start-after", query.get("continuation-token", [""]))[0])
+        items = "".join(
+            f"<Contents><Key>{name}</Key><Size>9</Size><ETag>e</ETag><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+            for name in found
+        )
+        more = len(found) == 1000
+        token = f"<NextContinuationToken>{found[-1]}</NextContinuationToken>" if more else ""
+        return f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{items}</ListBucketResult>"
+
+
+def key(number: int) -> str:
+    return f"{HOLDS}{number:012}.json"
+
+
+@contextmanager
+def served(bucket: Bucket) -> Iterator[Repository]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = urlsplit(self.path)
+            name = asked.path.partition("/test/")[2]
+            bucket.asked.append(f"GET {name}" if name else "LIST")
+            text = f'{{"text":"{int(name[-17:-5])}"}}' if name else bucket.listing(parse_qs(asked.query))
+            self._answer(text.encode())
+
+        def do_PUT(self) -> None:
+            name = urlsplit(self.path).path.partition("/test/")[2]
+            bucket.asked.append(f"PUT {name}")
+            self.rfile.read(int(self.headers["Content-Length"]))
+            bisect.insort(bucket.numbers, int(name[-17:-5]))
+            self._answer(b"")
+
+        def _answer(self, body: bytes) -> None:
+            self.send_response(200)
+            for header in ("ETag", "e"), ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT"), ("Content-Length", str(len(body))):
+                self.send_header(*header)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        where = f"http://127.0.0.1:{server.server_port}"
+        location = StorageLocation(backend="s3", bucket="test", region="us-east-1", endpoint=where, path_style=True, allow_http=True)
+        yield Repository(location, CREDENTIALS, Retries(attempts=1))
+        server.shutdown()
+
+
+@pytest.mark.parametrize("first", [1, 54_321])
+def test_a_look_at_a_log_of_a_hundred_thousand_entries_is_a_few_requests(first: int) -> None:
+    bucket = Bucket(list(range(first, first + 100_000)))
+    with served(bucket) as repository:
+        log = AppendLog(repository, HOLDS, Entry)
+        assert log.last() == Entry(text=str(first + 99_999))
+        assert (len(bucket.asked) <= 25, bucket.asked.count("LIST")) == (True, len(bucket.asked) - 1), bucket.asked
+        bucket.asked.clear()
+        assert log.append_after(lambda last, number: Entry(text=f"{number} after {last}")) == first + 100_000
+        assert bucket.asked == ["LIST", f"GET {key(first + 99_999)}", f"PUT {key(first + 100_000)}"], "it knows where it looked before"
+        bucket.asked.clear()
+        assert [entry.text for entry in islice(log.read_back(), 3)] == [str(first + 100_000 - back) for back in range(3)]
+        assert bucket.asked.count("LIST") <= 3
+        bucket.asked.clear()
+        assert [int(entry.text) for entry in islice(log.readable_back(whole=False), 1500)][-1] == first + 100_000 - 1499
+        assert bucket.asked.count("LIST") <= 4
+
+
+def test_a_number_that_is_missing_where_somebody_looks_is_damage_in_a_long_log_too() -> None:
+    for missing, far in ((99_990, None), (99_000, None), (None, 10**11)):
+        bucket = Bucket([number for number in range(1, 100_001) if number != missing] + ([far] if far else []))
+        with served(bucket) as repository, pytest.raises(Damaged):
+            list(islice(AppendLog(repository, HOLDS, Entry).read_back(), 1100))
+        assert sum(asked.startswith("LIST") for asked in bucket.asked) <= 30
+
+
+ORDER: Callable[[AppendLog[Entry]], list[int]] = lambda log: [int(entry.text) for entry in log.readable_back(whole=False)]  # noqa: E731
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sets(st.integers(0, 60) | st.integers(0, 10**12 - 1), max_size=40),
+    st.lists(st.sampled_from(["notes.json", "000000000003.json0", "0000000000031.json", "a/000000000001.json", "~"]), unique=True),
+    st.integers(1, 8),
+)
+def test_any_log_is_read_back_in_order_however_it_is_listed(numbers: set[int], strange: list[str], keep: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(append_log, "_PAGE", 4)
+        patch.setattr(store, "_PAGE", 4)
+        repository = Repository(StorageLocation(backend="memory"))
+        for number in numbers:
+            repository.create(key(number), f'{{"text":"{number}"}}'.encode())
+        for name in strange:
+            repository.create(HOLDS + name, b"x")
+        down = sorted(numbers, reverse=True)
+        log = AppendLog(repository, HOLDS, Entry)
+        assert ORDER(log) == ORDER(log) == down
+        whole = not down or down[0] - down[-1] == len(down) - 1
+        if whole:
+            assert [int(entry.text) for entry in log.read_back()] == down
+            assert [int(entry.text) for entry in AppendLog(repository, HOLDS, Entry).read_all()] == down[::-1]
+        else:
+            with pytest.raises(Damaged):
+                AppendLog(repository, HOLDS, Entry).read_all()
+        assert log.prune(keep, whole=False) == len(down[keep:])
+        assert ORDER(AppendLog(repository, HOLDS, Entry)) == down[:keep]
