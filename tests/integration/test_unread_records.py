@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import pytest
 
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition, partition_text
+from streams_recovery.core.lag import Lag
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
-from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from streams_recovery.operations.status.cluster import cluster_facts
+from streams_recovery.operations.status.groups import look_at_group
+from tests.support.applications.small import RUNNING, STOPPED, Small, configured, says, small_application
 from tests.support.applications.topic_records import abort, aborted, commit, delete_below, produce, transaction
 
 ENDS = parse_limit("ends")
@@ -88,7 +92,7 @@ def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
     assert (begun.ends, begun.instances) == ({partition_text(read.input): 5}, ())
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
-    assert [look(recovery, facts).done for _ in range(2)] == [False, True]
+    assert look(recovery, facts).done, "what is gone is nothing to read"
 
 
 def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None:
@@ -97,14 +101,55 @@ def test_a_transaction_that_is_not_decided_may_hold_records(read: Small) -> None
         producer.produce(read.tail.topic, b"v", b"k", read.tail.partition)
         producer.flush(30)
 
-        def left() -> dict[TopicPartition, int]:
+        def left() -> dict[TopicPartition, Lag]:
             ends = recovery.cluster.high_watermarks([read.tail])
             return lag.look(ends, recovery.groups.committed(recovery.application_id, [read.tail]), down=True)
 
-        assert left() == {read.tail: 1}
-        assert left() == {read.tail: 1}
+        assert [(tp, one.behind, one.undecided) for tp, one in left().items()] == [(read.tail, 0, 1)]
+        assert left()
         abort(recovery, producer, read.tail)
         assert left() == {}
+
+
+@pytest.mark.parametrize(("committed", "gone"), [(None, 0), (4, 16)])
+def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path: Path, committed: int | None, gone: int) -> None:
+    """A log that begins at 20, has 10 decided records, and 4 in an open transaction."""
+    states = tmp_path / "states.json"
+    states.write_text(json.dumps(STOPPED))
+    with (
+        small_application(bootstrap, tmp_path, programs={"status": ["cat", str(states)]}) as small,
+        transaction(small.recovery) as producer,
+    ):
+        recovery, partition = at_work(small.recovery), small.input
+        produce(recovery, partition, 25)
+        delete_below(recovery, partition, 20)
+        recovery.groups.delete(recovery.application_id)
+        commit(recovery, {small.tail: 4} | ({} if committed is None else {partition: committed}))
+        for _ in range(4):
+            producer.produce(partition.topic, b"v", b"k", partition.partition)
+        producer.flush(30)
+        [told] = [one for one in look_at_group(recovery).partitions if one.topic == partition.topic]
+        seen = cluster_facts(recovery, None)
+        begun = scheduled_run.begin(recovery, ENDS, run_id="run")
+        report = scheduled_run.end(recovery, begun)
+        waited = look(recovery, {"ends": begun.ends, "until": None}).message
+        high, offsets = recovery.cluster.high_watermarks([partition]), recovery.groups.committed(recovery.application_id, [partition])
+        drained = RecordLag(recovery).look(high, offsets, down=True)[partition]
+        states.write_text(json.dumps(RUNNING))
+        with pytest.raises(ApplicationNotReady) as caught:
+            await_at_work(recovery, {partition: 30}, again="wait")
+        abort(recovery, producer, partition)
+    behind = {
+        "groups": told.behind,
+        "monitor": seen.lag,
+        "streams_run": report.behind[partition_text(partition)],
+        "drain": drained.behind,
+        "waiting": caught.value.facts["behind"],
+    }
+    assert behind == dict.fromkeys(behind, 10)
+    assert (told.undecided, drained.undecided) == (4, 4)
+    assert (told.gone, seen.inputs[0].unread, sum(report.gone.values()), drained.gone) == (gone,) * 4
+    assert waited == f"1 of 1 partitions are behind: {partition} by 10{f' ({gone} deleted unread)' if gone else ''}"
 
 
 def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:

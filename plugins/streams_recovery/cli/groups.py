@@ -31,8 +31,9 @@ def groups(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
 
 
 def _partitions(found: GroupLag) -> Table:
-    shown = Table("topic", "partition", "role", "committed", "end", "behind", "deleted unread")
+    shown = Table("topic", "partition", "role", "committed", "end", "behind", "undecided", "deleted unread")
     for one in found.partitions:
         committed = "-" if one.committed is None else f"{one.committed:,}"
-        shown.add_row(escape(one.topic), str(one.partition), one.role, committed, f"{one.end:,}", f"{one.behind:,}", f"{one.lost:,}")
+        numbers = (f"{number:,}" for number in (one.end, one.behind, one.undecided, one.gone))
+        shown.add_row(escape(one.topic), str(one.partition), one.role, committed, *numbers)
     return shown

@@ -1,7 +1,7 @@
-"""How many records a group is behind. Pure.
+"""How far a group is behind in a log: the one definition that everything which tells or waits uses. Pure.
 
-Offsets alone do not show that. Transaction markers, aborted records and compacted records take offsets, but no consumer receives them, and an
-application commits nothing for a partition in which it receives nothing. So a partition whose committed offset does not change is read to find its
+Offsets alone do not show whether records are left. Transaction markers, aborted records and compacted records take offsets, but no consumer receives them,
+and an application commits nothing for a partition in which it receives nothing. So a partition whose committed offset does not change is read to find its
 next record.
 """
 
@@ -15,20 +15,69 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """A partition whose committed offset is below ``end``. ``committed`` is the group's offset, 0 without a commit. There is no record in
-    ``[committed, upto)``, the part that was read. ``record`` is True if there is a record at ``upto``. ``looks`` counts the checks in a row that
-    found the same ``committed``.
+    """One partition: what its group has ``committed``, None without a commit, the ``start`` of the log, its last stable offset, and the ``end`` that is
+    asked about: the high watermark, or where the log ended at an earlier moment. All words for a lag count offsets of these.
     """
 
-    committed: int
+    committed: int | None
+    start: int
+    stable: int
     end: int
+
+    @property
+    def position(self) -> int:
+        """Where the group reads on: at its commit, but not before the log begins. Without a commit at the start of the log."""
+        return self.start if self.committed is None else max(self.start, self.committed)
+
+    @property
+    def behind(self) -> int:
+        """Unread and there, up to the last stable offset: what the group can be given now."""
+        return max(0, min(self.stable, self.end) - self.position)
+
+    @property
+    def undecided(self) -> int:
+        """Unread and there, from the last stable offset on: open transactions hold it back."""
+        return max(0, self.end - max(self.stable, self.position))
+
+    @property
+    def left(self) -> int:
+        """Unread and there, decided or not: what waiting for ``end`` waits for."""
+        return self.behind + self.undecided
+
+    @property
+    def gone(self) -> int:
+        """Unread and deleted. Without a commit nothing counts as gone, because nothing says that the group was to read it."""
+        return 0 if self.committed is None else max(0, min(self.start, self.end) - self.committed)
+
+    def __str__(self) -> str:
+        more = [f"{self.undecided} more in open transactions"] if self.undecided else []
+        more += [f"{self.gone} deleted unread"] if self.gone else []
+        return f"{self.behind} ({', '.join(more)})" if more else str(self.behind)
+
+
+def lags(
+    committed: Mapping[TopicPartition, CommittedOffset | None],
+    starts: Mapping[TopicPartition, int],
+    stable: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, Lag]:
+    """Each partition that has an end."""
+    return {
+        tp: Lag(committed=None if (known := committed.get(tp)) is None else known.offset, start=starts[tp], stable=stable[tp], end=end)
+        for tp, end in sorted(ends.items())
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A partition with offsets left. There is no record from where the group reads on to ``upto``, the part that was read. ``record`` is True if there is
+    a record at ``upto``. ``looks`` counts the checks in a row that found the same position.
+    """
+
+    lag: Lag
     upto: int
     record: bool
     looks: int
-
-    def offsets(self, end: int) -> int:
-        """Number of offsets behind ``end``, 0 if there is no record below it."""
-        return 0 if self.upto >= end else end - self.committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,41 +88,37 @@ class Found:
     record: bool
 
 
-Lags = Mapping[TopicPartition, Lag]
+Known = Mapping[TopicPartition, Unread]
 
 
-def lags(
-    before: Lags, ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, CommittedOffset | None]
-) -> dict[TopicPartition, Lag]:
-    """Partitions whose committed offset is below their end. Results of the previous check ``before`` are kept for partitions that have not moved
-    since.
-    """
+def follow(before: Known, now: Mapping[TopicPartition, Lag]) -> dict[TopicPartition, Unread]:
+    """Partitions with offsets left. Results of the previous check ``before`` are kept for partitions that have not moved since."""
     found = {}
-    for tp, end in sorted(ends.items()):
-        known, last = committed.get(tp), before.get(tp)
-        at = 0 if known is None else known.offset
-        if at >= end:
+    for tp, lag in sorted(now.items()):
+        if not lag.left:
             continue
-        if last is None or last.committed != at:
-            found[tp] = Lag(committed=at, end=end, upto=at, record=False, looks=1)
+        last = before.get(tp)
+        if last is None or last.lag.position != lag.position:
+            found[tp] = Unread(lag=lag, upto=lag.position, record=False, looks=1)
         else:
-            found[tp] = replace(last, end=end, looks=last.looks + 1)
+            found[tp] = replace(last, lag=lag, looks=last.looks + 1)
     return found
 
 
-def to_read(found: Lags, *, looks: int, most: int) -> dict[TopicPartition, tuple[int, int]]:
+def to_read(found: Known, *, looks: int, most: int) -> dict[TopicPartition, tuple[int, int]]:
     """The ranges to read for the next record: the unread part of partitions that did not move for ``looks`` checks, at most ``most`` ranges, the
     shortest first.
     """
-    unsure = {tp: (lag.upto, lag.end) for tp, lag in found.items() if lag.looks >= looks and not lag.record and lag.upto < lag.end}
+    unsure = {tp: (one.upto, one.lag.end) for tp, one in found.items() if one.looks >= looks and not one.record and one.upto < one.lag.end}
     return dict(sorted(unsure.items(), key=lambda item: item[1][1] - item[1][0])[:most])
 
 
-def read(found: Lags, results: Mapping[TopicPartition, Found]) -> dict[TopicPartition, Lag]:
-    """The lags, updated with the results of reading."""
-    return {tp: replace(lag, upto=results[tp].upto, record=results[tp].record) if tp in results else lag for tp, lag in found.items()}
+def read(found: Known, results: Mapping[TopicPartition, Found]) -> dict[TopicPartition, Unread]:
+    """The same, updated with the results of reading."""
+    return {tp: replace(one, upto=results[tp].upto, record=results[tp].record) if tp in results else one for tp, one in found.items()}
 
 
-def behind(found: Lags, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Partitions with unread records below these ends, and how many offsets they are behind. No end is above that of the last check."""
-    return {tp: count for tp, end in sorted(ends.items()) if (lag := found.get(tp)) is not None and (count := lag.offsets(end)) > 0}
+def unread(found: Known, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Lag]:
+    """Partitions with records left below these ends, and their lag up to there. No end is above that of the last check."""
+    upto = {tp: replace(found[tp].lag, end=end) for tp, end in sorted(ends.items()) if tp in found and found[tp].upto < end}
+    return {tp: lag for tp, lag in upto.items() if lag.left}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition, partition_text
-from streams_recovery.core.lag import Lag
+from streams_recovery.core.lag import Unread
 
 ENDS = "ends"
 _DURATION = "duration:"
@@ -47,7 +47,7 @@ class Reading:
 
     targets: dict[str, int]
     hop: int
-    lag: dict[str, Lag]
+    lag: dict[str, Unread]
 
 
 def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | None:
@@ -63,5 +63,5 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """How many offsets each partition has advanced. A partition without a commit before counts from 0."""
+    """How many offsets each partition has advanced. ``before`` is where it read on, so that what was deleted before counts as nothing processed."""
     return {tp: moved for tp, offset in sorted(after.items()) if (moved := offset - before.get(tp, 0)) > 0}

@@ -9,7 +9,7 @@ from typing import Any
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
-from streams_recovery.core.lag import behind
+from streams_recovery.core.lag import Lag, unread
 from streams_recovery.core.scheduled_run import Reading, next_hop
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, own_partitions
@@ -48,16 +48,16 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
     committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
     own_ends = recovery.cluster.high_watermarks(own) if own else {}
     lag = RecordLag(recovery, {partition_of_text(name): known for name, known in reading.lag.items()})
-    unread = lag.look({**ends, **own_ends}, committed)
-    if not unread:
+    newer = lag.look({**ends, **own_ends}, committed)
+    if not newer:
         return ConditionState(done=True, message=f"{len(ends) + len(own)} partitions are read")
-    left = behind(lag.known, {partition_of_text(name): end for name, end in reading.targets.items()})
+    left = unread(lag.known, {partition_of_text(name): end for name, end in reading.targets.items()})
     now = reading if left else next_hop(reading, own_ends)
     if now is None:
         return ConditionState(
-            done=True, message=f"{len(ends)} partitions are read, with all that they caused; {len(unread)} have newer records"
+            done=True, message=f"{len(ends)} partitions are read, with all that they caused; {len(newer)} have newer records"
         )
-    message = _behind(left or unread, len(now.targets))
+    message = _behind(left or newer, len(now.targets))
     return ConditionState(
         done=False,
         message=message,
@@ -65,8 +65,8 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
     )
 
 
-def _behind(left: Mapping[TopicPartition, int], of: int) -> str:
-    return f"{len(left)} of {of} partitions are behind: {', '.join(f'{tp} by {count}' for tp, count in sorted(left.items())[:_NAMED])}"
+def _behind(left: Mapping[TopicPartition, Lag], of: int) -> str:
+    return f"{len(left)} of {of} partitions are behind: {', '.join(f'{tp} by {lag}' for tp, lag in sorted(left.items())[:_NAMED])}"
 
 
 def group_empty(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:  # noqa: ARG001

@@ -1,13 +1,13 @@
-"""How far an application is behind in the logs that it reads, on the cluster: by records, not by offsets."""
+"""How far an application is behind in the logs that it reads, on the cluster: by offsets (``measure``), or only where records are left (``RecordLag``)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from streams_recovery.core import lag as lagging
 from streams_recovery.core.errors import OffsetsGone
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.lag import Found, Lag
+from streams_recovery.core.lag import Found, Lag, Unread
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
@@ -18,24 +18,40 @@ from streams_recovery.operations.discovery import repartition_partitions
 _AT_ONCE = 50
 
 
+def measure(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Lag]:
+    """How far the application's group is behind in each partition, up to its high watermark."""
+    wanted = list(partitions)
+    if not wanted:
+        return {}
+    # In this order no end is below what was committed or decided before it.
+    committed = recovery.groups.committed(recovery.application_id, wanted)
+    starts, stable = recovery.cluster.log_starts(wanted), recovery.cluster.last_stable_offsets(wanted)
+    return lagging.lags(committed, starts, stable, recovery.cluster.high_watermarks(wanted))
+
+
 class RecordLag:
     """Looks again and again how far an application is behind. What one look has found in a partition that does not move the next one need not read."""
 
-    def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Lag] | None = None) -> None:
+    def __init__(self, recovery: RecoveryContext, known: Mapping[TopicPartition, Unread] | None = None) -> None:
         """``known`` is what the last look of another one has found."""
         self._context = recovery
-        self.known: Mapping[TopicPartition, Lag] = known or {}
+        self.known: Mapping[TopicPartition, Unread] = known or {}
 
     def look(
         self, ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, CommittedOffset | None], *, down: bool = False
-    ) -> dict[TopicPartition, int]:
-        """Partitions that are behind their ends, and by how many offsets. Those without a record up to there are left out: at once when the application
-        is ``down``, and else when they have not moved since the look before.
+    ) -> dict[TopicPartition, Lag]:
+        """Partitions with records left below their ends, and their lag up to there. Those without a record up to there are left out: at once when the
+        application is ``down``, and else when they have not moved since the look before.
         """
-        found = lagging.lags(self.known, ends, committed)
+        cluster, short = (
+            self._context.cluster,
+            [tp for tp, end in ends.items() if (known := committed.get(tp)) is None or known.offset < end],
+        )
+        starts, stable = (cluster.log_starts(short), cluster.last_stable_offsets(short)) if short else ({}, {})
+        found = lagging.follow(self.known, lagging.lags(committed, starts, stable, {tp: ends[tp] for tp in short}))
         looks, most = (1, len(found)) if down else (2, _AT_ONCE)
         self.known = lagging.read(found, next_records(self._context, lagging.to_read(found, looks=looks, most=most)))
-        return lagging.behind(self.known, ends)
+        return lagging.unread(self.known, ends)
 
 
 def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Found]:

@@ -16,7 +16,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, processed
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.lag import RecordLag, own_partitions
+from streams_recovery.operations.lag import RecordLag, measure, own_partitions
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
@@ -24,8 +24,9 @@ from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRun:
-    """A run under way. ``ends`` are the last stable offsets of its inputs when it began and ``before`` what was committed then, both by
-    ``<topic> <partition>``; ``until`` is the moment it ends at, None when it ends by its input. ``instances`` were started.
+    """A run under way. ``ends`` are the last stable offsets of its inputs when it began, ``before`` where the application reads on in them, and ``gone`` how
+    many offsets were deleted before it had read them, all by ``<topic> <partition>``. ``until`` is the moment it ends at, None when it ends by its input.
+    ``instances`` were started.
     """
 
     run_id: str
@@ -33,19 +34,22 @@ class ScheduledRun:
     until: int | None
     ends: dict[str, int]
     before: dict[str, int]
+    gone: dict[str, int]
     instances: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRunReport:
-    """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``behind`` those that are left below the
-    ends it was to reach, and ``unread`` those that are left in topics that the application writes for itself: input that came after the ends has
-    caused them, and the next run begins with them. Partitions without a record that is left are in neither.
+    """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``gone`` those that were deleted before it
+    had read them, ``behind`` those that are left below the ends it was to reach, and ``unread`` those that are left in topics that the application writes
+    for itself: input that came after the ends has caused them, and the next run begins with them. Partitions without a record that is left are in
+    neither of the last two.
     """
 
     run_id: str
     seconds: float
     processed: dict[str, int]
+    gone: dict[str, int]
     behind: dict[str, int]
     unread: dict[str, int]
     closed_cleanly: bool
@@ -70,7 +74,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
             )
         inputs = _inputs(recovery)
         ends = recovery.cluster.last_stable_offsets(inputs)
-        committed = recovery.groups.committed(recovery.application_id, inputs)
+        lags = measure(recovery, inputs)
         now = recovery.clock()
         until = limit.until(now)
         needed = until is not None or any(_unread(recovery, ends))
@@ -81,7 +85,8 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
             started_at=now,
             until=until,
             ends={partition_text(tp): end for tp, end in ends.items()},
-            before={partition_text(tp): known.offset for tp, known in committed.items() if known is not None},
+            before={partition_text(tp): lag.position for tp, lag in lags.items()},
+            gone={partition_text(tp): lag.gone for tp, lag in lags.items() if lag.gone},
             instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE) if needed else (),
         )
     finally:
@@ -125,6 +130,7 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
             run_id=run.run_id,
             seconds=round((recovery.clock() - run.started_at) / 1000, 1),
             processed={partition_text(tp): count for tp, count in processed(before, after).items()},
+            gone=run.gone,
             behind=behind,
             unread=unread,
             closed_cleanly=report.clean,
@@ -140,4 +146,4 @@ def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tu
     own_ends = recovery.cluster.high_watermarks(own) if own else {}
     lag = RecordLag(recovery)
     behind, unread = lag.look(ends, committed, down=True), lag.look(own_ends, committed, down=True)
-    return {partition_text(tp): count for tp, count in behind.items()}, {partition_text(tp): count for tp, count in unread.items()}
+    return {partition_text(tp): one.left for tp, one in behind.items()}, {partition_text(tp): one.left for tp, one in unread.items()}

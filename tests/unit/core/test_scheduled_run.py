@@ -24,7 +24,7 @@ def test_what_is_no_limit_is_refused(text: str) -> None:
         parse_limit(text)
 
 
-def test_what_was_processed_counts_from_what_was_committed_before() -> None:
+def test_what_was_processed_counts_from_where_it_read_on() -> None:
     assert processed({ONE: 3}, {ONE: 5, TWO: 2}) == {ONE: 2, TWO: 2}
     assert processed({ONE: 3, TWO: 2}, {ONE: 3}) == {}
 

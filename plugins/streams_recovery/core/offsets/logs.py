@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.lag import Lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,3 +17,7 @@ class Logs:
     stable: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
     at_time: Mapping[TopicPartition, int | None]
+
+    def lag(self, tp: TopicPartition, offset: int) -> Lag:
+        """How far a group will be behind that is given this offset."""
+        return Lag(committed=offset, start=self.starts[tp], stable=self.stable[tp], end=self.ends[tp])

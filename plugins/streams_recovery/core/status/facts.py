@@ -137,7 +137,7 @@ class InputState:
     """One input topic. ``needed_since`` is the time of the first record that the application, or a restore of the newest exact savepoint, needs and that no
     savepoint has, None when there is none or nothing is known of it; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone
     although the newest exact savepoint needs them or nobody has archived them; ``unread`` ones are gone although the application has not read them.
-    ``since_savepoint`` are offsets behind where that savepoint had read.
+    ``since_savepoint`` is how far the application would be behind with that savepoint.
     """
 
     topic: str
@@ -172,7 +172,7 @@ class ClusterFacts:
 
     @property
     def lag(self) -> int:
-        """Records of all inputs that were not read."""
+        """Offsets of all inputs that the application is behind."""
         return sum(topic.lag or 0 for topic in self.topics)
 
 

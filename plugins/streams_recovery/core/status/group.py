@@ -5,27 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import GroupDescription, GroupMember, TopicPartition, TopicRole
+from streams_recovery.core.lag import Lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition that the group reads. ``committed`` is None when it has committed nothing there. ``behind`` counts offsets up to the end; some of them
-    may hold no record, such as the markers of transactions.
-    """
+    """One partition that the group reads, with its numbers as ``core.lag.Lag`` has them. ``committed`` is None when it has committed nothing there."""
 
     topic: str
     partition: int
     role: TopicRole
     committed: int | None
     start: int
+    stable: int
     end: int
     behind: int
-
-    @property
-    def lost(self) -> int:
-        """Offsets that were deleted before the group has read them."""
-        return 0 if self.committed is None else max(0, self.start - self.committed)
+    undecided: int
+    gone: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,27 +41,26 @@ class GroupLag:
         return sum(one.behind for one in self.partitions)
 
 
-def group_lag(
-    group: GroupDescription,
-    roles: Mapping[TopicPartition, TopicRole],
-    committed: Mapping[TopicPartition, CommittedOffset | None],
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
-) -> GroupLag:
-    """How far ``group`` is behind in each of these partitions. Without a commit it is behind by all that is there."""
-
-    def lag(tp: TopicPartition) -> PartitionLag:
-        found = committed.get(tp)
-        at = None if found is None else found.offset
-        behind = max(0, ends[tp] - max(starts[tp], at or 0))
-        return PartitionLag(
-            topic=tp.topic, partition=tp.partition, role=roles[tp], committed=at, start=starts[tp], end=ends[tp], behind=behind
-        )
-
+def group_lag(group: GroupDescription, roles: Mapping[TopicPartition, TopicRole], lags: Mapping[TopicPartition, Lag]) -> GroupLag:
+    """How far ``group`` is behind in each of these partitions."""
     return GroupLag(
         group_id=group.group_id,
         kind=group.kind,
         state=group.state,
         members=group.members,
-        partitions=tuple(lag(tp) for tp in sorted(roles)),
+        partitions=tuple(
+            PartitionLag(
+                topic=tp.topic,
+                partition=tp.partition,
+                role=roles[tp],
+                committed=lag.committed,
+                start=lag.start,
+                stable=lag.stable,
+                end=lag.end,
+                behind=lag.behind,
+                undecided=lag.undecided,
+                gone=lag.gone,
+            )
+            for tp, lag in sorted(lags.items())
+        ),
     )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.status.facts import InputState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLogs:
-    """The logs of one topic by partition: where they start and end, and what the group has committed there. ``first_times`` are timestamps (ms) of the
-    records at ``first_unsaved``, as far as they are known.
+    """The logs of one topic by partition, with what the group has committed there. ``first_times`` are timestamps (ms) of the records at
+    ``first_unsaved``, as far as they are known.
     """
 
-    starts: Mapping[int, int]
-    ends: Mapping[int, int]
-    committed: Mapping[int, int]
+    lags: Mapping[int, Lag]
     first_times: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -35,9 +34,11 @@ def first_unsaved(logs: InputLogs, image: TopicImage | None) -> dict[int, int]:
     if image is not None and image.archived:
         return {}
     read = _read_at(image) if image is not None else {}
-    known = {partition: [one[partition] for one in (read, logs.committed) if partition in one] for partition in logs.ends}
-    first = {partition: max(logs.starts[partition], min(offsets)) for partition, offsets in known.items() if offsets}
-    return {partition: offset for partition, offset in first.items() if offset < logs.ends[partition]}
+    known = {
+        partition: [offset for offset in (read.get(partition), lag.committed) if offset is not None] for partition, lag in logs.lags.items()
+    }
+    first = {partition: replace(logs.lags[partition], committed=min(offsets)) for partition, offsets in known.items() if offsets}
+    return {partition: lag.position for partition, lag in first.items() if lag.left}
 
 
 def retention_seconds(settings: Mapping[str, str]) -> float | None:
@@ -48,22 +49,26 @@ def retention_seconds(settings: Mapping[str, str]) -> float | None:
 
 def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image: TopicImage | None, captured_at: int) -> InputState:
     """``image`` is the topic in the newest exact savepoint, captured at ``captured_at``; None without one, or when the topic was made again since."""
-    needed = needed_from(image) if image is not None else {}
-    known = [partition for partition in logs.ends if partition in needed]
-    read = _read_at(image) if image is not None else {}
+    needed = _from(logs, needed_from(image) if image is not None else {})
+    read = _from(logs, _read_at(image) if image is not None else {})
     return InputState(
         topic=topic,
         retention_seconds=retention_seconds(settings),
         needed_since=_needed_since(logs, image, captured_at),
-        lost=sum(max(0, logs.starts[partition] - needed[partition]) for partition in known),
-        unread=sum(max(0, logs.starts[partition] - offset) for partition, offset in logs.committed.items()),
-        since_savepoint=sum(max(0, end - read[partition]) for partition, end in logs.ends.items() if partition in read),
+        lost=sum(lag.gone for lag in needed),
+        unread=sum(lag.gone for lag in logs.lags.values()),
+        since_savepoint=sum(lag.behind for lag in read),
     )
+
+
+def _from(logs: InputLogs, offsets: Mapping[int, int]) -> list[Lag]:
+    """How far somebody is behind who reads from these offsets on."""
+    return [replace(lag, committed=offsets[partition]) for partition, lag in logs.lags.items() if partition in offsets]
 
 
 def _needed_since(logs: InputLogs, image: TopicImage | None, captured_at: int) -> int | None:
     if image is not None and image.archived:
-        return captured_at if any(logs.ends.get(partition, end) > end for partition, end in needed_from(image).items()) else None
+        return captured_at if any(lag.left for lag in _from(logs, needed_from(image))) else None
     first = first_unsaved(logs, image)
     # Where a record could not be read, it is at least not known to be older than the savepoint.
     otherwise = {} if image is None else dict.fromkeys(first, captured_at)

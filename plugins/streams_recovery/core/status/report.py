@@ -93,7 +93,7 @@ class RunSummary:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStatus:
     """One topic of the application. ``disk_bytes`` are on the disks of all brokers, replicas included, None when that may not be asked. ``records`` spans
-    offsets from the start to the end of the logs. ``lag`` is of inputs only.
+    offsets from the start to the end of the logs. ``lag`` is how many offsets the application is behind (``core.lag``), of inputs only.
     """
 
     name: str

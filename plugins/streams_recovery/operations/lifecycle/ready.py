@@ -24,7 +24,7 @@ def await_at_work(recovery: RecoveryContext, ends: Mapping[TopicPartition, int],
         raise _not_ready(recovery, "not every instance is RUNNING", again)
     lag, inputs = RecordLag(recovery), list(ends)
     left = while_falling(
-        lambda: sum(lag.look(ends, recovery.groups.committed(recovery.application_id, inputs)).values()),
+        lambda: sum(one.left for one in lag.look(ends, recovery.groups.committed(recovery.application_id, inputs)).values()),
         patience=patience,
         what=f"{recovery.application_id} to read its input up to where it ended, offsets",
     )

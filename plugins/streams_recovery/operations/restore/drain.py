@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.lag import Lag
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
@@ -48,7 +49,7 @@ def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestoreP
         with renewed_lock(recovery, ticket):
             patience, lag = float(recovery.config.restore.catch_up_timeout_seconds), RecordLag(recovery)
             what = f"{recovery.application_id} to process all of its input, offsets"
-            while_falling(lambda: sum(_unread(recovery, planned, limits, lag).values()), patience=patience, what=what)
+            while_falling(lambda: sum(one.left for one in _unread(recovery, planned, limits, lag).values()), patience=patience, what=what)
         require_read(recovery, planned, limits)
     report = bring_down(recovery)
     # Once more, now that nothing moves.
@@ -58,7 +59,7 @@ def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestoreP
 
 def require_read(recovery: RecoveryContext, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> int:
     """Raise ``ApplicationNotReady`` naming what is not read; return how many partitions are."""
-    left = [f"{tp} by {count}" for tp, count in _unread(recovery, planned, limits, RecordLag(recovery), down=True).items()]
+    left = [f"{tp} by {lag}" for tp, lag in _unread(recovery, planned, limits, RecordLag(recovery), down=True).items()]
     if left:
         raise ApplicationNotReady(
             f"{recovery.application_id} has not processed all of its input, it is behind on {', '.join(left[:_NAMED])}",
@@ -70,8 +71,8 @@ def require_read(recovery: RecoveryContext, planned: RestorePlan, limits: Mappin
 
 def _unread(
     recovery: RecoveryContext, planned: RestorePlan, limits: Mapping[TopicPartition, int], lag: RecordLag, *, down: bool = False
-) -> dict[TopicPartition, int]:
-    """Partitions with records that are not read, and how many offsets are left. Committed offsets are read before ends: whatever the input below
+) -> dict[TopicPartition, Lag]:
+    """Partitions with records that are not read, and how far the application is behind there. Committed offsets are read before ends: whatever the input below
     them caused is in the logs by then, so that ends that are reached have nothing behind them, however many repartition topics follow each other.
     """
     partitions = _read_by(recovery, planned)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicDescription, TopicRole
 from streams_recovery.core.offsets.inputs import ChosenOffsets, choose_offsets, input_images
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.restore.estimate import Estimate, estimate
@@ -71,7 +71,8 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
     if not safeguards.replace:
         refuse_existing_state(recovery, held)
-    chosen = _offsets(recovery, placed, source)
+    logs = _logs(recovery, placed, source)
+    chosen = _offsets(recovery, placed, source, logs)
     kept = check_kept(recovery, placed, present, source.offsets)
     planned = RestorePlan(
         application_id=recovery.application_id,
@@ -93,7 +94,7 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
             *moment_warnings(source, placed),
             *found,
         ),
-        observed=_observe(recovery, chosen.offsets, placed, held, source),
+        observed=_observe(recovery, chosen.offsets, placed, held, logs),
         point=source.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
         in_place=None if source.may_move is None else look(recovery, source.may_move, source, present, later),
@@ -121,17 +122,20 @@ def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource) -> ChosenOffsets:
+def _logs(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource) -> Logs:
     cluster, inputs = recovery.cluster, input_images(placed)
     kept = [tp for tp, (one, _) in inputs.items() if not one.made]
     # What is made begins at 0 and ends behind the rows that will be loaded.
     new = {tp: partition_load(one.image.name, image, source).rows for tp, (one, image) in inputs.items() if one.made}
-    logs = Logs(
+    return Logs(
         starts=dict.fromkeys(new, 0) | cluster.log_starts(kept),
         stable=new | cluster.last_stable_offsets(kept),
         ends=new | cluster.high_watermarks(kept),
         at_time={} if (moment := source.offsets.moment(recovery.clock())) is None else cluster.offsets_for_times(kept, moment),
     )
+
+
+def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource, logs: Logs) -> ChosenOffsets:
     reset = recovery.config.application.auto_offset_reset
     return choose_offsets(
         placed, source.offsets, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(recovery.repository, f, c)
@@ -139,18 +143,14 @@ def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: Restor
 
 
 def _observe(
-    recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], source: RestoreSource
+    recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], logs: Logs
 ) -> Observed:
-    kept = {one.name for one in placed if one.image.role is TopicRole.INPUT and not one.made}
     inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
-    made = [(one, image) for one in placed if one.made for image in one.image.partitions]
-    rows = {TopicPartition(one.name, image.partition): partition_load(one.image.name, image, source).rows for one, image in made}
-    ends = rows | recovery.cluster.high_watermarks([item.tp for item in offsets if item.topic in kept])
     wanted = [item for item in offsets if item.topic in inputs]
     before = recovery.groups.committed(recovery.application_id, [item.tp for item in wanted])
     return Observed(
         instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
         offsets_before={str(tp): known.offset for tp, known in before.items() if known is not None},
-        records_to_catch_up=sum(max(0, ends[item.tp] - item.offset) for item in wanted),
+        records_to_catch_up=sum(logs.lag(item.tp, item.offset).behind for item in wanted),
     )

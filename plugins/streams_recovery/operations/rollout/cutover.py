@@ -13,6 +13,7 @@ from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.lag import measure
 from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import renewed_lock
@@ -103,8 +104,8 @@ def _read_to_ends(old: RecoveryContext, patience: float) -> None:
     ends = old.cluster.high_watermarks(partitions)
 
     def left() -> int:
-        committed = offsets_of(old, partitions)
-        return sum(between(old, {tp: (committed[tp], end) for tp, end in ends.items()}).values())
+        lags = measure(old, partitions)
+        return sum(between(old, {tp: (lags[tp].position, end) for tp, end in ends.items()}).values())
 
     if unprocessed := while_falling(left, patience=patience, what=f"records of repartition topics of {old.application_id}"):
         raise ApplicationNotReady(

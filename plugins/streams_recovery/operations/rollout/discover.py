@@ -15,7 +15,7 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
-from streams_recovery.operations.lag import next_records
+from streams_recovery.operations.lag import measure, next_records
 from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
 
@@ -39,7 +39,7 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
         clone=clone_side,
         outputs=dict(zip(clone.config.topics.outputs, live(clone.config).topics.outputs, strict=True)),
         starts=_spaced(old.cluster.log_starts(list(theirs))),
-        lag=between(clone, {tp: (mine[tp], end) for tp, end in clone.cluster.last_stable_offsets(inputs).items()}),
+        lag=between(clone, {tp: (lag.position, lag.stable) for tp, lag in measure(clone, inputs).items()}),
         old_ahead=between(old, {tp: (mine[tp], theirs[tp]) for tp in both}),
         clone_ahead=between(clone, {tp: (theirs[tp], mine[tp]) for tp in both}),
         origin=_origin(clone),
@@ -76,8 +76,7 @@ def offsets_of(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) 
 def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
     """Records of repartition topics that the application has not processed, where there are any. Transactions must be decided."""
     partitions = repartition_partitions(recovery)
-    committed, ends = offsets_of(recovery, partitions), recovery.cluster.last_stable_offsets(partitions)
-    found = between(recovery, {tp: (committed[tp], ends[tp]) for tp in partitions})
+    found = between(recovery, {tp: (lag.position, lag.stable) for tp, lag in measure(recovery, partitions).items()})
     return {tp: found[partition_text(tp)] for tp in partitions if partition_text(tp) in found}
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.lag import Lag, lags
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.status.facts import ClusterFacts, InputState, TransactionState
 from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
@@ -23,12 +24,11 @@ _FIRST_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logs:
-    """Starts, ends and last stable offsets of all logs, and what the group committed last."""
+    """Starts and ends of all logs, and how far the group is behind in each."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]
-    committed: Mapping[TopicPartition, CommittedOffset]
+    lags: Mapping[TopicPartition, Lag]
 
 
 def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> ClusterFacts:
@@ -50,14 +50,13 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> Cluster
 def _logs(recovery: RecoveryContext, found: Discovery) -> Logs:
     partitions = found.partitions()
     if not partitions:
-        return Logs(starts={}, ends={}, stable={}, committed={})
-    return Logs(
-        starts=recovery.cluster.log_starts(partitions),
-        # In this order an end is never below what was committed or decided before it.
-        committed=recovery.groups.last_committed(recovery.application_id),
-        stable=recovery.cluster.last_stable_offsets(partitions),
-        ends=recovery.cluster.high_watermarks(partitions),
-    )
+        return Logs(starts={}, ends={}, lags={})
+    starts = recovery.cluster.log_starts(partitions)
+    # In this order an end is never below what was committed or decided before it.
+    committed = recovery.groups.last_committed(recovery.application_id)
+    stable = recovery.cluster.last_stable_offsets(partitions)
+    ends = recovery.cluster.high_watermarks(partitions)
+    return Logs(starts=starts, ends=ends, lags=lags(committed, starts, stable, ends))
 
 
 def _role(found: Discovery, name: str) -> TopicRole:
@@ -76,14 +75,8 @@ def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
         partitions=len(partitions),
         records=sum(max(0, logs.ends[tp] - logs.starts[tp]) for tp in partitions),
         disk_bytes=None,
-        lag=sum(_lag(tp, logs) for tp in partitions) if role is TopicRole.INPUT else None,
+        lag=sum(logs.lags[tp].behind for tp in partitions) if role is TopicRole.INPUT else None,
     )
-
-
-def _lag(tp: TopicPartition, logs: Logs) -> int:
-    """Offsets behind the end of what is decided. A partition without a commit is read from its start."""
-    known = logs.committed.get(tp)
-    return max(0, logs.stable[tp] - (known.offset if known is not None else logs.starts[tp]))
 
 
 def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
@@ -111,11 +104,7 @@ def _first_times(recovery: RecoveryContext, unsaved: Mapping[str, Mapping[int, i
 
 
 def _logs_of(partitions: list[TopicPartition], logs: Logs) -> InputLogs:
-    return InputLogs(
-        starts={tp.partition: logs.starts[tp] for tp in partitions},
-        ends={tp.partition: logs.ends[tp] for tp in partitions},
-        committed={tp.partition: logs.committed[tp].offset for tp in partitions if tp in logs.committed},
-    )
+    return InputLogs(lags={tp.partition: logs.lags[tp] for tp in partitions})
 
 
 def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | None:
@@ -125,7 +114,7 @@ def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | 
 
 
 def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
-    held_back = [tp for tp, end in logs.ends.items() if logs.stable[tp] < end]
+    held_back = [tp for tp, end in logs.ends.items() if logs.lags[tp].stable < end]
     return tuple(
         TransactionState(
             topic=one.topic,

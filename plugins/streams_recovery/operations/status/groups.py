@@ -6,6 +6,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.status.group import GroupLag, group_lag
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.lag import measure
 
 
 def look_at_group(recovery: RecoveryContext) -> GroupLag:
@@ -14,9 +15,4 @@ def look_at_group(recovery: RecoveryContext) -> GroupLag:
     inputs = recovery.cluster.describe_topics(recovery.config.topics.inputs)
     roles = {TopicPartition(name, number): TopicRole.INPUT for name, found in inputs.items() for number in range(found.partitions)}
     roles |= dict.fromkeys(repartition_partitions(recovery), TopicRole.REPARTITION)
-    partitions = list(roles)
-    # Committed offsets first: a log's end never falls, so nothing is behind by less than nothing.
-    committed = recovery.groups.committed(recovery.application_id, partitions) if partitions else {}
-    starts = recovery.cluster.log_starts(partitions) if partitions else {}
-    ends = recovery.cluster.high_watermarks(partitions) if partitions else {}
-    return group_lag(group, roles, committed, starts, ends)
+    return group_lag(group, roles, measure(recovery, roles))

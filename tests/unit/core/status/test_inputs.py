@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
+from streams_recovery.core.lag import Lag
 from streams_recovery.core.repository.manifest import PartitionImage, TopicImage
 from streams_recovery.core.status.facts import InputState
 from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
@@ -31,7 +32,7 @@ def image(*, archived: bool, committed: int | None = 40, end: int = 50) -> Topic
 
 def state(start: int, end: int, *, committed: int | None = 50, topic: TopicImage | None = None, first: int | None = None) -> InputState:
     times = {} if first is None else {0: first}
-    logs = InputLogs(starts={0: start}, ends={0: end}, committed={} if committed is None else {0: committed}, first_times=times)
+    logs = InputLogs(lags={0: Lag(committed=committed, start=start, stable=end, end=end)}, first_times=times)
     return input_state("in", logs, WEEK, topic, AT)
 
 
@@ -60,7 +61,7 @@ def test_input_that_is_not_archived_is_needed_since_its_first_record_that_is_sti
 def test_the_first_record_is_behind_the_savepoint_or_the_application_whoever_is_behind_the_other(
     start: int, read: int | None, committed: int | None, first: dict[int, int]
 ) -> None:
-    logs = InputLogs(starts={0: start}, ends={0: 60}, committed={} if committed is None else {0: committed})
+    logs = InputLogs(lags={0: Lag(committed=committed, start=start, stable=60, end=60)})
     assert first_unsaved(logs, image(archived=False, committed=read)) == first
     assert first_unsaved(logs, image(archived=True, committed=read)) == {}
 
