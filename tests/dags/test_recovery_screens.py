@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Route, expect
 from starlette.routing import Mount
 
 from embedded.ports import HOST, free_ports
+from streams_recovery.cli.context import recovery_of
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.status.finding import Severity, StatusFinding
@@ -25,6 +26,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, Site, dag_ids, log_in, parsed, two_applications
 from tests.support.browser import Watched, chromium, looks
+from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.examples.statuses import HOUR, NOW, PROGRESS, report, summary
 
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
@@ -177,6 +179,29 @@ def test_a_state_of_the_page_can_be_read_wide_and_narrow_by_day_and_by_night(bro
             expected = (f"status of {screen.status}", *(("MIME type",) if screen.role is None else ()))
             assert [line for line in tab.console if not any(part in line for part in expected)] == []
             assert tab.page.locator("main").count() == 1
+
+
+@pytest.mark.parametrize("looked", [True, False], ids=["the monitor has looked before", "the monitor has not looked yet"])
+def test_right_after_the_first_savepoint_the_page_says_to_when_it_can_be_brought_back(browser: Browser, site: Site, looked: bool) -> None:
+    site.configure("returns")
+    parsed(dag_ids("orders", "payments", "returns"))
+    name = "orders" if looked else "returns"
+    if looked:
+        no_savepoint(site)
+    captured = current()
+    with recovery_of(name, site.configs) as recovery:
+        manifest = manifest_with(partition([copied(0, 5, rows=False)], [], end=5))
+        recovery.savepoints.publish(
+            replace(manifest, application_id=recovery.application_id, savepoint_id=new_id(captured, "first"), captured_at=captured)
+        )
+    with logged_in(browser) as (url, tab):
+        tab.page.goto(f"{url}{MOUNTED}/", wait_until="networkidle")
+        tab.picture(f"first-savepoint-{name}")
+        row = tab.page.locator("article, li, section").filter(has=tab.page.get_by_role("link", name=name, exact=True)).last.inner_text()
+        assert "can be brought back to" in row
+        assert "cannot be brought back" not in row
+        assert "no exact savepoint" not in row
+        assert ("not observed yet" in row) == (not looked)
 
 
 def test_what_stands_out_of_a_narrow_page_would_be_seen(browser: Browser) -> None:

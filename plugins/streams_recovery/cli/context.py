@@ -32,6 +32,7 @@ from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
+from streams_recovery.operations.status import kept_current
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
@@ -43,8 +44,9 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 @contextmanager
 def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
-    """The context of a configured application, with connections from the environment."""
-    with open_context(load_named(name, configs, os.environ), EnvironmentConnections(os.environ), process=this_process()) as recovery:
+    """The context of a configured application, with connections from the environment. At its end the stored status has what it changed."""
+    config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
+    with open_context(config, connections, process=this_process()) as recovery, kept_current(recovery):
         yield recovery
 
 

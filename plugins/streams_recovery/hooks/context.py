@@ -11,12 +11,15 @@ from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import PermanentError
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.status import kept_current
 
 
 @contextmanager
 def context_of(application_name: str) -> Iterator[RecoveryContext]:
-    """The context of a configured application, with Airflow's connections. Raises what loading and connecting raise."""
-    with open_context(load_application(application_name), AirflowConnections()) as recovery:
+    """The context of a configured application, with Airflow's connections. At its end the stored status has what it changed. Raises what loading and
+    connecting raise.
+    """
+    with open_context(load_application(application_name), AirflowConnections()) as recovery, kept_current(recovery):
         yield recovery
 
 

@@ -71,9 +71,7 @@ class ObserveApplicationOperator(BaseOperator):
         for notify in config.monitor.notify:
             notifier_class(notify.notifier)
         with context_of(config.name) as recovery:
-            earlier = status.newest(recovery.repository, recovery.layout)
-            report = status.observe(recovery, earlier)
-            status.record(recovery, report, earlier)
+            report = status.watch(recovery)
             _send(report, config)
             run, tell = f"monitor {context['run_id']}", tell_through(config, context)
             status.tell_news(recovery, report.findings, run=run, tell=tell)

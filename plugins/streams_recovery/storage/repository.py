@@ -53,6 +53,8 @@ class Repository:
         self._retries = retries or Retries()
         self._opened: Any = None
         self._creators: dict[int, Any] = {}
+        # The first two names of the keys that were created or deleted here.
+        self.changed: set[str] = set()
 
     def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole object. For small ones: manifests, notes, locks. Raises ``NotFound``, and ``Damaged`` for one of more than ``most_bytes`` before more
@@ -114,6 +116,7 @@ class Repository:
             self._create("uploading", key, content)
 
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
+        self._note(key)
         if self.location.backend == "filesystem":
             _ = self._store  # its directory is there then
             done = self._do(doing, key, lambda: create_file(Path(str(self.location.path)), _checked(key), data))
@@ -218,10 +221,14 @@ class Repository:
     def delete(self, keys: list[str]) -> None:
         """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to."""
         for key in keys:
+            self._note(key)
             try:
                 self._do("deleting", key, lambda key=key: obstore.delete(self._store, _checked(key)))  # type: ignore[misc]
             except NotFound:
                 continue
+
+    def _note(self, key: str) -> None:
+        self.changed.add("".join(f"{name}/" for name in key.split("/")[:2]))
 
     @property
     def _store(self) -> Any:

@@ -111,21 +111,28 @@ def overview(name: str, known: Known, now: int) -> Overview:
     if report is None:
         return _without_status(name, known)
     # Then it says nothing of the present: the monitor does not run.
-    stale = report.fresh_seconds is not None and now - report.taken_at > report.fresh_seconds * 1000
+    looked = report.monitored_at
+    stale = report.fresh_seconds is not None and looked is not None and now - looked > report.fresh_seconds * 1000
     problem = known.problem or (
-        f"The status is {seconds((now - report.taken_at) / 1000)} old: streams_monitor does not run." if stale else None
+        f"The status is {seconds((now - looked) / 1000)} old: streams_monitor does not run." if stale and looked is not None else None
     )
     return Overview(
         name=name,
         state=_state(report, known, stale=stale),
         old=problem is not None,
-        taken_at=report.taken_at,
+        taken_at=looked if stale else report.taken_at,
         headline=headline(report, now),
         facts=facts(report, now),
         problem=problem,
-        next_step="Unpause streams_monitor, and look at its newest run." if stale and known.problem is None else None,
+        next_step=None if known.problem is not None else _next_step(report, stale=stale),
         findings=worst_first(report.findings),
     )
+
+
+def _next_step(report: StatusReport, *, stale: bool) -> str | None:
+    if report.monitored_at is None:
+        return "Unpause streams_monitor. Cluster and application are not looked at yet: this is what the repository says."
+    return "Unpause streams_monitor, and look at its newest run." if stale else None
 
 
 def _without_status(name: str, known: Known) -> Overview:
@@ -135,7 +142,7 @@ def _without_status(name: str, known: Known) -> Overview:
         state=state,
         old=state is State.UNREADABLE,
         taken_at=None,
-        headline=(Markup("nothing is known of it yet"),),
+        headline=(Markup("not looked at yet"),),
         facts=(),
         problem=known.problem,
         next_step=None if known.problem else "Unpause streams_monitor. It looks at each application and stores its status.",
@@ -163,6 +170,8 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     newest = report.newest_exact
     if report.health is Health.UNUSED:
         return (Markup("nothing of it exists: a clone, or a restore into it, can begin"),)
+    if newest is None and report.parts["repository"].looked_at is None:
+        return (Markup("not looked at yet"),)
     if newest is None:
         return (Markup("<strong>cannot be brought back</strong>: no exact savepoint"),)
     back = Markup("can be brought back to {} ({})").format(moment(newest.captured_at), age(newest.captured_at, now))

@@ -56,6 +56,7 @@ def report(name: str = "orders", *, savepoints: int = 48, now: int = NOW, **chan
         "name": name,
         "application_id": f"{name}-app",
         "taken_at": now + 40_000,
+        "monitored_at": now + 40_000,
         "health": Health.GOOD,
         "parts": dict.fromkeys(("repository", "cluster", "disks", "application"), Part(looked_at=now + 40_000, problem=None)),
         "objectives": Objectives(newest_age_seconds=3_600.0, recovery_seconds=900.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.status.report import Health, RunKind
+from streams_recovery.core.status.report import Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
 from streams_recovery.ui.overview import Overview, State, broken, growth, overview
@@ -55,6 +55,26 @@ def test_without_an_exact_savepoint_nothing_can_be_brought_back() -> None:
     assert "<strong>cannot be brought back</strong>" in text(row)
     assert row.state is State.TROUBLE
     assert row.findings == (OLD,)
+
+
+def test_what_nobody_has_looked_at_is_claimed_of_nobody() -> None:
+    unseen = dict.fromkeys(report().parts, Part(looked_at=None, problem=None))
+    row = shown(stored(monitored_at=None, newest_exact=None, newest=None, health=Health.UNKNOWN, parts=unseen))
+    assert (row.state, [str(one) for one in row.headline]) == (State.UNKNOWN, ["not looked at yet"])
+    assert [str(one) for one in shown(Known(asked=True)).headline] == ["not looked at yet"]
+
+
+def test_before_the_monitor_has_looked_the_page_says_what_the_repository_says() -> None:
+    row = shown(stored(monitored_at=None, health=Health.UNKNOWN), NOW + 48 * HOUR)
+    assert (row.state, row.old, row.problem) == (State.UNKNOWN, False, None)
+    assert "can be brought back to <time" in text(row)
+    assert "not looked at yet" in str(row.next_step)
+
+
+def test_a_run_makes_no_old_look_new() -> None:
+    row = shown(stored(taken_at=NOW + 60 * 60_000), NOW + 61 * 60_000)
+    assert (row.state, row.old) == (State.ATTENTION, True)
+    assert "streams_monitor does not run" in str(row.problem)
 
 
 def test_a_target_that_does_not_exist_yet_is_no_trouble() -> None:

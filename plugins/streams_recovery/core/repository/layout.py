@@ -141,7 +141,7 @@ class Layout:
 
     @property
     def status(self) -> str:
-        """Prefix of the numbered reports of the monitor, of which only the newest are kept."""
+        """Prefix of the numbered statuses of the application, of which only the newest are kept."""
         return f"{self.application_id}/status/"
 
     @property

@@ -71,15 +71,17 @@ class ApplicationInfo:
     problems: dict[str, str]
 
 
-def info_of_report(report: StatusReport, now: int) -> ApplicationInfo:
-    """What the monitor saw, with ages as they are ``now``."""
+def info_of_report(report: StatusReport, now: int, *, objective: float | None) -> ApplicationInfo:
+    """What the status says, with ages as they are ``now``. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by the
+    schedule.
+    """
     exact = None if report.newest_exact is None else InfoSavepoint.of(report.newest_exact)
-    age, objective = _age(exact, now), report.objectives.newest_age_seconds
+    age = _age(exact, now)
     return ApplicationInfo(
         name=report.name,
         application_id=report.application_id,
-        source=InfoSource.MONITOR,
-        looked_at=report.taken_at,
+        source=InfoSource.REPOSITORY if report.monitored_at is None else InfoSource.MONITOR,
+        looked_at=report.taken_at if report.monitored_at is None else report.monitored_at,
         health=report.health,
         newest=None if report.newest is None else InfoSavepoint.of(report.newest),
         newest_exact=exact,
@@ -98,7 +100,9 @@ def info_of_report(report: StatusReport, now: int) -> ApplicationInfo:
 def info_of_repository(
     name: str, application_id: str, found: Mapping[str, Publication | Damaged], *, now: int, objective: float | None
 ) -> ApplicationInfo:
-    """What its savepoints tell, the newest last. Health is the worst of having none, of the objective and of damage."""
+    """What its savepoints tell, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
+    nobody has looked at the rest, and unknown while there is no savepoint.
+    """
     whole = [one for one in found.values() if isinstance(one, Publication)]
     damaged = tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged))
     exact = next((InfoSavepoint.of(one) for one in reversed(whole) if _brings_back(one)), None)
@@ -109,7 +113,7 @@ def info_of_repository(
         application_id=application_id,
         source=InfoSource.REPOSITORY,
         looked_at=now,
-        health=Health.TROUBLE if exact is None else Health.ATTENTION if damaged or met is False else Health.GOOD,
+        health=_seen(found, exact, wrong=bool(damaged) or met is False),
         newest=InfoSavepoint.of(whole[-1]) if whole else None,
         newest_exact=exact,
         savepoints=len(found),
@@ -122,6 +126,12 @@ def info_of_repository(
         findings=(),
         problems={},
     )
+
+
+def _seen(found: Mapping[str, object], exact: InfoSavepoint | None, *, wrong: bool) -> Health:
+    if not found:
+        return Health.UNKNOWN
+    return Health.TROUBLE if exact is None else Health.ATTENTION if wrong else Health.UNKNOWN
 
 
 def _brings_back(found: Publication) -> bool:

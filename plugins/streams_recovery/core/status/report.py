@@ -147,11 +147,12 @@ class Objectives:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReport:
-    """``taken_at`` is the moment of the look. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``. ``savepoints`` are the newest ones,
-    oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest exact savepoint would take.
-    ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the older they are.
-    ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long it says something of the present, None
-    where looks have no schedule.
+    """``taken_at`` is when it was made, and ``monitored_at`` when the monitor looked at everything, None when it has not yet: a run that changes the
+    repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
+    ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
+    exact savepoint would take. ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the
+    older they are. ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long a look of the monitor says
+    something of the present, None where looks have no schedule.
     """
 
     name: str
@@ -176,3 +177,4 @@ class StatusReport:
     disks: tuple[DiskStatus, ...] = ()
     used: bool = False
     fresh_seconds: float | None = 900.0
+    monitored_at: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.status.info import ApplicationInfo, InfoSavepoint, InfoSource
+from streams_recovery.core.status.report import Health
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.text.units import size, span
 
@@ -17,7 +18,7 @@ def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
 
 
 def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
-    yield "status", str(info.health)
+    yield "status", "not looked at yet" if info.health is Health.UNKNOWN else str(info.health)
     yield "looked at", f"{_when(info.looked_at, now)}, {_by_whom(info.source)}"
     stored = "" if info.repository_bytes is None else f", {size(info.repository_bytes)} in the repository"
     yield "savepoints", f"{info.savepoints:,}{stored}"

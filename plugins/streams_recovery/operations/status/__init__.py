@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from streams_recovery.operations.status.log import newest, record, status_log
-from streams_recovery.operations.status.look import observe
+from streams_recovery.operations.status.look import kept_current, observe, refresh, watch
 from streams_recovery.operations.status.notices import Notice, Tell, open_alerts, run_ended, tell_news
 from streams_recovery.operations.status.ping import ping
 
-__all__ = ["Notice", "Tell", "newest", "observe", "open_alerts", "ping", "record", "run_ended", "status_log", "tell_news"]
+__all__ = [
+    "Notice",
+    "Tell",
+    "kept_current",
+    "newest",
+    "observe",
+    "open_alerts",
+    "ping",
+    "record",
+    "refresh",
+    "run_ended",
+    "status_log",
+    "tell_news",
+    "watch",
+]

@@ -1,23 +1,29 @@
-"""One look at an application: what can be seen is seen, what cannot keeps its last known values with the reason. Reads only, and takes no lock."""
+"""One look at an application: what can be seen is seen, what cannot keeps its last known values with the reason. Takes no lock.
+
+The monitor looks at everything. Whatever else changes the repository makes the part of the status that is in there anew, at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from croniter import croniter
 
 from streams_recovery.config.pauses import longest_pause
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.errors import RecoveryError, RepositoryUnavailable
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.facts import (
     ClusterFacts,
+    DiskFacts,
     InstanceFacts,
     Observed,
     PartName,
@@ -32,10 +38,12 @@ from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.status import read
 from streams_recovery.operations.status.advise import advice
 from streams_recovery.operations.status.cluster import cluster_facts
 from streams_recovery.operations.status.disks import DisksSeen, disks_seen
 from streams_recovery.operations.status.estimate import estimate_of
+from streams_recovery.operations.status.log import newest, record, shorten, status_log
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints
@@ -45,6 +53,8 @@ LOGGER = logging.getLogger("streams_recovery.operations.status.look")
 T = TypeVar("T")
 # A bucket of a million segments takes a thousand requests to list, and settings change seldom: once an hour is often enough for both.
 _SELDOM_MS: Final = 3_600_000
+# Entries of others that a refresh makes way for.
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,26 +76,108 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
     disks = _disks(recovery, parts, now, cluster)
     instances = _seen(parts, PartName.APPLICATION, now, lambda: _instances(recovery))
     report = replace(
-        before,
-        taken_at=now,
-        parts=parts,
-        objectives=_objectives(recovery),
-        fresh_seconds=recovery.config.monitor.fresh_seconds,
+        _begun(recovery, before, parts, now),
+        monitored_at=now,
         topics=_topics(before.topics, cluster, disks),
         disks=disks.facts.disks,
-        next_savepoint_at=_next(recovery, now),
         estimate=_estimate(recovery, before, newest, cluster),
         advice=_advice(recovery, before, now, cluster),
     )
     if inside is not None:
         report = _with_repository(report, inside)
     report = replace(report, history=thinned((*before.history, _point(report, cluster, disks)), now=now))
-    observed = _observed(recovery, report, inside, cluster, disks, instances)
+    observed = _observed(recovery, report, inside, cluster, disks.facts, instances)
     if unused(observed):
         return replace(report, findings=(), advice=(), health=Health.UNUSED, used=False)
     found = judge(RULES, observed, limits(recovery), before.findings)
     used = before.used or seen_in_use(observed)
     return replace(report, findings=found, health=health(found, [part.looked_at for part in parts.values()]), used=used)
+
+
+def watch(recovery: RecoveryContext) -> StatusReport:
+    """Look, and store what was seen."""
+    log, earlier = status_log(recovery.repository, recovery.layout), newest(recovery.repository, recovery.layout)
+    report = observe(recovery, earlier)
+    if record(recovery, report, earlier):
+        before = next(itertools.islice(log.readable_back(whole=False), 1, None), None)
+        if before is not None and before != earlier:
+            # A run has changed the repository meanwhile, and this look may have come before.
+            refresh(recovery)
+    return report
+
+
+@contextmanager
+def kept_current(recovery: RecoveryContext) -> Iterator[None]:
+    """Make the repository's part of the status anew at the end, if what it tells of was changed, also by a run that failed."""
+    try:
+        yield
+    except RepositoryUnavailable:
+        raise
+    except Exception:
+        _refresh_if_changed(recovery)
+        raise
+    _refresh_if_changed(recovery)
+
+
+def _refresh_if_changed(recovery: RecoveryContext) -> None:
+    layout = recovery.layout
+    shown = {
+        layout.savepoints,
+        layout.published_prefix,
+        layout.retired_prefix,
+        layout.pins,
+        layout.announcements,
+        layout.checks,
+        layout.drills,
+    }
+    shown |= {layout.restores, layout.reprocessed, layout.quarantines}
+    if shown & recovery.repository.changed:
+        recovery.repository.changed.clear()
+        refresh(recovery)
+
+
+def refresh(recovery: RecoveryContext) -> None:
+    """Store the newest status with what the repository says now. The monitor makes it whole again, so a failure is only logged."""
+    try:
+        log = status_log(recovery.repository, recovery.layout)
+        for _ in range(_TRIES):
+            known = read.newest(recovery.repository, recovery.layout, None)
+            report = _refreshed(recovery, None if known is None else known.report)
+            if known is None:
+                log.append(report, whole=False)
+            elif not log.append_behind(known.key, report):
+                continue
+            shorten(log)
+            return
+        log.append(report, whole=False)
+    except RecoveryError as error:
+        LOGGER.warning("the status of %s could not be made anew: %s", recovery.application_id, error.reason)
+
+
+def _refreshed(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusReport:
+    now = recovery.clock()
+    before = earlier if earlier is not None else _nothing(recovery, now)
+    inside = _in_repository(recovery, earlier, now)
+    parts = before.parts | {PartName.REPOSITORY.value: Part(looked_at=now, problem=None)}
+    report = _with_repository(_begun(recovery, before, parts, now), inside)
+    observed = _observed(recovery, report, inside, None, None, None)
+    found = judge(RULES, observed, limits(recovery), before.findings)
+    seen = health(found, [part.looked_at for part in parts.values()])
+    # What the monitor has never looked at may be anything.
+    good = Health.UNKNOWN if report.monitored_at is None else Health.GOOD
+    return replace(report, findings=found, health=good if seen is Health.GOOD else seen, used=before.used or seen_in_use(observed))
+
+
+def _begun(recovery: RecoveryContext, before: StatusReport, parts: dict[str, Part], now: int) -> StatusReport:
+    """A report of now, by its parts and the configuration."""
+    return replace(
+        before,
+        taken_at=now,
+        parts=parts,
+        objectives=_objectives(recovery),
+        fresh_seconds=recovery.config.monitor.fresh_seconds,
+        next_savepoint_at=_next(recovery, now),
+    )
 
 
 def limits(recovery: RecoveryContext) -> Limits:
@@ -171,7 +263,7 @@ def _estimate(recovery: RecoveryContext, before: StatusReport, newest: Manifest 
 
 def _advice(recovery: RecoveryContext, before: StatusReport, now: int, cluster: ClusterFacts | None) -> tuple[StatusFinding, ...]:
     """What makes a recovery slow or impossible. Settings change seldom: it is looked up once an hour, and again until there is some."""
-    if cluster is None or (before.advice and before.taken_at // _SELDOM_MS == now // _SELDOM_MS):
+    if cluster is None or (before.advice and (before.monitored_at or 0) // _SELDOM_MS == now // _SELDOM_MS):
         return before.advice
     try:
         return advice(recovery)
@@ -229,7 +321,7 @@ def _observed(
     report: StatusReport,
     inside: _InRepository | None,
     cluster: ClusterFacts | None,
-    disks: DisksSeen,
+    disks: DiskFacts | None,
     instances: tuple[InstanceFacts, ...] | None,
 ) -> Observed:
     config = recovery.config
@@ -239,7 +331,7 @@ def _observed(
         application_id=recovery.application_id,
         now=report.taken_at,
         promised=config.backup.survive_cluster_loss,
-        known_since=report.history[0].at,
+        known_since=report.history[0].at if report.history else report.taken_at,
         # A clone that was removed again is free for the next one.
         used_before=report.used and config.clone is None,
         schedules=Schedules(
@@ -250,7 +342,7 @@ def _observed(
         newest_exact=report.newest_exact,
         repository=inside.facts if inside is not None else None,
         cluster=cluster,
-        disks=disks.facts,
+        disks=disks,
         application=instances,
         history=report.history,
     )

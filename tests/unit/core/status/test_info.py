@@ -64,7 +64,8 @@ def report() -> StatusReport:
     fields = {
         "name": "shop",
         "application_id": "shop",
-        "taken_at": NOW - 600_000,
+        "taken_at": NOW - 60_000,
+        "monitored_at": NOW - 600_000,
         "health": Health.ATTENTION,
         "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=NOW, problem=None)},
         "objectives": Objectives(newest_age_seconds=1_800.0, recovery_seconds=None),
@@ -83,14 +84,14 @@ def report() -> StatusReport:
 @pytest.mark.parametrize(
     ("found", "health", "met"),
     [
-        (of(EXACT), Health.GOOD, True),
-        (of(EXACT, AHEAD), Health.GOOD, True),
+        (of(EXACT), Health.UNKNOWN, True),
+        (of(EXACT, AHEAD), Health.UNKNOWN, True),
         (of(AHEAD), Health.TROUBLE, False),
         (of(replace(EXACT, profile=Profile.MINIMAL)), Health.TROUBLE, False),
-        (of(), Health.TROUBLE, False),
+        (of(), Health.UNKNOWN, False),
         (of(EXACT, objective=600.0), Health.ATTENTION, False),
         (of(EXACT, damaged=True), Health.ATTENTION, True),
-        (of(EXACT, objective=None), Health.GOOD, None),
+        (of(EXACT, objective=None), Health.UNKNOWN, None),
     ],
 )
 def test_without_a_monitor_the_savepoints_tell_the_health(found: ApplicationInfo, health: Health, met: bool | None) -> None:
@@ -104,14 +105,22 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
-    found = info_of_report(report(), NOW)
+    found = info_of_report(report(), NOW, objective=1_800.0)
     assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
+def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
+    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0)
+    assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
+    text = "\n".join(info_lines(found, NOW))
+    assert "status: not looked at yet" in text
+    assert "streams_monitor has not looked yet" in text
+
+
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), NOW), NOW))
+    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0), NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from streams_recovery.core import codec
+from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.status.report import Health, Part, StatusReport, TopicStatus
+from streams_recovery.core.text.info import info_lines
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status.disks import disks_seen
+from streams_recovery.operations.status.info import application_info
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.statuses import ADVICE
 from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, root
 
 NOW = SECOND_AT + 600_000
 HOUR = 3_600_000
+T = TypeVar("T")
 TOPIC = TopicStatus(name="orders", role=TopicRole.INPUT, partitions=1, records=5, disk_bytes=100, lag=2)
 
 
@@ -156,6 +165,157 @@ def test_where_nothing_may_be_removed_an_entry_an_hour_has_to_do(
         assert status.record(recovery, report, None)
     assert not status.record(recovery, replace(report, taken_at=NOW + 60_000), report)
     assert status.record(recovery, replace(report, taken_at=NOW + 3_600_000), report)
+
+
+# What the status tells of in the repository, and nothing is refreshed for: it changes all the time, or is measured by the monitor alone.
+NOT_AT_ONCE = {"locks", "holds", "quiesce-records", "segments", "details", "work", ""}
+
+
+class Noting(Repository):
+    """Remembers what was read and listed of an application: the second name of each key."""
+
+    asked: set[str]
+
+    def _do(self, doing: str, key: str, call: Callable[[], T], **more: Any) -> T:
+        self.__dict__.setdefault("asked", set()).add(key.split("/")[1])
+        return super()._do(doing, key, call, **more)
+
+
+def test_whatever_the_status_tells_of_is_made_anew_when_it_changes(seen: tuple[RecoveryContext, StatusReport]) -> None:
+    recovery, _ = seen
+    noting = Noting(recovery.repository.location)
+    layout = recovery.layout
+    status.observe(replace(recovery, repository=noting, savepoints=SavepointStore(noting, layout)), None)
+    for name in sorted(noting.asked - NOT_AT_ONCE):
+        before = len(list(recovery.repository.keys(layout.status)))
+        with status.kept_current(recovery):
+            recovery.repository.create(f"golden/{name}/000000000009.test", b"{}")
+        assert len(list(recovery.repository.keys(layout.status))) == before + 1, name
+        recovery.repository.delete([f"golden/{name}/000000000009.test"])
+        recovery.repository.changed.clear()
+    with status.kept_current(recovery):
+        assert len(list(recovery.repository.keys(layout.status))) == before + 1, "who changes nothing writes nothing"
+
+
+def without_savepoints(recovery: RecoveryContext) -> dict[Path, Path]:
+    """The same repository before the first savepoint. Returns where its parts went."""
+    moved = {}
+    for name in ("savepoints", "published"):
+        if (root(recovery) / name).exists():
+            moved[root(recovery) / name] = root(recovery).parent / f"{name}-later"
+            (root(recovery) / name).rename(moved[root(recovery) / name])
+    return moved
+
+
+def published(recovery: RecoveryContext, moved: dict[Path, Path], *, fails: bool = False) -> None:
+    """What a run does that publishes savepoints, and fails behind that perhaps."""
+    with status.kept_current(recovery):
+        for place, later in moved.items():
+            later.rename(place)
+        recovery.repository.create(f"{recovery.layout.savepoints}note", b"")
+        (root(recovery) / "savepoints" / "note").unlink()
+        if fails:
+            raise Refused("the test", next_step="none")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_publishes_says_so_at_once_and_leaves_the_rest_as_it_is_known(
+    seen: tuple[RecoveryContext, StatusReport], fails: bool
+) -> None:
+    recovery, _ = seen
+    moved = without_savepoints(recovery)
+    looked = status.watch(recovery)
+    assert (looked.newest_exact, looked.monitored_at, looked.health) == (None, NOW, Health.TROUBLE)
+    assert "no-savepoint" in {one.kind for one in looked.findings}
+    later = replace(recovery, clock=lambda: NOW + 60_000)
+    with pytest.raises(Refused) if fails else nullcontext():
+        published(later, moved, fails=fails)
+    report = status.newest(recovery.repository, recovery.layout)
+    assert report is not None
+    assert (report.newest_exact and report.newest_exact.savepoint_id, report.savepoint_count) == (SECOND, 2)
+    assert (report.taken_at, report.monitored_at, report.parts["repository"].looked_at) == (NOW + 60_000, NOW, NOW + 60_000)
+    kept = {one.cause for one in looked.findings if one.kind == "not-seen"}
+    assert {one.cause for one in report.findings} >= kept
+    assert "no-savepoint" not in {one.kind for one in report.findings}
+    assert report.parts | {"repository": looked.parts["repository"]} == looked.parts
+    assert (report.history, report.disks, report.topics) == (looked.history, looked.disks, looked.topics)
+
+
+def test_before_the_monitor_has_looked_nothing_is_said_of_the_rest(seen: tuple[RecoveryContext, StatusReport]) -> None:
+    recovery, _ = seen
+    published(recovery, without_savepoints(recovery))
+    report = status.newest(recovery.repository, recovery.layout)
+    assert report is not None
+    assert (report.monitored_at, report.health, report.newest_exact is not None) == (None, Health.UNKNOWN, True)
+    assert [name for name, part in report.parts.items() if part.looked_at is not None] == ["repository"]
+    assert status.observe(recovery, report).monitored_at == NOW
+
+
+def test_a_look_that_a_savepoint_overtakes_hides_it_not(seen: tuple[RecoveryContext, StatusReport]) -> None:
+    recovery, _ = seen
+    status.watch(recovery)
+    moved = without_savepoints(recovery)
+
+    def connect() -> KafkaConnection:
+        """Asked for once the look is through with the repository."""
+        if not (root(recovery) / "savepoints").exists():
+            published(replace(recovery, clock=lambda: NOW + 1), moved)
+        raise NotFound("no connection", next_step="none")
+
+    status.watch(replace(recovery, cluster=KafkaCluster(connect, timeout=0.2), groups=ConsumerGroups(connect, timeout=0.2)))
+    report = status.newest(recovery.repository, recovery.layout)
+    assert report is not None
+    assert report.savepoint_count == 2
+
+
+class Overtaken(Repository):
+    """Once, somebody else is faster with the next entry of the status."""
+
+    faster: Callable[[], object] | None = None
+
+    def create(self, key: str, data: bytes) -> None:
+        faster, self.faster = (self.faster, None) if "/status/" in key else (None, self.faster)
+        if faster is not None:
+            faster()
+        super().create(key, data)
+
+
+def test_a_refresh_that_a_look_overtakes_keeps_what_that_has_seen(seen: tuple[RecoveryContext, StatusReport]) -> None:
+    recovery, first = seen
+    status.record(recovery, first, None)
+    slow = Overtaken(recovery.repository.location)
+    slow.faster = lambda: status.record(recovery, replace(first, topics=(TOPIC,)), first)
+    status.refresh(replace(recovery, repository=slow))
+    report = status.newest(recovery.repository, recovery.layout)
+    assert report is not None
+    assert report.topics == (TOPIC,)
+
+
+def test_a_status_that_cannot_be_written_fails_no_run(seen: tuple[RecoveryContext, StatusReport]) -> None:
+    recovery, _ = seen
+    (root(recovery) / "status").write_text("no directory")
+    with status.kept_current(recovery):
+        recovery.repository.create(f"{recovery.layout.savepoints}note", b"")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "promised", "seconds"),
+    [("0 * * * *", None, 7_200.0), ("0 * * * *", "PT90M", 5_400.0), (None, None, None), (None, "PT90M", 5_400.0)],
+)
+@pytest.mark.parametrize("looked", [True, False])
+def test_info_says_the_limit_by_which_the_monitor_judges(
+    seen: tuple[RecoveryContext, StatusReport], schedule: str | None, promised: str | None, seconds: float | None, looked: bool
+) -> None:
+    recovery, report = seen
+    config = recovery.config
+    objectives = config.monitor.objectives.model_copy(update={"newest_age": promised})
+    monitor, backup = config.monitor.model_copy(update={"objectives": objectives}), config.backup.model_copy(update={"schedule": schedule})
+    recovery = replace(recovery, config=config.model_copy(update={"monitor": monitor, "backup": backup}))
+    if looked:
+        status.record(recovery, report, None)
+    found = application_info(recovery)
+    assert (found.objective_seconds, found.objective_met) == (seconds, None if seconds is None else True)
+    assert any("no savepoint is scheduled" in line for line in info_lines(found, NOW)) == (schedule is None and promised is None)
 
 
 def test_local_state_is_measured_where_it_is_on_this_machine(golden: OpenGolden, tmp_path: Path) -> None:
