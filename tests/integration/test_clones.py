@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
 from streams_recovery.core.kafka_types import TopicRole, partition_text
-from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
@@ -97,6 +97,59 @@ def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_ou
         assert cloned.started_with("next") == real, "what a dead savepoint had stopped is started as what it is"
         with pytest.raises(Refused, match="would take back"):
             restore.plan(clone, asked(clone, source=old.application_id, replace=True))
+
+
+def forge(recovery: RecoveryContext, role: Role, other: str, offsets: dict[str, int] | None = None) -> None:
+    """An entry as somebody writes it who may create objects."""
+    recovery.ownership.append(OwnershipEntry(role=role, other=other, run="them", at=1, offsets=offsets or {}, again={}, tail={}))
+
+
+@pytest.mark.fault("F63")
+def test_a_forged_entry_gives_a_clone_no_outputs_of_an_application_that_writes_them(cloned: Both) -> None:
+    old, name = cloned.old, partition_text(cloned.small.input)
+    with cloned.clone() as clone:
+        clone.application.stop(timeout=1)
+        forge(clone, Role.LIVE, old.application_id)
+        with pytest.raises(Refused, match="does not say that it transferred its outputs") as caught:
+            clone.application.start()
+        assert f"{old.application_id} is in use: one" in str(caught.value)
+        # Both logs, and the offsets as they are.
+        forge(old, Role.RETIRED, clone.application_id, {name: 5})
+        with pytest.raises(Refused, match="is in use: one"):
+            clone.application.start()
+        # While it is down for a moment, and has read on since.
+        old.application.stop(timeout=1)
+        commit(old, {cloned.small.input: 4})
+        with pytest.raises(Refused, match="has committed other offsets since"):
+            clone.application.start()
+        assert cloned.started_with("next") is None
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("other", ["the clone", "nobody"])
+def test_a_forged_entry_keeps_no_application_down_after_its_savepoint(cloned: Both, other: str) -> None:
+    old, name = cloned.old, partition_text(cloned.small.input)
+    forge(old, Role.RETIRED, cloned.clone_id if other == "the clone" else "nobody", {name: 5})
+    ticket = begun(old)
+    savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
+    assert cloned.started_with("old") is None
+    assert savepoints.resume(old, ticket).instances == ("one",)
+    assert cloned.started_with("old") == "", "this run has stopped it, so this run starts it"
+    savepoints.finish(old, ticket)
+    old.application.stop(timeout=1)
+    if other == "nobody":
+        old.application.start()
+        assert cloned.started_with("old") == ""
+
+
+@pytest.mark.fault("F63")
+def test_after_a_cut_over_a_forged_entry_starts_neither_of_the_two_as_what_it_is_not(cloned: Both) -> None:
+    switched(cloned, request(CUT_OVER))
+    with cloned.clone() as clone:
+        forge(cloned.old, Role.LIVE, clone.application_id)
+        with pytest.raises(Refused, match="both might write the same outputs"):
+            cloned.old.application.start()
+        assert cloned.started_with("old") is None
 
 
 def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:

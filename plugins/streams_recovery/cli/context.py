@@ -22,7 +22,8 @@ from streams_recovery.cli.runs import Requester
 from streams_recovery.cli.screen import say
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.directory import config_directory
-from streams_recovery.config.loader import load_named
+from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
 from streams_recovery.core.offsets.strategies import OffsetStrategy
@@ -46,7 +47,11 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
     """The context of a configured application, with connections from the environment. At its end the stored status has what it changed."""
     config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
-    with open_context(config, connections, process=this_process()) as recovery, kept_current(recovery):
+
+    def applications() -> dict[str, ApplicationConfig]:
+        return load_all(configs, os.environ).applications
+
+    with open_context(config, connections, process=this_process(), applications=applications) as recovery, kept_current(recovery):
         yield recovery
 
 

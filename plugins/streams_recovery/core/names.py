@@ -23,13 +23,18 @@ _FOREIGN_KEY_TOPIC = re.compile(
 
 def checked_name(what: str, name: str) -> str:
     """``name`` itself when it is on the allow-list. Raises ``ConfigInvalid``."""
-    if name in (".", "..") or not _ALLOWED.fullmatch(name):
+    if not is_name(name):
         raise ConfigInvalid(
             f"{what} {name[:60]!r} is not allowed",
             next_step="use 1 to 249 of the characters a-z A-Z 0-9 . _ - (not '.' or '..', no leading dash)",
             what=what,
         )
     return name
+
+
+def is_name(name: str) -> bool:
+    """True when ``name`` is on the allow-list."""
+    return name not in (".", "..") and _ALLOWED.fullmatch(name) is not None
 
 
 def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.core.errors import PermanentError
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -19,7 +19,8 @@ def context_of(application_name: str) -> Iterator[RecoveryContext]:
     """The context of a configured application, with Airflow's connections. At its end the stored status has what it changed. Raises what loading and
     connecting raise.
     """
-    with open_context(load_application(application_name), AirflowConnections()) as recovery, kept_current(recovery):
+    config = load_application(application_name)
+    with open_context(config, AirflowConnections(), applications=load_applications) as recovery, kept_current(recovery):
         yield recovery
 
 

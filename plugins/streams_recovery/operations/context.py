@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -95,11 +95,16 @@ def storage_credentials(config: ApplicationConfig, connections: ConnectionSource
 
 @contextmanager
 def open_context(
-    config: ApplicationConfig, connections: ConnectionSource, *, clock: Callable[[], int] = wall_clock, process: HolderProcess | None = None
+    config: ApplicationConfig,
+    connections: ConnectionSource,
+    *,
+    clock: Callable[[], int] = wall_clock,
+    process: HolderProcess | None = None,
+    applications: Callable[[], Mapping[str, ApplicationConfig]] = dict,
 ) -> Iterator[RecoveryContext]:
     """The context of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
     cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live. ``process`` is this one
-    where it is a whole run, so that the next run can prove that it is dead.
+    where it is a whole run, so that the next run can prove that it is dead. ``applications`` reads every configuration there is.
     """
 
     @cache
@@ -132,6 +137,6 @@ def open_context(
             hold_log=AppendLog(repository, layout.holds, HoldEntry),
             ownership=ownership,
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
-            application=StartedByRole(config, ownership),
+            application=StartedByRole(config, repository, groups, applications),
             clock=clock,
         )

@@ -1,23 +1,53 @@
-"""What an application is, by the repository: live, a standby clone, or retired in favour of its clone. Every start goes by it."""
+"""What an application is: live, a standby clone, or retired in favour of its clone. Every start goes by it.
+
+The repository says so, and somebody else may have written that. So a start asks the configuration, the other application, its group and its log as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.port import InstanceStatus, StopReport, StreamsApplication, WipeReport
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication, WipeReport
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.kafka_types import partition_text
+from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, role_of, start_as
+from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
+
+LOGGER = logging.getLogger("streams_recovery.operations.ownership")
+# Every configured application, by name.
+Applications = Callable[[], Mapping[str, ApplicationConfig]]
 
 
 def ownership_log(repository: Repository, layout: Layout) -> AppendLog[OwnershipEntry]:
     """The log of what an application has been."""
     return AppendLog(repository, layout.ownership, OwnershipEntry)
+
+
+def related(one: ApplicationConfig, other: ApplicationConfig) -> bool:
+    """True when one of the two is configured as a clone of the other, or both write the same outputs."""
+    clones = (one.clone is not None and one.clone.of == other.name) or (other.clone is not None and other.clone.of == one.name)
+    return clones or not {*_written(one)}.isdisjoint(_written(other))
+
+
+def _written(config: ApplicationConfig) -> tuple[str, ...]:
+    return config.topics.outputs if config.clone is None else (*config.topics.outputs, *live(config).topics.outputs)
+
+
+def _other(
+    config: ApplicationConfig, last: OwnershipEntry | None, applications: Mapping[str, ApplicationConfig]
+) -> ApplicationConfig | None:
+    """The one that outputs are transferred from or to: of a clone that which it is configured as a clone of, else that which the log names."""
+    if config.clone is not None and (last is None or last.role is not Role.RETIRED):
+        return applications.get(config.clone.of)
+    return next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
 
 
 def current_owner(config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> ApplicationConfig:
@@ -32,22 +62,78 @@ class StartedByRole:
     all. Whoever starts it (a restore, a savepoint that had stopped it, a run) need not know.
     """
 
-    def __init__(self, config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> None:
-        self._id, self._log = config.application.id, log
+    def __init__(self, config: ApplicationConfig, repository: Repository, groups: ConsumerGroups, applications: Applications) -> None:
+        self._config, self._id, self._repository, self._groups, self._applications = (
+            config,
+            config.application.id,
+            repository,
+            groups,
+            applications,
+        )
+        self._log = ownership_log(repository, Layout(self._id))
         self._application: StreamsApplication = open_application(config.runs, self._id)
         self._live = None if config.clone is None else open_application(live(config).runs, self._id)
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs, and wherever two might write them."""
+        last = self._log.last()
+        role = Role.LIVE
+        if last is not None or self._live is not None:
+            role = start_as(last, self._seen(last), application_id=self._id, is_clone=self._live is not None)
+            if last is not None and last.role is Role.RETIRED:
+                LOGGER.warning(
+                    "%s is on record as retired for %s by run %s, which is not so by what is configured and seen: it is started",
+                    self._id,
+                    last.other,
+                    last.run,
+                )
+        self._as(role).start(environment)
+
+    def restart(self) -> None:
+        """Launch what this run itself has stopped, under a lock that it still holds: it ran, and nobody else can have retired it since."""
+        last = self._log.last()
+        if last is None or last.role is not Role.RETIRED:
+            self.start()
+            return
+        LOGGER.warning("%s ran although it is on record as retired for %s by run %s: it is started again", self._id, last.other, last.run)
+        self._application.start()
+
+    def _as(self, role: Role) -> StreamsApplication:
+        return self._live if self._live is not None and role is Role.LIVE else self._application
+
+    def _seen(self, last: OwnershipEntry | None) -> Seen:
+        applications = self._applications()
+        other = _other(self._config, last, applications)
+        other_id = other.application.id if other is not None else "" if last is None else last.other
+        if not is_name(other_id):
+            return Seen(other=other_id, related=False, moved=(), in_use=(), last=None)
+        theirs = ownership_log(self._repository, Layout(other_id)).last()
+        retired = [(name, one) for name, one in ((self._id, last), (other_id, theirs)) if one is not None and one.role is Role.RETIRED]
+        # What a plain start needs no proof of is not asked for.
+        asked = last is not None and last.role is not Role.STANDBY
+        return Seen(
+            other=other_id,
+            related=self._config.name not in applications or (other is not None and related(self._config, other)),
+            moved=tuple(name for who, entry in retired[:1] for name in moved_since(entry, self._committed(who))),
+            in_use=self._in_use(other_id, other) if asked else (),
+            last=theirs,
+        )
+
+    def _committed(self, application_id: str) -> dict[str, int]:
+        partitions = self._groups.committed_partitions(application_id)
+        found = self._groups.committed(application_id, partitions) if partitions else {}
+        return {partition_text(tp): known.offset for tp, known in found.items() if known is not None}
+
+    def _in_use(self, application_id: str, config: ApplicationConfig | None) -> tuple[str, ...]:
+        statuses = () if config is None else open_application(config.runs, application_id).status()
+        alive = [f"{one.name} ({one.detail})" for one in statuses if one.state is not InstanceState.GONE]
+        group = self._groups.describe(application_id)
+        return (*alive, *(() if group.empty else (f"consumer group {application_id} in state {group.state}",)))
 
     @property
     def can_pause(self) -> bool:
         """See the port."""
         return self._application.can_pause
-
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs."""
-        last = self._log.last()
-        require_startable(last, self._id)
-        with_real = self._live if role_of(last, is_clone=self._live is not None) is Role.LIVE else None
-        (with_real or self._application).start(environment)
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """See the port, as for the others below."""
@@ -76,3 +162,11 @@ class StartedByRole:
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """What would keep the verbs from working."""
         return self._application.preflight(stops=stops, wipes=wipes)
+
+
+def start_again(application: StreamsApplication) -> None:
+    """Launch what this run itself has stopped, under a lock that it still holds."""
+    if isinstance(application, StartedByRole):
+        application.restart()
+    else:
+        application.start()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.loader import load_named
+from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -74,7 +74,10 @@ class Both:
 
     @contextmanager
     def clone(self) -> Iterator[RecoveryContext]:
-        with open_context(load_named("next", self.directory, {}), EnvironmentConnections(self.variables)) as recovery:
+        config = load_named("next", self.directory, {})
+        with open_context(
+            config, EnvironmentConnections(self.variables), applications=lambda: load_all(self.directory, {}).applications
+        ) as recovery:
             yield recovery
 
     @property

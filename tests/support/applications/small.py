@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.loader import load_named
+from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
@@ -88,7 +88,9 @@ def small_application(
     (directory / "small.yaml").write_text(json.dumps(config))
     extra = {"bootstrap.servers": bootstrap} if isinstance(bootstrap, str) else bootstrap
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
-    with open_context(load_named("small", directory, {}), EnvironmentConnections(kafka)) as recovery:
+    with open_context(
+        load_named("small", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
+    ) as recovery:
         found = Small(recovery, *(TopicPartition(topic, 0) for topic in names))
         fill(found)
         yield found

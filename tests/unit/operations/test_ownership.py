@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
@@ -53,32 +56,33 @@ def log_in(directory: Path) -> AppendLog[OwnershipEntry]:
     return ownership_log(Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None), Layout("next"))
 
 
-def test_a_clone_is_started_with_the_outputs_that_are_its_at_that_moment(tmp_path: Path) -> None:
-    config, log, started = configured(tmp_path, clone=True), log_in(tmp_path), tmp_path / "started"
-    application = StartedByRole(config, log)
-    told = []
-    for role in (None, Role.LIVE, Role.STANDBY):
-        if role is not None:
-            log.append(entry(role))
-        application.start()
-        told.append((started.read_text(), current_owner(config, log).topics.outputs))
-    assert told == [("own.out", ("own.out",)), ("out", ("out",)), ("own.out", ("own.out",))]
+def started(directory: Path, config: ApplicationConfig) -> str | None:
+    """With which output one is started on a cluster that does not answer, None when it is not."""
+    repository = Repository(config.storage.location, None)
+    nowhere = KafkaConnection.from_extra({"bootstrap.servers": "127.0.0.1:9"}, where="a test")
+    mark = directory / "started"
+    mark.unlink(missing_ok=True)
+    with ConsumerGroups(lambda: nowhere, timeout=1) as groups, suppress(RecoveryError):
+        StartedByRole(config, repository, groups, dict).start()
+    return mark.read_text() if mark.exists() else None
 
 
 @pytest.mark.parametrize("clone", [True, False])
-def test_an_application_that_was_replaced_is_not_started(tmp_path: Path, clone: bool) -> None:
+def test_without_any_entry_an_application_is_started_as_it_is_configured_and_no_cluster_is_asked(tmp_path: Path, clone: bool) -> None:
     config, log = configured(tmp_path, clone=clone), log_in(tmp_path)
-    log.append(entry(Role.RETIRED))
-    with pytest.raises(Refused, match="next transferred its outputs to orders"):
-        StartedByRole(config, log).start()
-    assert not (tmp_path / "started").exists()
+    assert started(tmp_path, config) == "own.out"
+    assert current_owner(config, log) == config
 
 
-def test_any_other_application_is_started_as_it_is_configured(tmp_path: Path) -> None:
-    config, log = configured(tmp_path, clone=False), log_in(tmp_path)
-    for role in (None, Role.LIVE):
-        if role is not None:
-            log.append(entry(role))
-        StartedByRole(config, log).start()
-        assert (tmp_path / "started").read_text() == "own.out"
-        assert current_owner(config, log) == config
+@pytest.mark.parametrize(("clone", "role"), [(True, Role.LIVE), (True, Role.RETIRED), (False, Role.RETIRED)])
+def test_what_cannot_be_proven_is_not_started(tmp_path: Path, clone: bool, role: Role) -> None:
+    config, log = configured(tmp_path, clone=clone), log_in(tmp_path)
+    log.append(entry(role))
+    assert started(tmp_path, config) is None
+    assert current_owner(config, log).topics.outputs == (("out",) if role is Role.LIVE else ("own.out",))
+
+
+def test_a_standby_is_started_with_its_own_outputs(tmp_path: Path) -> None:
+    config, log = configured(tmp_path, clone=True), log_in(tmp_path)
+    log.append(entry(Role.STANDBY))
+    assert started(tmp_path, config) == "own.out"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
+
+_NAMED = 5
 
 
 class Role(enum.StrEnum):
@@ -50,11 +53,87 @@ def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
     return Role.STANDBY if is_clone else Role.LIVE
 
 
-def require_startable(last: OwnershipEntry | None, application_id: str) -> None:
-    """Raise ``Refused`` for an application whose clone writes the outputs: two would write them, each once for every record."""
-    if last is not None and last.role is Role.RETIRED:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen of the other application beside the log. ``related``: the configuration makes one of the two a clone of the other, or both write the same
+    outputs; or there is no configuration to ask. ``moved`` names partitions whose committed offset is another one than when the retired one was retired.
+    ``in_use`` names instances of the other that are not gone, and members of its group. ``last`` is the newest entry of its own log.
+    """
+
+    other: str
+    related: bool
+    moved: tuple[str, ...]
+    in_use: tuple[str, ...]
+    last: OwnershipEntry | None
+
+
+def moved_since(entry: OwnershipEntry, committed: Mapping[str, int]) -> tuple[str, ...]:
+    """Partitions with another offset than in the entry. One without an offset by now has not moved: Kafka deletes offsets of a group that nobody uses."""
+    return tuple(name for name, offset in sorted(entry.offsets.items()) if committed.get(name, offset) != offset)
+
+
+def start_as(last: OwnershipEntry | None, seen: Seen, *, application_id: str, is_clone: bool) -> Role:
+    """What an application may be started as. A log is data: an entry counts only as far as the configuration, the log of the other application, committed
+    offsets and what runs agree with it. Raises ``Refused``: for an application whose clone writes the outputs, because two would write them, each once for
+    every record; and wherever two might.
+    """
+    now = role_of(last, is_clone=is_clone)
+    if now is Role.RETIRED and last is not None:
+        _refuse_retired(last, seen, application_id)
+        return Role.STANDBY if is_clone else Role.LIVE
+    if now is Role.LIVE and is_clone and last is not None:
+        _refuse_live_clone(last, seen, application_id)
+    elif now is Role.STANDBY and seen.last is not None and _retired_for(seen.last, application_id) and not seen.moved:
+        raise Refused(
+            f"{seen.other} transferred its outputs (run {seen.last.run}), and {application_id} is on record as {now}: neither of the two may be started",
+            next_step=f"finish the cut-over of {application_id}, or roll it back",
+            other=seen.other,
+        )
+    elif now is Role.LIVE and not is_clone and seen.last is not None and seen.last.role is Role.LIVE and seen.in_use:
+        raise _both(application_id, seen, "is on record as live as well, and is in use")
+    return now
+
+
+def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+    believed = seen.related and not seen.moved
+    if believed:
         raise Refused(
             f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
             next_step=f"to go back to it, run streams_clone of {last.other} with the step roll_back, or `streams-recovery roll-back` with its configuration",
             other=last.other,
         )
+    if seen.in_use and (not seen.related or (seen.last is not None and seen.last.role is Role.LIVE)):
+        what = "which is no clone of it in the configuration" if not seen.related else f"and has processed input since ({seen.moved[0]})"
+        raise _both(application_id, seen, f"has its outputs by the log, {what}, and is in use")
+
+
+def _refuse_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+    against = []
+    if last.other != seen.other:
+        against.append(f"its log names {last.other}")
+    if seen.last is None or not _retired_for(seen.last, application_id):
+        against.append(f"the log of {seen.other} does not say that it transferred its outputs to {application_id}")
+    if seen.moved:
+        against.append(f"{seen.other} has committed other offsets since it is said to be retired ({', '.join(seen.moved[:_NAMED])})")
+    if seen.in_use:
+        against.append(f"{seen.other} is in use: {', '.join(seen.in_use[:_NAMED])}")
+    if against:
+        raise Refused(
+            f"{application_id} is on record as the one that writes the outputs of {seen.other}, and was not started with them: {'; '.join(against)}",
+            next_step=f"find out who wrote the log and which of the two is to write; stop the other one, then cut over or roll back {application_id}",
+            other=seen.other,
+            against=against,
+        )
+
+
+def _retired_for(entry: OwnershipEntry, application_id: str) -> bool:
+    return entry.role is Role.RETIRED and entry.other == application_id
+
+
+def _both(application_id: str, seen: Seen, why: str) -> Refused:
+    return Refused(
+        f"{application_id} was not started: {seen.other} {why} ({', '.join(seen.in_use[:_NAMED])}), so both might write the same outputs",
+        next_step=f"find out which of the two is to write the outputs, stop the other one, and start {application_id} again",
+        other=seen.other,
+        in_use=seen.in_use,
+    )

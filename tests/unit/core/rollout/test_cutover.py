@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, require_startable, role_of
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, role_of, start_as
 from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
@@ -164,10 +164,64 @@ def test_many_partitions_are_cut_short() -> None:
 def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
     assert (role_of(None, is_clone=False), role_of(None, is_clone=True)) == (Role.LIVE, Role.STANDBY)
     assert {role_of(owner_entry(role), is_clone=clone) for role in Role for clone in (True, False)} == set(Role)
-    for last in (None, owner_entry(Role.LIVE), owner_entry(Role.STANDBY)):
-        require_startable(last, OLD)
-    with pytest.raises(Refused, match="orders transferred its outputs to orders-next"):
-        require_startable(owner_entry(Role.RETIRED), OLD)
+
+
+def at(role: Role, other: str, **offsets: int) -> OwnershipEntry:
+    return replace(owner_entry(role, other), offsets=offsets)
+
+
+ALIVE = ("one (pid 1)",)
+RETIRED = at(Role.RETIRED, CLONE)
+BELIEVED = "orders transferred its outputs to orders-next"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    ("last", "seen", "clone", "expected"),
+    [
+        (RETIRED, {}, False, BELIEVED),
+        (RETIRED, {"in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, BELIEVED),
+        # An entry that the configuration or the application's own offsets contradict keeps nobody down,
+        (RETIRED, {"related": False}, False, Role.LIVE),
+        (RETIRED, {"moved": ("in 0",)}, False, Role.LIVE),
+        (RETIRED, {"moved": ("in 0",), "in_use": ALIVE}, False, Role.LIVE),
+        # unless both might write the outputs then.
+        (RETIRED, {"related": False, "in_use": ALIVE}, False, "no clone of it"),
+        (RETIRED, {"moved": ("in 0",), "in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, "both might write"),
+        (at(Role.LIVE, CLONE), {}, False, Role.LIVE),
+        (at(Role.LIVE, CLONE), {"in_use": ALIVE, "last": at(Role.STANDBY, OLD)}, False, Role.LIVE),
+        (at(Role.LIVE, CLONE), {"in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, "both might write"),
+        # A clone gets the real outputs only when everything agrees,
+        (at(Role.LIVE, OLD), {"last": RETIRED}, True, Role.LIVE),
+        (at(Role.LIVE, OLD), {"last": None}, True, "does not say that it transferred"),
+        (at(Role.LIVE, OLD), {"last": at(Role.LIVE, CLONE)}, True, "does not say that it transferred"),
+        (at(Role.LIVE, OLD), {"last": at(Role.RETIRED, "another")}, True, "does not say that it transferred"),
+        (at(Role.LIVE, OLD), {"last": RETIRED, "in_use": ALIVE}, True, "orders is in use: one"),
+        (at(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, "has committed other offsets since"),
+        (at(Role.LIVE, "another"), {"last": RETIRED}, True, "its log names another"),
+        # and its own only while the outputs belong to the other one.
+        (None, {}, True, Role.STANDBY),
+        (at(Role.STANDBY, OLD), {"last": at(Role.LIVE, CLONE)}, True, Role.STANDBY),
+        (at(Role.STANDBY, OLD), {"last": RETIRED}, True, "neither of the two may be started"),
+        (at(Role.STANDBY, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, Role.STANDBY),
+    ],
+)
+def test_an_entry_counts_only_as_far_as_everything_else_agrees(
+    last: OwnershipEntry | None, seen: dict[str, Any], clone: bool, expected: Role | str
+) -> None:
+    me, other = (CLONE, OLD) if clone else (OLD, CLONE)
+    found = Seen(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
+    if isinstance(expected, Role):
+        assert start_as(last, found, application_id=me, is_clone=clone) is expected
+    else:
+        with pytest.raises(Refused, match=expected):
+            start_as(last, found, application_id=me, is_clone=clone)
+
+
+def test_offsets_that_are_gone_have_not_moved() -> None:
+    entry = at(Role.RETIRED, CLONE, a=5, b=7)
+    assert moved_since(entry, {}) == moved_since(entry, {"a": 5, "c": 1}) == ()
+    assert moved_since(entry, {"a": 6, "b": 6}) == ("a", "b")
 
 
 @pytest.mark.parametrize(
