@@ -1,7 +1,8 @@
 """Runs an application that is down between runs: to the ends that its inputs had at the start, or for a given time. Then it is stopped.
 
 Use it for input that comes rarely, and for work that is due at certain hours. The application id stays the same, so every run continues
-where the last one ended. With no unread input nothing is started. If the application is already running, the run fails and leaves it alone.
+where the last one ended. With no unread input nothing is started. If the application is already running and no earlier run has started
+it, the run fails and leaves it alone. What a run that died has started is taken over, and stopped at the end.
 """
 
 from __future__ import annotations

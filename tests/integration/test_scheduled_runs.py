@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams_recovery.core.errors import ApplicationRunning, LockHeld
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, LockHeld
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
@@ -54,6 +55,69 @@ def test_an_application_that_runs_already_is_left_alone(bootstrap: str, tmp_path
         with pytest.raises(ApplicationRunning, match=r"runs already: one \(pid 1\)"):
             scheduled_run.begin(small.recovery, ENDS, run_id="x")
         assert small.recovery.lock.holder() is None
+
+
+def two_instances(directory: Path) -> dict[str, list[str]]:
+    """Programs of an application with two instances. Its start launches what is gone, but for what a file ``broken`` names, and says so."""
+    program = directory / "program.py"
+    program.write_text(TWO)
+    return {verb: [sys.executable, "-I", "-S", str(program), str(directory), verb] for verb in ("status", "start", "stop")}
+
+
+TWO = """
+import json, pathlib, sys
+place, verb = pathlib.Path(sys.argv[1]), sys.argv[2]
+marks = {name: place / f"{name}.up" for name in ("one", "two")}
+broken = place / "broken"
+if verb == "start":
+    for name, mark in marks.items():
+        if broken.exists() and name in broken.read_text():
+            sys.exit(f"{name} cannot be started")
+        mark.touch()
+if verb == "stop":
+    for mark in marks.values():
+        mark.unlink(missing_ok=True)
+if verb in ("status", "stop"):
+    gone = {"state": "gone", "streams_state": None, "closed_cleanly": True}
+    up = {"state": "running", "streams_state": "RUNNING", "closed_cleanly": None}
+    print(json.dumps([{"name": name, "detail": "", **(up if mark.exists() else gone)} for name, mark in marks.items()]))
+"""
+
+
+def up(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.up"))
+
+
+@pytest.mark.parametrize("left", [["one", "two"], ["one"], []])
+@pytest.mark.parametrize("run", ["first", "second"], ids=["the same run", "the next run"])
+def test_what_a_dead_run_has_started_is_taken_over_and_stopped_in_the_end(
+    bootstrap: str, tmp_path: Path, left: list[str], run: str
+) -> None:
+    with small_application(bootstrap, tmp_path, programs=two_instances(tmp_path)) as small:
+        first = scheduled_run.begin(small.recovery, ENDS, run_id="first")
+        assert (first.instances, up(tmp_path)) == (("one", "two"), ["one", "two"])
+        # Its worker dies here: nobody has what it returned, and some of it may not have been started.
+        for name in {"one", "two"} - set(left):
+            (tmp_path / f"{name}.up").unlink()
+        again = scheduled_run.begin(small.recovery, ENDS, run_id=run)
+        assert (again.run_id, again.instances, up(tmp_path)) == (run, ("one", "two"), ["one", "two"])
+        assert again.ends == first.ends
+        scheduled_run.end(small.recovery, again)
+        assert up(tmp_path) == []
+        # What is started after that is somebody else's.
+        (tmp_path / "one.up").touch()
+        with pytest.raises(ApplicationRunning, match="runs already: one"):
+            scheduled_run.begin(small.recovery, ENDS, run_id="third")
+
+
+def test_where_one_instance_cannot_be_started_none_is_left_running(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, programs=two_instances(tmp_path)) as small:
+        (tmp_path / "broken").write_text("two")
+        with pytest.raises(ApplicationNotReady, match="two cannot be started"):
+            scheduled_run.begin(small.recovery, ENDS, run_id="first")
+        assert up(tmp_path) == []
+        (tmp_path / "broken").unlink()
+        assert scheduled_run.begin(small.recovery, ENDS, run_id="second").instances == ("one", "two")
 
 
 def test_nothing_is_started_while_another_run_works_on_the_application(small: Small) -> None:

@@ -42,7 +42,7 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
 }
 _COMPLAINT_BYTES = 4096
 
-_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "reported_closed": False}
+_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "reported_closed": False, "stopped_here": None}
 
 
 class CommandApplication:

@@ -121,7 +121,7 @@ class DockerComposeApplication:
 
     def _look(self, name: str, found: Mapping[str, Any] | None) -> InstanceStatus:
         if found is None:
-            return _standing(name, InstanceState.GONE, "no container", clean=False)
+            return replace(_standing(name, InstanceState.GONE, "no container", clean=False), stopped_here=False)
         state, where = found["State"], f"container {found['Id'][:12]}"
         if state["Status"] in _ALIVE:
             return _standing(name, InstanceState.RUNNING, f"{where} {state['Status']}")
@@ -134,7 +134,7 @@ class DockerComposeApplication:
         out_of_memory = ", out of memory" if state["OOMKilled"] else ""
         clean = ended.clean and state["Status"] == "exited" and not out_of_memory
         look = _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
-        return replace(look, reported_closed=ended.reported_closed)
+        return replace(look, reported_closed=ended.reported_closed, stopped_here=request is not None)
 
     def _containers(self) -> dict[str, Mapping[str, Any]]:
         project = f"label=com.docker.compose.project={self._settings.project}"

@@ -32,7 +32,8 @@ class InstanceStatus:
     it crashed, was killed, or its end was not recorded. ``detail`` helps a person find it: pid, pod, container. ``restoring`` are the records that its
     stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
     ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``reported_closed`` is True when it said itself that Kafka Streams was
-    closed before it ended; else ``closed_cleanly`` rests on how the program ended.
+    closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True for one that is gone because this software asked
+    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record.
     """
 
     name: str
@@ -44,6 +45,7 @@ class InstanceStatus:
     standby_tasks: int | None = None
     commit_interval_ms: int | None = None
     reported_closed: bool = False
+    stopped_here: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

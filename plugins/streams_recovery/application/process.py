@@ -139,7 +139,8 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
     ended = _witnessed(files, run)
     detail = f"{where}: {ended}" if ended else f"{where}: its end was not recorded"
     look = _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
-    return replace(look, reported_closed=ended is not None and ended.reported_closed)
+    asked = files.stop_request(run.run) is not None
+    return replace(look, reported_closed=ended is not None and ended.reported_closed, stopped_here=asked)
 
 
 def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
@@ -155,7 +156,7 @@ def _here(run: Started) -> bool:
 
 
 def _never_started(name: str) -> InstanceStatus:
-    return _standing(name, InstanceState.GONE, "never started from here", clean=False)
+    return replace(_standing(name, InstanceState.GONE, "never started from here", clean=False), stopped_here=False)
 
 
 def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:

@@ -1,9 +1,10 @@
-"""How far a scheduled run goes: to the ends of its input, or for a given time. Pure."""
+"""How far a scheduled run goes: to the ends of its input, or for a given time; and what a run is on record for. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
@@ -65,3 +66,35 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """How many offsets each partition has advanced. ``before`` is where it read on, so that what was deleted before counts as nothing processed."""
     return {tp: moved for tp, offset in sorted(after.items()) if (moved := offset - before.get(tp, 0)) > 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduledRun:
+    """A run under way. ``ends`` are the last stable offsets of its inputs when it began, ``before`` where the application reads on in them, and ``gone`` how
+    many offsets were deleted before it had read them, all by ``<topic> <partition>``. ``until`` is the moment it ends at, None when it ends by its input.
+    ``instances`` were started.
+    """
+
+    run_id: str
+    started_at: int
+    until: int | None
+    ends: dict[str, int]
+    before: dict[str, int]
+    gone: dict[str, int]
+    instances: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEntry:
+    """One entry of the log of runs; only the newest counts. ``begins`` is written before the first instance is started, ``ended`` when all are proven
+    down.
+    """
+
+    kind: Literal["begins", "ended"]
+    at: int
+    run: ScheduledRun
+
+
+def under_way(last: RunEntry | None) -> ScheduledRun | None:
+    """The run that began and has not ended, None without one."""
+    return last.run if last is not None and last.kind == "begins" else None

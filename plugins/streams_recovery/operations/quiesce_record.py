@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from streams_recovery.application.port import InstanceState
+from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.savepoint.assumptions import why_not_brought_back
+from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.ownership import start_again
 from streams_recovery.operations.renewed_lock import Locked, require_lock
 from streams_recovery.operations.unfinished import has_destroyed, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
@@ -38,6 +42,11 @@ def quiesce_log(recovery: RecoveryContext) -> AppendLog[QuiesceRecord]:
     return AppendLog(recovery.repository, recovery.layout.quiesce_records, QuiesceRecord)
 
 
+def run_log(recovery: RecoveryContext) -> AppendLog[RunEntry]:
+    """The log of runs of an application that is down in between."""
+    return AppendLog(recovery.repository, recovery.layout.scheduled_runs, RunEntry)
+
+
 def left(recovery: RecoveryContext) -> QuiesceRecord | None:
     """The quiesce that has begun and not ended, None when there is none. One of a restore that has begun to destroy counts no more: what is to be
     done with that application its journal says. An entry that cannot be read is passed over: nobody must be able to end all runs by one strange object.
@@ -50,9 +59,17 @@ def left(recovery: RecoveryContext) -> QuiesceRecord | None:
 
 def at_work(recovery: RecoveryContext) -> tuple[str, ...]:
     """Instances that run, and those that would if a run that is dead had not left them stopped."""
-    held = left(recovery)
-    stopped = held.instances if held is not None and held.mode is QuiesceMode.STOP else ()
-    return tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE or i.name in stopped)
+    held, statuses = left(recovery), recovery.application.status()
+    stopped = held.instances if held is not None and held.mode is QuiesceMode.STOP and _why_not(recovery, held, statuses) is None else ()
+    return tuple(i.name for i in statuses if i.state is not InstanceState.GONE or i.name in stopped)
+
+
+def _why_not(recovery: RecoveryContext, held: QuiesceRecord, statuses: Iterable[InstanceStatus]) -> str | None:
+    """Why what the record says was stopped is not started again: the record is data, what the application itself has on record is proof."""
+    gone = {one.name: one.stopped_here for one in statuses if one.name in held.instances and one.state is InstanceState.GONE}
+    newest = next(run_log(recovery).readable_back(), None) if recovery.config.run.schedule is not None else None
+    between = newest is not None and newest.kind == "ended"
+    return why_not_brought_back(gone, age_ms=recovery.clock() - held.at, between_runs=between)
 
 
 def begin(recovery: RecoveryContext, run: str, mode: QuiesceMode, instances: tuple[str, ...]) -> None:
@@ -83,30 +100,48 @@ def end(recovery: RecoveryContext, *, of: str | None = None) -> None:
 def resume_abandoned(recovery: RecoveryContext) -> tuple[str, ...]:
     """Bring back what a run that is dead has left paused or stopped, and return the instances. Only for the holder of the application's lock.
 
-    What was paused and has been stopped since was stopped by somebody else, and stays so. Raises ``ApplicationNotReady``.
+    What was paused and has been stopped since was stopped by somebody else, and stays so; and so does what is not proven to be down because of a run. Raises
+    ``ApplicationNotReady``.
     """
     held = left(recovery)
     if held is None:
         return ()
-    LOGGER.warning(
-        "%s of %s are brought back, which run %s has held in mode %s",
-        ", ".join(held.instances),
-        recovery.application_id,
-        held.run,
-        held.mode,
-    )
-    back = resume(recovery, held.mode, held.instances if held.mode is QuiesceMode.STOP else _not_gone(recovery, held.instances))
+    statuses = recovery.application.status()
+    stopped = held.mode is QuiesceMode.STOP
+    instances = tuple(one.name for one in statuses if one.name in held.instances and (stopped or one.state is not InstanceState.GONE))
+    why_not = _why_not(recovery, held, statuses) if stopped else None
+    if why_not is not None:
+        LOGGER.warning(
+            "%s of %s are left stopped although a record says that run %s has stopped them: %s; start them if they are to run",
+            ", ".join(instances),
+            recovery.application_id,
+            held.run,
+            why_not,
+        )
+        instances = ()
+    elif instances:
+        LOGGER.warning(
+            "%s of %s are brought back, which run %s has held in mode %s",
+            ", ".join(instances),
+            recovery.application_id,
+            held.run,
+            held.mode,
+        )
+    back = resume(recovery, held.mode, instances)
     end(recovery)
     return back
 
 
-def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, ...]) -> tuple[str, ...]:
-    """Start or resume, and wait until each of ``instances`` works. Raises ``ApplicationNotReady`` when one does not come back, or ends after it was
-    resumed: then it was started again.
+def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, ...], *, own: bool = False) -> tuple[str, ...]:
+    """Start or resume, and wait until each of ``instances`` works. ``own``: this very run has stopped them, and has held the lock since. Raises
+    ``ApplicationNotReady`` when one does not come back, or ends after it was resumed: then it was started again.
     """
     resumed = bool(instances) and mode is QuiesceMode.PAUSE
     if instances and mode is QuiesceMode.STOP:
-        recovery.application.start()
+        if own:
+            start_again(recovery.application)
+        else:
+            recovery.application.start()
     elif resumed:
         recovery.application.resume()
 
@@ -166,22 +201,22 @@ def working(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str,
     return tuple(fine) if len(fine) == len(instances) else None
 
 
-def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> None:
-    """Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way. It knows what stood still when it
-    began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down, nor is a record of the lock
-    that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
+def check_may_resume(recovery: RecoveryContext, ticket: Locked) -> bool:
+    """True while the lock is still this run's. Raise ``LockLost`` when another run works on the application by now, or a restore has left it half way.
+
+    It knows what stood still when it began, and what it holds itself is its own to let go. A lock that merely ended is no reason to leave an application down,
+    nor is a record of the lock that is strange: nobody gets the lock behind that. Raises ``Damaged`` for one while a restore is unfinished.
     """
     try:
         require_lock(recovery, ticket)
     except LockLost:
         if recovery.lock.holder() is not None or unfinished_restore(recovery) is not None:
             raise
+        return False
     except Damaged as error:
         LOGGER.warning("%s is let go although nobody can tell who holds its lock: %s", recovery.application_id, error.reason)
         recovery.lock.check_no_other_owner(ticket.lock)
         if unfinished_restore(recovery) is not None:
             raise
-
-
-def _not_gone(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(i.name for i in recovery.application.status() if i.name in instances and i.state is not InstanceState.GONE)
+        return False
+    return True

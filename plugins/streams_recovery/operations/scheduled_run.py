@@ -2,18 +2,24 @@
 
 Start and stop each hold the application's lock for as long as they take. Between them it is free: savepoints may be taken, and a restore may
 come in between and leave the application in any state, which the stop then accepts.
+
+What a run starts is on record before it is started. So a run that died leaves something that the next one can tell from an application that somebody else
+has started: it takes that over, starts what is missing of it, and stops it at its own end.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ApplicationRunning, NotFound
+from streams_recovery.core.errors import ApplicationRunning, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.scheduled_run import Limit, processed
+from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions
@@ -21,21 +27,7 @@ from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduledRun:
-    """A run under way. ``ends`` are the last stable offsets of its inputs when it began, ``before`` where the application reads on in them, and ``gone`` how
-    many offsets were deleted before it had read them, all by ``<topic> <partition>``. ``until`` is the moment it ends at, None when it ends by its input.
-    ``instances`` were started.
-    """
-
-    run_id: str
-    started_at: int
-    until: int | None
-    ends: dict[str, int]
-    before: dict[str, int]
-    gone: dict[str, int]
-    instances: tuple[str, ...]
+LOGGER = logging.getLogger("streams_recovery.operations.scheduled_run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +48,22 @@ class ScheduledRunReport:
 
 
 def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledRun:
-    """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started.
+    """Capture where the inputs end, and start the application. With nothing unread and no time to run for, nothing is started. Repeating it goes on with
+    what it began, and starts what is missing. What an earlier run has started and not stopped is taken over: runs of one application do not overlap.
 
-    Raises ``ApplicationRunning`` when an instance runs already: something else starts this application, and stopping it at the end would take it
-    from whoever that is. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``.
+    Raises ``ApplicationRunning`` when an instance runs already that no run has started: something else starts this application, and stopping it at the end
+    would take it from whoever that is. Raises ``Refused`` after a restore that failed, ``NotFound`` for inputs that do not exist, and ``LockHeld``. When an
+    instance cannot be started, those that could are stopped again.
     """
     lock = _lock(recovery, run_id, "start")
     try:
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
         alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
-        if alive:
+        earlier = under_way(next(quiesce_record.run_log(recovery).readable_back(), None))
+        if earlier is not None and earlier.run_id == run_id:
+            return _started(recovery, earlier)
+        if alive and earlier is None:
             raise ApplicationRunning(
                 f"{recovery.application_id} runs already: {', '.join(alive)}",
                 next_step="a run of this kind needs an application that is down in between: stop it, or leave it to whatever starts it",
@@ -77,20 +74,47 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
         lags = measure(recovery, inputs)
         now = recovery.clock()
         until = limit.until(now)
-        needed = until is not None or any(_unread(recovery, ends))
-        if needed:
-            recovery.application.start()
-        return ScheduledRun(
+        begun = ScheduledRun(
             run_id=run_id,
             started_at=now,
             until=until,
             ends={partition_text(tp): end for tp, end in ends.items()},
             before={partition_text(tp): lag.position for tp, lag in lags.items()},
             gone={partition_text(tp): lag.gone for tp, lag in lags.items() if lag.gone},
-            instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE) if needed else (),
+            instances=(),
         )
+        if not alive and until is None and not any(_unread(recovery, ends)):
+            if earlier is not None:
+                _note(recovery, "ended", earlier)
+            return begun
+        if earlier is not None:
+            LOGGER.warning(
+                "run %s of %s began and did not end, and left %s: run %s goes on with that",
+                earlier.run_id,
+                recovery.application_id,
+                ", ".join(alive) or "nothing running",
+                run_id,
+            )
+        _note(recovery, "begins", begun)
+        return _started(recovery, begun)
     finally:
         recovery.lock.release(lock)
+
+
+def _started(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRun:
+    try:
+        recovery.application.start()
+    except RecoveryError:
+        # What one instance of several could not do leaves none of them running. What cannot be stopped stays on record.
+        with suppress(RecoveryError):
+            bring_down(recovery)
+            _note(recovery, "ended", run)
+        raise
+    return replace(run, instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE))
+
+
+def _note(recovery: RecoveryContext, kind: Literal["begins", "ended"], run: ScheduledRun) -> None:
+    quiesce_record.run_log(recovery).append(RunEntry(kind=kind, at=recovery.clock(), run=run))
 
 
 def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
@@ -121,6 +145,8 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
         report = bring_down(recovery)
         # What a savepoint or a restore that is dead had stopped meanwhile is to be down now.
         quiesce_record.end(recovery)
+        if (begun := under_way(next(quiesce_record.run_log(recovery).readable_back(), None))) is not None:
+            _note(recovery, "ended", begun)
         ends = {partition_of_text(name): offset for name, offset in run.ends.items()}
         committed = recovery.groups.committed(recovery.application_id, list(ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}

@@ -7,9 +7,8 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.core.scheduled_run import ScheduledRun, parse_limit
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.scheduled_run import ScheduledRun
 from streams_recovery.operators.base import StepOperator
 from streams_recovery.operators.run_facts import run_id_of
 from streams_recovery.workflows import scheduled_run as steps

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from streams_recovery.core.scheduled_run import ScheduledRun
 from streams_recovery.operations import scheduled_run
 from streams_recovery.workflows.step import Step, When
 
-START: Final = Step(name="start_application", call=scheduled_run.begin, result=scheduled_run.ScheduledRun)
+START: Final = Step(name="start_application", call=scheduled_run.begin, result=ScheduledRun)
 STOP: Final = Step(
     name="stop_application",
     call=scheduled_run.end,

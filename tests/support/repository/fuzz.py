@@ -28,9 +28,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.repository.publication import publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import Pin
+from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.operations.quiesce_record import QuiesceRecord
@@ -63,6 +65,10 @@ ENTRIES: Final = (
     ),
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
     QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
+    RunEntry(
+        kind="begins", at=1, run=ScheduledRun(run_id="r", started_at=1, until=None, ends={"t 0": 1}, before={}, gone={}, instances=("one",))
+    ),
+    OwnershipEntry(role=Role.LIVE, other="o", run="r", at=1, offsets={"t 0": 1}, again={}, tail={}),
     Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
     Announcement(at=1, deletes_from=2, rules="r", run_id="r"),
     publication(replace(manifest_of(), savepoint_id=SAVEPOINT, application_id=APPLICATION), "golden/x", b"x"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.operations.savepoint import SavepointRequest
 
 # Answers with the first of the states in a file, and takes it away as long as there is another one.
@@ -28,13 +30,19 @@ states = open(path).read().split()
 if len(states) > 1:
     open(path, "w").write(" ".join(states[1:]))
 gone = states[0] == "gone"
-print(json.dumps([{"name": "one", "state": "gone" if gone else "running", "streams_state": None if gone else states[0], "closed_cleanly": None, "detail": ""}]))
+one = {"name": "one", "state": "gone" if gone else "running", "streams_state": None if gone else states[0], "closed_cleanly": None, "detail": ""}
+print(json.dumps([one | json.loads(sys.argv[2])]))
 """
 
 
 @contextmanager
 def application(
-    directory: Path, states: Sequence[str], started: Sequence[str] = ("RUNNING",), **sections: object
+    directory: Path,
+    states: Sequence[str],
+    started: Sequence[str] = ("RUNNING",),
+    *,
+    known: Mapping[str, object] | None = None,
+    **sections: object,
 ) -> Iterator[RecoveryContext]:
     """One whose instance is seen in these states, one after the other, and in others once it was started again."""
     (directory / "states").write_text(" ".join(states))
@@ -50,7 +58,7 @@ def application(
         "runs": {
             "kind": "command",
             "command": {
-                "status": [sys.executable, "-I", "-S", str(directory / "status.py"), str(directory / "states")],
+                "status": [sys.executable, "-I", "-S", str(directory / "status.py"), str(directory / "states"), json.dumps(known or {})],
                 "stop": ["false"],
                 "start": [sys.executable, "-I", "-S", "-c", start],
                 "wipe": ["false"],
@@ -129,3 +137,44 @@ def test_a_pause_that_is_not_offered_is_refused_before_anything_is_touched(tmp_p
         with pytest.raises(Refused, match=r"runs\.command has no pause"):
             savepoint.begin(recovery, SavepointRequest(run_id="r", requested_by="test", reason="", mode=QuiesceMode.PAUSE))
         assert recovery.lock.holder() is None
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    ("known", "age", "run", "back"),
+    [
+        ({"stopped_here": True}, 0, None, True),
+        ({"stopped_here": True}, 99 * HOUR, None, True),
+        ({"stopped_here": False}, 0, None, False),
+        ({}, HOUR, None, True),
+        ({}, 25 * HOUR, None, False),
+        ({}, -HOUR, None, False),
+        ({"stopped_here": True}, 0, "ended", False),
+        ({"stopped_here": True}, 0, "begins", True),
+    ],
+)
+def test_a_record_starts_only_what_is_proven_to_be_down_because_of_a_run(
+    tmp_path: Path, known: dict[str, bool], age: int, run: str | None, back: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with application(tmp_path, ["gone"], known=known, run={"schedule": "0 * * * *"} if run else {}) as recovery:
+        record = QuiesceRecord(kind="begins", run="them", mode=QuiesceMode.STOP, instances=("one", "no such"), at=recovery.clock() - age)
+        quiesce_record.quiesce_log(recovery).append(record)
+        if run is not None:
+            begun = ScheduledRun(run_id="r", started_at=1, until=None, ends={}, before={}, gone={}, instances=())
+            quiesce_record.run_log(recovery).append(RunEntry(kind="ended" if run == "ended" else "begins", at=1, run=begun))
+        assert quiesce_record.at_work(recovery) == (("one",) if back else ())
+        assert quiesce_record.resume_abandoned(recovery) == (("one",) if back else ())
+        assert (tmp_path / "started").exists() is back
+        assert quiesce_record.left(recovery) is None
+    assert ("left stopped although a record says" in caplog.text) is not back
+
+
+@pytest.mark.fault("F63")
+def test_a_record_of_no_instance_that_there_is_starts_nothing(tmp_path: Path) -> None:
+    with application(tmp_path, ["gone"]) as recovery:
+        quiesce_record.begin(recovery, "them", QuiesceMode.STOP, ("two",))
+        assert quiesce_record.resume_abandoned(recovery) == ()
+    assert not (tmp_path / "started").exists()

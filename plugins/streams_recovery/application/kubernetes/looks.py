@@ -63,17 +63,18 @@ def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of
 
 def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
     if stopped is None:
-        return _standing(name, InstanceState.GONE, "no pod, and no stop on record", clean=False)
+        return replace(_standing(name, InstanceState.GONE, "no pod, and no stop on record", clean=False), stopped_here=False)
     where, end = f"pod {stopped.pod}", stopped.end
     if end is None:
         if node_of(stopped.node) == "lost":
             detail = f"{where} was removed while its node {stopped.node} did not answer: turn that node off and delete its Node object"
             return _standing(name, InstanceState.UNKNOWN, detail)
-        return _standing(name, InstanceState.GONE, f"{where}: its end was not seen, asked by {stopped.request.by}", clean=False)
+        look = _standing(name, InstanceState.GONE, f"{where}: its end was not seen, asked by {stopped.request.by}", clean=False)
+        return replace(look, stopped_here=True)
     out_of_memory = stopped.ended is not None and stopped.ended.reason == _OUT_OF_MEMORY
     detail = f"{where}: {end}{', out of memory' if out_of_memory else ''}"
     look = _standing(name, InstanceState.GONE, detail, clean=end.clean and not out_of_memory)
-    return replace(look, reported_closed=end.reported_closed)
+    return replace(look, reported_closed=end.reported_closed, stopped_here=True)
 
 
 def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:

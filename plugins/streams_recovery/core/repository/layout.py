@@ -121,6 +121,11 @@ class Layout:
         return f"{self.application_id}/reprocessed/"
 
     @property
+    def scheduled_runs(self) -> str:
+        """Prefix of the log of runs of an application that is down in between."""
+        return f"{self.application_id}/scheduled-runs/"
+
+    @property
     def ownership(self) -> str:
         """Prefix of the numbered records of what the application is to the outputs: who writes them."""
         return f"{self.application_id}/ownership/"

@@ -1,4 +1,4 @@
-"""States what the cut of a held application assumes, if the application does not report it.
+"""States what the cut of a held application assumes, if the application does not report it; and what is proven of one that a run is said to have stopped.
 
 Without transactions nothing on the cluster shows whether everything that was processed is also committed. After a pause that is certain once a commit
 interval has passed; after a stop, if Kafka Streams was closed first. If an application reports both, that is used. Otherwise it is assumed, and the
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streams_recovery.core.kafka_types import Guarantee
+
+BELIEVED_MS = 86_400_000
 
 
 def commit_interval(reported: Mapping[str, int | None], configured_ms: int) -> int:
@@ -40,3 +42,17 @@ def of_stop(guarantee: Guarantee, silent: Iterable[str]) -> tuple[str, ...]:
     return (
         f"its label assumes that {', '.join(names)} closed Kafka Streams before it ended, as its exit status says: it did not say so itself",
     )
+
+
+def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int, between_runs: bool) -> str | None:
+    """Why an application is not started again although a record says that a dead run has stopped it, None when it may be. ``stopped_here`` has, of the
+    instances in the record that are gone, whether this software asked them to end. A record is data, so this is what counts; where nobody keeps it, a record
+    is believed for a day. ``between_runs``: the application is down between two of its own runs, and no savepoint stops what is down.
+    """
+    if between_runs and stopped_here:
+        return "it is down between two of its runs"
+    if not stopped_here or any(stopped_here.values()):
+        return None
+    if any(asked is not None for asked in stopped_here.values()):
+        return f"{', '.join(sorted(stopped_here))} were not stopped by this software, so somebody else has stopped them"
+    return None if 0 <= age_ms <= BELIEVED_MS else "the record is older than a day or of the future, and nothing else says who stopped it"

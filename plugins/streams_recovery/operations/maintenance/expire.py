@@ -21,7 +21,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
 from streams_recovery.operations.maintenance.contents import Holdings, grace_ms, holdings
 from streams_recovery.operations.maintenance.remove import Remover
-from streams_recovery.operations.quiesce_record import quiesce_log
+from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -213,8 +213,9 @@ def _forgotten(recovery: RecoveryContext) -> list[str]:
     try:
         recovery.lock.forget(_LOG_RECORDS)
         quiesce_log(recovery).prune(_LOG_RECORDS)
+        run_log(recovery).prune(_LOG_RECORDS)
     except PermanentError as error:
-        return [f"old records of lock and quiesce: {error.reason}"]
+        return [f"old records of lock, quiesce and runs: {error.reason}"]
     return []
 
 

@@ -22,6 +22,7 @@ from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.slots import SlotEntry
+from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
@@ -67,6 +68,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
         _Family(prefix=layout.slots, kind=SlotEntry),
         _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
+        _Family(prefix=layout.scheduled_runs, kind=RunEntry, shortened=True),
         _Family(prefix=layout.ownership, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),

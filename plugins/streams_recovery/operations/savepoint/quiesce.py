@@ -159,9 +159,8 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
     Touches nothing once another run works on the application. Raises ``LockLost`` then, ``ApplicationNotReady`` when an instance does not come back.
     """
     mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(recovery, ticket)
-    if ticket.running and mode is not QuiesceMode.LIVE:
-        quiesce_record.check_may_resume(recovery, ticket)
-    back = quiesce_record.resume(recovery, mode, ticket.running)
+    own = bool(ticket.running) and mode is not QuiesceMode.LIVE and quiesce_record.check_may_resume(recovery, ticket)
+    back = quiesce_record.resume(recovery, mode, ticket.running, own=own)
     quiesce_record.end(recovery, of=ticket.savepoint_id)
     return ResumeReport(mode=ticket.mode, instances=back)
 
