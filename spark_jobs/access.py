@@ -13,6 +13,7 @@ from typing import Any
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.repository import Repository
@@ -29,6 +30,7 @@ class Access:
     connection: KafkaConnection | None
     location: StorageLocation
     credentials: StorageCredentials | None
+    seal: SealKeys | None = None
 
     @classmethod
     def from_environment(cls, repository: str, environment: Mapping[str, str] = os.environ) -> Access:
@@ -39,11 +41,12 @@ class Access:
         location = codec.loads(StorageLocation, repository.encode(), where="--repository")
         secrets = _read_secrets(environment)
         try:
-            kafka, credentials = secrets["kafka"], secrets["storage"]
+            kafka, credentials, seal = secrets["kafka"], secrets["storage"], secrets["seal"]
             return cls(
                 connection=None if kafka is None else KafkaConnection(**kafka),
                 location=location,
                 credentials=None if credentials is None else StorageCredentials(**credentials),
+                seal=None if seal is None else SealKeys(**{**seal, "public": tuple(seal["public"])}),
             )
         except (KeyError, TypeError) as error:
             # Not "from error": its text could quote what is in the file.
@@ -60,7 +63,7 @@ class Access:
 
     def repository(self) -> Repository:
         """A repository of this process's own."""
-        return Repository(self.location, self.credentials)
+        return Repository(self.location, self.credentials, seal=self.seal)
 
 
 def _read_secrets(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, state
+from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, seal, state
 from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.compact import compact
@@ -37,9 +37,10 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
-from streams_recovery.core.errors import EXIT_CODES, Damaged, RecoveryError
+from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
@@ -85,11 +86,17 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     with recovery_of(name, configs) as recovery:
         found = recovery.savepoints.summaries()
         pinned = pins.pins_of(recovery, readable=True)
+        sealed = recovery.repository.seals is not None
     kept, leaves = set(pinned.kept()), {one.savepoint_id: one.until for one in pinned.releases()}
     if as_json:
         print_json(
             [
-                _summary(savepoint_id, one) | {"pinned": savepoint_id in kept, "released_until": leaves.get(savepoint_id)}
+                _summary(savepoint_id, one)
+                | {
+                    "pinned": savepoint_id in kept,
+                    "released_until": leaves.get(savepoint_id),
+                    "sealed": sealed and not isinstance(one, Forged),
+                }
                 for savepoint_id, one in found.items()
             ]
         )
@@ -104,8 +111,10 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
                 one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, one.parent_id or "-"
             )
         else:
-            table.add_row(savepoint_id, "-", "[red]damaged[/red]", "-", "no", "-", pin, one.reason)
+            kind = "forged" if isinstance(one, Forged) else "damaged"
+            table.add_row(savepoint_id, "-", f"[red]{kind}[/red]", "-", "no", "-", pin, one.reason)
     print_table(table)
+    line(SEALED if sealed else NOT_SEALED)
 
 
 def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
@@ -216,6 +225,8 @@ app.command()(paths)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)
+app.command()(seal.seal)
+app.command("seal-key")(seal.seal_key)
 app.command()(maintenance.unlock)
 app.command()(maintenance.dismiss)
 savepoints_app.command()(maintenance.keep)

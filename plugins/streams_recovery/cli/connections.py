@@ -31,6 +31,10 @@ class EnvironmentConnections:
             return None
         return StorageCredentials.from_stored(self._read(connection_id), where=f"connection {connection_id}")
 
+    def secret(self, connection_id: str) -> str | None:
+        """See ConnectionSource."""
+        return self._read(connection_id).password
+
     def spark_master(self, connection_id: str) -> str:
         """See ConnectionSource. Of the extra only a deploy mode is understood, and that is always ``client``."""
         found = self._read(connection_id)

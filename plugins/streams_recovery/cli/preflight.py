@@ -30,6 +30,7 @@ def preflight(
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
     with recovery_of(name, configs) as recovery:
         found = looking.before_backup(recovery, mode) if purpose == "backup" else _before_restore(recovery, savepoint)
+        found = (*found, *looking.of_repository(recovery))
     stopping = blocking(found)
     if as_json:
         print_json({"ready": not stopping, "findings": codec.encode(found)})

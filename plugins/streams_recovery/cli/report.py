@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, print_json, recovery_of
 from streams_recovery.cli.screen import page as print_page
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
@@ -14,15 +15,28 @@ from streams_recovery.operations import restore
 
 
 def evidence(
-    name: Name,
+    name: Annotated[
+        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; not needed with --check.")
+    ] = "",
     restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     *,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="A copy of a report.json: check its seal instead, without any access.")
+    ] = None,
+    public_key: Annotated[
+        list[str] | None, typer.Option("--public-key", metavar="KEY", help="With --check: whose seal is believed; several are allowed.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
-    with recovery_of(name, configs) as recovery:
-        report, page = restore.evidence(recovery, restore_id)
+    if check is not None:
+        report, page = restore.checked_evidence(check, tuple(public_key or ()))
+    elif name:
+        with recovery_of(name, configs) as recovery:
+            report, page = restore.evidence(recovery, restore_id)
+    else:
+        raise typer.BadParameter("Name an application, or a file with --check.")
     if as_json:
         print_json({"verdict": report.verdict, **codec.encode(report)})
     else:

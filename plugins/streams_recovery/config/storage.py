@@ -1,11 +1,36 @@
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from streams_recovery.config.fields import ConnectionId, LocalPath, Section, Switch, Text, Url
 from streams_recovery.core.repository.location import Encryption, StorageLocation
+from streams_recovery.core.repository.seal import public_bytes
+
+
+def _public_key(value: str) -> str:
+    public_bytes(value)
+    return value
+
+
+PublicKey = Annotated[Text, AfterValidator(_public_key)]
+
+
+class SealSection(Section):
+    """Signatures on everything that is stored. Whoever writes has the private key, in a connection's password or in a file; whoever reads needs
+    ``public_keys`` only.
+    """
+
+    public_keys: tuple[PublicKey, ...] = Field(min_length=1)
+    connection: ConnectionId | None = None
+    key_file: LocalPath | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.connection is not None and self.key_file is not None:
+            raise ValueError("connection and key_file both name the private key; keep one")
+        return self
 
 
 class Storage(Section):
@@ -22,6 +47,7 @@ class Storage(Section):
     allow_http: Switch = False
     sse: Encryption | None = None
     kms_key_id: Text | None = None
+    seal: SealSection | None = None
 
     @property
     def location(self) -> StorageLocation:

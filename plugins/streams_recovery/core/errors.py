@@ -26,7 +26,8 @@
             ├── OffsetsGone
             ├── GuardLost
             ├── EntryUnreadable
-            └── Altered
+            ├── Altered
+            └── Forged
 
 Every error has its facts as attributes, and its text ends with the next step. Errors without a separate class use ``Refused`` or ``Damaged``
 directly. ``exit_code`` is the exit code of the command line.
@@ -49,7 +50,7 @@ EXIT_CODES: Final = (
     ("8", "`expire`: some objects could not be removed"),
     ("9", "`state-diff`: something is different"),
     ("10", "`state-diff`: neither side holds a key"),
-    ("20 to 28", "`verify`: what is wrong, see docs/command-line.md"),
+    ("20 to 29", "`verify`: what is wrong, see docs/command-line.md"),
 )
 
 
@@ -202,3 +203,7 @@ class EntryUnreadable(Damaged):
 
 class Altered(Damaged):
     """Raised when a stored plan, specification or result is not the one that this run wrote or that was approved. It was not used."""
+
+
+class Forged(Damaged):
+    """Raised for a record of a sealed repository without a seal, or with a seal that does not belong to it. It was not used. ``facts`` have its ``key``."""

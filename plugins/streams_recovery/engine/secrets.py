@@ -10,13 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.credentials import StorageCredentials
 
 
 @contextmanager
 def secrets_file(
-    connection: KafkaConnection | None, credentials: StorageCredentials | None, *, directory: Path | None = None
+    connection: KafkaConnection | None,
+    credentials: StorageCredentials | None,
+    seal: SealKeys | None = None,
+    *,
+    directory: Path | None = None,
 ) -> Iterator[Path]:
     """A new file (mode 0600) with what a job needs to connect; gone at the end of the block. ``directory`` defaults to the system's.
 
@@ -27,6 +32,7 @@ def secrets_file(
     content = {
         "kafka": kafka,
         "storage": None if credentials is None else dataclasses.asdict(credentials),
+        "seal": None if seal is None else dataclasses.asdict(seal),
     }
     handle, name = tempfile.mkstemp(prefix="streams-recovery-", suffix=".secrets", dir=directory)  # mkstemp makes it 0600
     path = Path(name)

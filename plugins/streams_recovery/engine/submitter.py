@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -73,7 +73,7 @@ def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterato
     """The call of spark-submit for ``job``. Its package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises
     what ``spark_call`` does.
     """
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, secrets_file(job.connection, job.credentials) as secrets:
+    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, _secrets(job) as secrets:
         yield spark_call(
             job.name,
             spec=job.spec,
@@ -83,3 +83,8 @@ def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterato
             master=master,
             allow_insecure_rpc=allow_insecure_rpc,
         )
+
+
+def _secrets(job: SparkJob) -> AbstractContextManager[Path]:
+    seals = job.repository.seals
+    return secrets_file(job.connection, job.credentials, None if seals is None else seals.keys)

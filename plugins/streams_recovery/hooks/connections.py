@@ -39,6 +39,13 @@ class AirflowConnections:
                 mask_secret(secret)
         return found
 
+    def secret(self, connection_id: str) -> str | None:
+        """The password of a connection of any type."""
+        found = self._stored(connection_id).password
+        if found:
+            mask_secret(found)
+        return found
+
     def spark_master(self, connection_id: str) -> str:
         """See ConnectionSource."""
         found = self.get(connection_id)

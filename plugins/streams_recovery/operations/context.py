@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
 from streams_recovery.core.repository.ownership import OwnershipEntry
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -22,7 +25,7 @@ from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.credentials import StorageCredentials, key_in_file
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
@@ -37,6 +40,9 @@ class ConnectionSource(Protocol):
 
     def storage(self, connection_id: str | None) -> StorageCredentials | None:
         """Credentials for the repository, None when the place needs none. Raises ``NotFound``."""
+
+    def secret(self, connection_id: str) -> str | None:
+        """The password of a connection, None when it has none. Raises ``NotFound``."""
 
     def spark_master(self, connection_id: str) -> str:
         """The master that the Spark connection of this id names. Raises ``NotFound``, and ``ConfigInvalid`` when it names none."""
@@ -93,6 +99,28 @@ def storage_credentials(config: ApplicationConfig, connections: ConnectionSource
     return connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
 
 
+def seal_keys(config: ApplicationConfig, connections: ConnectionSource) -> SealKeys | None:
+    """The keys of a sealed repository, None for one without seals. Without a private key it can be read: what is missing is said by the first write."""
+    section = config.storage.seal
+    if section is None:
+        return None
+    private, missing = None, "neither storage.seal.connection nor storage.seal.key_file is set"
+    if section.connection is not None:
+        try:
+            private = connections.secret(section.connection)
+            missing = f"connection {section.connection} has no password"
+        except NotFound as error:
+            missing = error.reason
+    elif section.key_file is not None:
+        private, missing = key_in_file(Path(section.key_file))
+    return SealKeys(public=section.public_keys, private=private, missing=missing)
+
+
+def open_repository(config: ApplicationConfig, connections: ConnectionSource, credentials: StorageCredentials | None) -> Repository:
+    """The repository of an application, with its seals."""
+    return Repository(config.storage.location, credentials, seal=seal_keys(config, connections))
+
+
 @contextmanager
 def open_context(
     config: ApplicationConfig,
@@ -112,7 +140,7 @@ def open_context(
         return connections.kafka(config.source.connection)
 
     credentials = storage_credentials(config, connections)
-    repository = Repository(config.storage.location, credentials)
+    repository = open_repository(config, connections, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
     ownership = ownership_log(repository, layout)

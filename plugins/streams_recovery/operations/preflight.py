@@ -16,7 +16,7 @@ from streams_recovery.core.names import internal_role
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
 from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking, required
+from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking, required, warning
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     DESCRIBE,
@@ -28,6 +28,7 @@ from streams_recovery.core.preflight.permissions import (
     missing,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
@@ -59,6 +60,13 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
             else ()
         ),
     )
+
+
+def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    """What weakens the repository, whatever is done with it."""
+    if recovery.repository.seals is not None:
+        return ()
+    return (warning("not-sealed", NOT_SEALED, "make keys with `streams-recovery seal-key FILE`, and set storage.seal"),)
 
 
 def before_restore(

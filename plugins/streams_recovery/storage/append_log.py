@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice, pairwise
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise
 from typing import Generic, TypeVar
 
+from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
-from streams_recovery.storage.json_object import create_value, read_value
+from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
+from streams_recovery.core.repository.seal import Seal
+from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 T = TypeVar("T")
@@ -24,6 +27,13 @@ _ENTRY = re.compile(r"[0-9]{12}\.json")
 _PAGE = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry(Generic[T]):
+    key: str
+    value: T
+    seal: Seal | None
+
+
 class AppendLog(Generic[T]):
     """Entries ``000000000001.json``, ``000000000002.json`` and so on below a prefix. Two writers of one number cannot both succeed, so
     whoever creates number n has seen the entries before it. Needs no right to delete; where there is one, ``prune`` shortens a log from its
@@ -33,6 +43,9 @@ class AppendLog(Generic[T]):
     when they are asked for. So a number that is missing far before those is not noticed here; a check lists them all.
 
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
+
+    In a sealed repository an entry that is forged takes a number and is nothing else: it is logged, and passed over by all that reads. The seal of an
+    entry has the signature of the one before, so ``Damaged`` is raised when entries between two that are read were removed or put in.
     """
 
     def __init__(self, repository: Repository, prefix: str, kind: type[T], *, most_bytes: int = MOST_BYTES_OF_ENTRY) -> None:
@@ -45,33 +58,47 @@ class AppendLog(Generic[T]):
 
     def read_back(self) -> Iterator[T]:
         """Entries from the newest to the oldest, each read when it is asked for: most questions need only the last few."""
-        return (self._read(self._key(number)) for number in self._back(whole=True))
+        return (entry.value for entry in self._entries_back(whole=True, readable=False))
 
     def readable_back(self, *, whole: bool = True) -> Iterator[T]:
         """The same, without those that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers may be
         missing too.
         """
-        for key in map(self._key, self._back(whole=whole)):
-            try:
-                entry = self._read(key)
-            except EntryUnreadable as error:
-                LOGGER.warning("%s is passed over: %s", key, error.reason)
-                continue
-            yield entry
+        return (entry.value for entry in self._entries_back(whole=whole, readable=True))
 
     def dated_back(self, *, readable: bool = False) -> Iterator[tuple[T, int]]:
         """The same as ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
         ``readable``, entries that cannot be read are passed over, and numbers may be missing.
         """
-        keys = self._present() if readable else self._keys()
+        entries = self._entries_back(whole=not readable, readable=readable)
         stored = {file.key: file.modified for file in self._repository.listed(self._prefix)}
-        for key in reversed(keys):
+        return ((entry.value, stored[entry.key]) for entry in entries if entry.key in stored)
+
+    def _entries_back(self, *, whole: bool, readable: bool) -> Iterator[_Entry[T]]:
+        """Entries that are not forged, from the newest on. With ``readable`` those that cannot be read are passed over, and no entry is held against the one
+        behind it.
+        """
+        behind: _Entry[T] | None = None
+        for key in map(self._key, self._back(whole=whole)):
             try:
-                yield self._read(key), stored[key]
+                entry = self._read(key)
+            except Forged as error:
+                _passed_over(key, error)
+                continue
             except EntryUnreadable as error:
                 if not readable:
                     raise
-                LOGGER.warning("%s is passed over: %s", key, error.reason)
+                _passed_over(key, error)
+                continue
+            previous = entry.seal and entry.seal.signature
+            if not readable and behind is not None and behind.seal is not None and behind.seal.previous != previous:
+                raise Damaged(
+                    f"{behind.key} was not written behind {key}: entries between the two were removed, or exchanged",
+                    next_step="put the entries back from a copy, and find out who can delete in this repository",
+                    key=behind.key,
+                )
+            behind = entry
+            yield entry
 
     def last(self) -> T | None:
         """The newest entry, None when there is none."""
@@ -85,12 +112,14 @@ class AppendLog(Generic[T]):
         """Add an entry whatever came before it, also when that cannot be read, and return its number. With ``whole`` false numbers may be missing: only
         for an entry that says that nothing before it matters any more.
         """
-        return self._append(lambda _newest: entry, whole=whole)
+        return self._append(lambda _newest, _number: entry, whole=whole)
 
     def append_behind(self, key: str, entry: T) -> bool:
         """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
+        below = (number for number in self._back(whole=False) if number < self._number(key))
+        previous = self._counting(below)[1] if self._sealed else None
         try:
-            create_value(self._repository, self._key(self._number(key) + 1), entry, most_bytes=self._most_bytes)
+            self._create(self._number(key) + 1, entry, previous)
         except AlreadyExists:
             return False
         return True
@@ -99,27 +128,70 @@ class AppendLog(Generic[T]):
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
-        return self._append(lambda newest: decide(self._read(self._key(newest)) if newest else None, newest + 1), whole=True)
+        return self._append(
+            lambda newest, number: decide(self._read(self._key(newest)).value if newest else None, number), whole=True
+        )
 
-    def _append(self, entry_behind: Callable[[int], T], *, whole: bool) -> int:
+    def _append(self, entry_behind: Callable[[int, int], T], *, whole: bool) -> int:
         taken = 0
         for _ in range(_RACES):
-            newest = max(taken, next(self._back(whole=whole), 0))
-            entry = entry_behind(newest)
+            newest, number, previous = self._place(taken, whole=whole)
+            entry = entry_behind(newest, number)
             try:
-                create_value(self._repository, self._key(newest + 1), entry, most_bytes=self._most_bytes)
+                self._create(number, entry, previous)
             except AlreadyExists:
-                taken = newest + 1
+                taken = number
                 continue
-            self._known = newest + 1
-            return newest + 1
+            self._known = number
+            return number
         raise RepositoryUnavailable(
             f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
         )
 
+    def _place(self, taken: int, *, whole: bool) -> tuple[int, int, str | None]:
+        """Where the next entry belongs: the newest number that counts (0: none), the first free one behind it, and the signature of the newest one. ``taken``
+        is a number that another writer was faster with, which a listing may not show yet.
+        """
+        back = self._back(whole=whole)
+        first = next(back, 0)
+        if not self._sealed:
+            newest = max(taken, first)
+            return newest, newest + 1, None
+        numbers = chain([taken] if taken > first else [], [first] if first else [], back)
+        newest, previous, forged = self._counting(numbers)
+        free = newest + 1
+        while free in forged:
+            free += 1
+        return newest, free, previous
+
+    def _counting(self, numbers: Iterator[int]) -> tuple[int, str | None, set[int]]:
+        """The first of ``numbers`` that is not forged (0: none), its signature, and those before it."""
+        forged: set[int] = set()
+        for number in numbers:
+            try:
+                seal = self._repository.stored(self._key(number), most_bytes=self._most_bytes).seal
+            except Forged as error:
+                _passed_over(self._key(number), error)
+                forged.add(number)
+                continue
+            return number, seal and seal.signature, forged
+        return 0, None, forged
+
+    def _is_forged(self, number: int) -> bool:
+        return self._counting(iter([number]))[0] == 0
+
+    @property
+    def _sealed(self) -> bool:
+        return self._repository.seals is not None
+
+    def _create(self, number: int, entry: T, previous: str | None) -> None:
+        create_value(self._repository, self._key(number), entry, most_bytes=self._most_bytes, previous=previous)
+
     def prune(self, keep: int, *, whole: bool = True) -> int:
         """Remove all but the newest ``keep`` entries (at least one), oldest first, and return how many went. With ``whole`` false numbers may be missing."""
-        kept = list(islice(self._back(whole=whole), max(1, keep)))
+        # A forged entry must not push out one that counts.
+        counting = (number for number in self._back(whole=whole) if not self._sealed or not self._is_forged(number))
+        kept = list(islice(counting, max(1, keep)))
         before, gone = None, 0
         while kept:
             numbers = [number for number in self._page(before)[0] if number < kept[-1]]
@@ -131,18 +203,41 @@ class AppendLog(Generic[T]):
             before, gone = numbers[-1], gone + len(numbers)
         return gone
 
-    def _read(self, key: str) -> T:
+    def _read(self, key: str) -> _Entry[T]:
         try:
-            return read_value(self._repository, self._kind, key, most_bytes=self._most_bytes)
+            found = self._repository.stored(key, most_bytes=self._most_bytes)
+            value = codec.loads(self._kind, found.content, where=key, most_bytes=self._most_bytes)
+        except Forged:
+            raise
         except Damaged as error:
             raise EntryUnreadable(error.reason, next_step=error.next_step, **(error.facts | {"key": key})) from None
+        return _Entry(key=key, value=value, seal=found.seal)
 
     def _back(self, *, whole: bool) -> Iterator[int]:
         """Numbers of the log from the newest to the oldest."""
+        given: int | None = None
+        try:
+            for number in self._listed_back(whole=whole):
+                yield number
+                given = number
+        except Damaged as error:
+            if not self._sealed:
+                raise
+            yield from (number for number in self._before_hole(error) if given is None or number < given)
+
+    def _listed_back(self, *, whole: bool) -> Iterator[int]:
         numbers = self._newest(whole=whole)
         while numbers:
             yield from reversed(numbers)
             numbers = self._before(numbers[0], whole=whole)
+
+    def _before_hole(self, error: Damaged) -> list[int]:
+        """All numbers before the first that is missing, newest first. Raises ``error`` unless everything behind that one is forged."""
+        numbers = self._between(0, 10**_DIGITS)
+        whole = next((at for at, (before, number) in enumerate(pairwise(numbers), 1) if number != before + 1), len(numbers))
+        if not all(map(self._is_forged, numbers[whole:])):
+            raise error
+        return numbers[:whole][::-1]
 
     def _newest(self, *, whole: bool) -> list[int]:
         """The newest numbers, at least one unless there is none. Whether anything is behind a number is asked with steps that double, then that halve."""
@@ -237,3 +332,7 @@ class AppendLog(Generic[T]):
                 key=f"{self._prefix}{number - 1}.json",
             )
         return f"{self._prefix}{number:0{_DIGITS}}.json"
+
+
+def _passed_over(key: str, error: Damaged) -> None:
+    LOGGER.warning("%s is passed over: %s", key, error.reason)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
@@ -46,3 +48,15 @@ class StorageCredentials:
         if not access_key or not secret_key:
             return None
         return cls(access_key_id=str(access_key), secret_access_key=str(secret_key), session_token=str(token) if token else None)
+
+
+def key_in_file(path: Path) -> tuple[str | None, str]:
+    """The private key in a file that only its owner can read, or None; with why there is none. Raises ``ConfigInvalid`` for one that others can read."""
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ConfigInvalid(
+                f"{path} has the private key of the seals, and others can read it", next_step="give it mode 0600", path=str(path)
+            )
+        return path.read_text().strip(), ""
+    except OSError as error:
+        return None, f"{path} cannot be read: {error.strerror or type(error).__name__}"

@@ -23,10 +23,12 @@ def read_noted(repository: Repository, kind: type[T], ref: ArtifactRef) -> T:
     return codec.loads(kind, ref.checked(repository.get(ref.key, most_bytes=MOST_BYTES)), where=ref.key)
 
 
-def create_value(repository: Repository, key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """Create the object, and return what was written. Raises ``AlreadyExists``, and ``Refused`` for what nobody could read again."""
+def create_value(repository: Repository, key: str, value: Any, *, most_bytes: int = MOST_BYTES, previous: str | None = None) -> bytes:
+    """Create the object, and return what was written, without its seal. ``previous`` as for ``Repository.create``. Raises ``AlreadyExists``, and ``Refused``
+    for what nobody could read again.
+    """
     data = packed_value(key, value, most_bytes=most_bytes)
-    repository.create(key, data)
+    repository.create(key, data, previous=previous)
     return data
 
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 from collections.abc import Callable, Iterator
 from mmap import mmap
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
 import obstore
 from obstore import exceptions
 
+from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
+from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.directory import create_file, files_in
@@ -24,7 +27,12 @@ from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
 from streams_recovery.storage.open_store import open_bucket, open_directory
 
+if TYPE_CHECKING:
+    from streams_recovery.storage.seals import Seals
+
 T = TypeVar("T")
+
+LOGGER = logging.getLogger("streams_recovery.storage.repository")
 
 _CHUNK = 8 << 20
 # As many keys as a bucket lists in one request.
@@ -41,14 +49,24 @@ class AlreadyExists(Refused):
 
 
 class Repository:
-    """One repository. Keys are relative, with forward slashes; keys that would leave the prefix are refused.
+    """One repository. Keys are relative, with forward slashes; keys that would leave the prefix are refused. With ``seal`` everything that is created gets a
+    seal, and whatever is read by ``get`` must have one: ``Forged`` is raised for what has none. Without ``seal``, seals are cut off unchecked.
 
     Raises ``RepositoryUnavailable`` when the store does not answer after ``retries``, ``ConfigInvalid`` when it does not let us in. May be used by
     several threads.
     """
 
-    def __init__(self, location: StorageLocation, credentials: StorageCredentials | None = None, retries: Retries | None = None) -> None:
+    def __init__(
+        self,
+        location: StorageLocation,
+        credentials: StorageCredentials | None = None,
+        retries: Retries | None = None,
+        *,
+        seal: SealKeys | None = None,
+    ) -> None:
         self.location = location
+        self.seals = None if seal is None else self._seals(seal)
+        self._adoptions: dict[str, dict[str, str]] = {}
         self._credentials = credentials
         self._retries = retries or Retries()
         self._opened: Any = None
@@ -56,22 +74,56 @@ class Repository:
         # The first two names of the keys that were created or deleted here.
         self.changed: set[str] = set()
 
-    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
-        """The whole object. For small ones: manifests, notes, locks. Raises ``NotFound``, and ``Damaged`` for one of more than ``most_bytes`` before more
-        than that is read.
-        """
-        return self._do("reading", key, lambda: self._whole(_checked(key), most_bytes))
+    def _seals(self, keys: SealKeys) -> Seals:
+        # Slow to import, and not in every place where a repository without seals is read.
+        from streams_recovery.storage.seals import Seals  # noqa: PLC0415
 
-    def _whole(self, key: str, most_bytes: int) -> bytes:
+        return Seals(keys, self._adopted)
+
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        """The whole object, without its seal. For small ones: manifests, notes, locks. Raises ``NotFound``, ``Forged``, and ``Damaged`` for one of more than
+        ``most_bytes`` before more than that is read.
+        """
+        return self.stored(key, most_bytes=most_bytes).content
+
+    def stored(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
+        """``get``, with the seal."""
+        found = self.unchecked(key, most_bytes=most_bytes)
+        if self.seals is not None and carries_seal(key):
+            self.seals.check(key, found)
+        return found
+
+    def unchecked(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
+        """``stored``, whoever wrote it: for those who decide whether to believe it."""
+        if not carries_seal(key):
+            return StoredObject(content=self._do("reading", key, lambda: self._whole(_checked(key), most_bytes)), seal=None)
+        return split_seal(self._do("reading", key, lambda: self._whole(_checked(key), most_bytes, on_top=MOST_SEAL_BYTES)))
+
+    def _adopted(self, key: str) -> dict[str, str]:
+        """The records of the application of ``key`` that were adopted. Read once: a process that reads on meanwhile believes no more than it did."""
+        application_id, _, below = key.partition("/")
+        if below.startswith(ADOPTED):
+            return {}
+        if application_id not in self._adoptions:
+            found: dict[str, str] = {}
+            for entry in self.keys(f"{application_id}/{ADOPTED}"):
+                try:
+                    found |= codec.loads(Adoption, self.get(entry), where=entry).records
+                except Damaged as error:
+                    LOGGER.warning("%s is passed over: %s", entry, error.reason)
+            self._adoptions[application_id] = found
+        return self._adoptions[application_id]
+
+    def _whole(self, key: str, most_bytes: int, *, on_top: int = 0) -> bytes:
         found = obstore.get(self._store, key)
         size, parts, read = int(found.meta["size"]), [], 0
-        if size <= most_bytes:
+        if size <= most_bytes + on_top:
             for part in found.stream():
                 read += len(part)
-                if read > most_bytes:
+                if read > most_bytes + on_top:
                     break
                 parts.append(bytes(part))
-        if max(size, read) > most_bytes:
+        if max(size, read) > most_bytes + on_top:
             raise Damaged(
                 f"{key} in {self.location} has {max(size, read)} bytes, more than the {most_bytes} that this software writes there",
                 next_step="remove this object, or put it back from a copy, and find out who wrote it",
@@ -101,10 +153,12 @@ class Repository:
         except NotFound:
             return None
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
         """Write an object that does not exist yet. Raises ``AlreadyExists``; the one that is there stays as it is. A reply that was lost makes
-        no difference: an object that this very call created is not taken for another one's.
+        no difference: an object that this very call created is not taken for another one's. ``previous`` is the signature of the entry before, in a log.
         """
+        if self.seals is not None and carries_seal(key):
+            data = self.seals.sealed(key, data, previous)
         self._create("creating", key, data)
 
     def put_file(self, key: str, path: Path) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.ids import is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository import stored_manifest
@@ -77,7 +77,13 @@ class SavepointStore:
             create_value(self._repository, key, record, most_bytes=_MOST_OF_RECORD)
         except AlreadyExists:
             # Retention goes by it: one that somebody else has put there could give files away.
-            if self.publication(record.savepoint_id) != record:
+            try:
+                kept = self.publication(record.savepoint_id)
+            except Forged as error:
+                # Nobody believes that one. Without a record the savepoint is known by its manifest.
+                LOGGER.warning("savepoint %s has no record: %s", record.savepoint_id, error.reason)
+                return
+            if kept != record:
                 raise Damaged(
                     f"{key} was there before savepoint {record.savepoint_id} was published, and is about something else",
                     next_step="remove it, find out who wrote it, and repeat this step",
@@ -182,14 +188,26 @@ class SavepointStore:
     def expired(self) -> set[str]:
         """Ids with a copy that expiry made. One whose own manifest is there as well has not expired."""
         prefix = self._layout.retired_prefix
-        return {key.removeprefix(prefix).split("/")[0] for key in self._repository.keys(prefix) if self._layout.retired_at(key) is not None}
+        copies = [key for key in self._repository.keys(prefix) if self._layout.retired_at(key) is not None]
+        return {key.removeprefix(prefix).split("/")[0] for key in copies if not self.forged_object(key)}
+
+    def forged_object(self, key: str) -> bool:
+        """True for an object of a sealed repository that nobody has sealed, or that is gone. It is logged."""
+        if self._repository.seals is None:
+            return False
+        try:
+            self._stored(key)
+        except (Forged, NotFound) as error:
+            LOGGER.warning("%s is passed over: %s", key, error.reason)
+            return True
+        return False
 
     def forget(self, savepoint_id: str, copies: Iterable[str]) -> None:
         """Remove what is left of an expired savepoint. Its record goes first: without the copies it would say that the manifest was lost."""
         self._repository.delete([self._layout.published(savepoint_id), self._layout.detail(savepoint_id), *copies])
 
     def ids(self) -> list[str]:
-        """Ids of all savepoints, newest last."""
+        """Ids of all savepoints, newest last. By their keys alone: one of them may be damaged, or forged."""
         parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
         return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
 
@@ -210,17 +228,19 @@ class SavepointStore:
 
     def newest(self) -> Manifest | None:
         """The newest savepoint, whatever its label; None when there is none. Raises ``Damaged``."""
-        known = self.ids()
-        return self.read(known[-1]) if known else None
+        known = next((one for one in reversed(self.ids()) if not self.forged_object(self.key(one))), None)
+        return None if known is None else self.read(known)
 
     def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
         """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
-        of them hold the same state only they tell.
+        of them hold the same state only they tell. Those that are forged are none.
         """
         found, damage = [], None
         for savepoint_id in ids:
             try:
                 found.append(read(savepoint_id))
+            except Forged as error:
+                LOGGER.warning("savepoint %s is passed over: %s", savepoint_id, error.reason)
             except Damaged as error:
                 # One is enough, without what it was reading when it was raised.
                 damage = damage or error.with_traceback(None)
@@ -232,4 +252,4 @@ class SavepointStore:
     def published_by_run(self, run_id: str) -> str | None:
         """The savepoint this run has published, if it has."""
         suffix = f"-{run_suffix(run_id)}"
-        return next((savepoint_id for savepoint_id in reversed(self.ids()) if savepoint_id.endswith(suffix)), None)
+        return next((one for one in reversed(self.ids()) if one.endswith(suffix) and not self.forged_object(self.key(one))), None)

@@ -20,8 +20,7 @@ from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.operations.context import storage_credentials
-from streams_recovery.storage.repository import Repository
+from streams_recovery.operations.context import open_repository, storage_credentials
 from streams_recovery.ui import actions, overview, render
 from streams_recovery.ui.access import Visitor
 from streams_recovery.ui.charts import charts
@@ -50,8 +49,8 @@ class Pages:
         self._statuses = Statuses(self._place, wait_seconds=wait_seconds)
 
     def _place(self, name: str) -> Place:
-        config = self._configurations.get().applications[name]
-        return Repository(config.storage.location, storage_credentials(config, AirflowConnections())), Layout(config.application.id)
+        config, connections = self._configurations.get().applications[name], AirflowConnections()
+        return open_repository(config, connections, storage_credentials(config, connections)), Layout(config.application.id)
 
     def applications(self, visitor: Visitor) -> Response:
         """All that the visitor may see, trouble first."""

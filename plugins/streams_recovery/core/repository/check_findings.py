@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.text.names import first_names
 
 # Of the number in the name of a log's entry.
@@ -29,6 +29,7 @@ class Cause(enum.StrEnum):
     MISSING_FILE = "missing-file"
     DAMAGED_MANIFEST = "damaged-manifest"
     LOST_MANIFEST = "lost-manifest"
+    FORGED = "forged"
 
     @property
     def exit_code(self) -> int:
@@ -53,6 +54,7 @@ _NEXT_STEPS: Final = {
     Cause.MISSING_FILE: f"{_PUT_BACK}, and take a new savepoint now; those named cannot be trusted",
     Cause.DAMAGED_MANIFEST: f"{_PUT_BACK}, and take a new savepoint now; those named cannot be trusted",
     Cause.LOST_MANIFEST: f"{_PUT_BACK} and take a new savepoint now; when it is lost for good, docs/format.md says how to give it up",
+    Cause.FORGED: "find out who can write to this repository, then remove it: no run uses it. If it is older than the seals, `streams-recovery seal` adopts it",
 }
 
 
@@ -81,13 +83,18 @@ def worst_first(findings: Collection[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda found: -found.cause.exit_code)
 
 
+def cause_of(error: Damaged, otherwise: Cause) -> Cause:
+    """``FORGED`` for a record that nobody sealed who may write, else ``otherwise``."""
+    return Cause.FORGED if isinstance(error, Forged) else otherwise
+
+
 def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
     """A finding about a manifest, with the partition that its reader complains of."""
     topic, partition = error.facts.get("topic"), error.facts.get("partition")
     # A version that is no number was not written by any release.
     newer = isinstance(error.facts.get("version"), int)
     return Finding(
-        cause=Cause.UNKNOWN_FORMAT if newer else Cause.DAMAGED_MANIFEST,
+        cause=Cause.UNKNOWN_FORMAT if newer else cause_of(error, Cause.DAMAGED_MANIFEST),
         key=key,
         problem=error.reason,
         savepoints=(savepoint_id,),

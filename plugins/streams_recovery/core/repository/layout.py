@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.repository.seal import ADOPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,11 @@ class Layout:
     def pins(self) -> str:
         """Prefix of the numbered words of people on single savepoints."""
         return f"{self.application_id}/pins/"
+
+    @property
+    def adopted(self) -> str:
+        """Prefix of the numbered entries of records without a seal that a person vouches for."""
+        return f"{self.application_id}/{ADOPTED}"
 
     @property
     def announcements(self) -> str:

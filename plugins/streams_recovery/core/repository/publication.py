@@ -11,6 +11,7 @@ from streams_recovery.core.repository.checked_names import check_ids, check_name
 from streams_recovery.core.repository.checked_tables import check_refs
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ranges import TableRef
+from streams_recovery.core.repository.seal import MANIFEST_SEAL_BYTES
 from streams_recovery.core.savepoint.survival import lost_with_cluster
 from streams_recovery.core.timestamps import LAST_MOMENT
 
@@ -20,9 +21,9 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """``manifest`` is the manifest's key, ``bytes`` and ``sha256`` are those of the object as it was stored; the rest is what the manifest says, see
-    there. ``tables`` are those of each topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring the application back,
-    none when it does.
+    """``manifest`` is the manifest's key. ``bytes`` and ``sha256`` are those of the object as it was stored, without its seal. The rest is what the
+    manifest says, see there. ``tables`` are those of each topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring
+    the application back, none when it does.
     """
 
     savepoint_id: str
@@ -48,8 +49,8 @@ class Publication:
         return not self.lost_with_cluster
 
     def is_of(self, key: str, size: int) -> bool:
-        """False when this cannot be about the manifest at ``key``, of this many bytes."""
-        return (self.manifest, self.bytes) == (key, size)
+        """False when this cannot be about the manifest at ``key``, of this many bytes with or without a seal."""
+        return self.manifest == key and size - self.bytes in (0, MANIFEST_SEAL_BYTES)
 
 
 def check_publication(record: Publication, *, where: str) -> None:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
@@ -137,14 +137,16 @@ def _opened(recovery: RecoveryContext, wanted: Iterable[tuple[str, TableRef]], s
 def _readable(store: SavepointStore) -> tuple[list[Publication], list[str]]:
     found = store.summaries()
     readable = [one for one in found.values() if isinstance(one, Publication)]
-    return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged)]
+    # What is forged needs no file.
+    return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)]
 
 
 def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
     copies: dict[str, list[StoredFile]] = {}
     for file in recovery.repository.listed(recovery.layout.retired_prefix):
         savepoint_id = file.key.removeprefix(recovery.layout.retired_prefix).split("/")[0]
-        if savepoint_id not in alive and recovery.layout.retired_at(file.key) is not None:
+        expired = savepoint_id not in alive and recovery.layout.retired_at(file.key) is not None
+        if expired and not recovery.savepoints.forged_object(file.key):
             copies.setdefault(savepoint_id, []).append(file)
     found, unreadable = {}, []
     for savepoint_id, files in copies.items():

@@ -12,12 +12,13 @@ from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository import check_findings as findings
 from streams_recovery.core.repository.announcement import Announcement
-from streams_recovery.core.repository.check_findings import Cause, Finding
+from streams_recovery.core.repository.check_findings import Cause, Finding, cause_of
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.ownership import OwnershipEntry, ReadUpTo
 from streams_recovery.core.repository.retention import Pin, pinned
+from streams_recovery.core.repository.seal import Adoption
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
@@ -62,6 +63,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
         _Family(prefix=layout.holds, kind=HoldEntry),
         _Family(prefix=layout.pins, kind=Pin),
+        _Family(prefix=layout.adopted, kind=Adoption, most_bytes=MOST_BYTES),
         _Family(prefix=layout.announcements, kind=Announcement),
         _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
         _Family(prefix=layout.drills, kind=DrillEntry),
@@ -95,7 +97,7 @@ def _entry(recovery: RecoveryContext, key: str, family: _Family) -> list[Finding
     try:
         read_value(recovery.repository, family.kind, key, most_bytes=family.most_bytes)
     except Damaged as error:
-        return [_about(key, error.reason)]
+        return [_about(key, error.reason, cause_of(error, Cause.DAMAGED_RECORD))]
     except NotFound:
         # Expiry shortens the log of the lock meanwhile.
         return []
@@ -118,7 +120,9 @@ def lost(recovery: RecoveryContext) -> dict[str, str]:
         _readable(lambda: needed_savepoints(recovery)),
     )
     alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
-    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=published, pinned=kept, in_use=in_use)
+    # A record that is forged says nothing.
+    proven = [one for one in published if one in alive or not recovery.savepoints.forged_object(recovery.layout.published(one))]
+    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=proven, pinned=kept, in_use=in_use)
 
 
 def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:

@@ -48,7 +48,17 @@ def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
     versions = _versions(recovery)
     layout = recovery.layout
     # A manifest makes a savepoint exist: everything that it names is there before.
-    prefixes = (layout.segments, layout.range_tables, layout.restores, layout.pins, layout.offset_snapshots, layout.drills)
+    prefixes = (
+        layout.segments,
+        layout.range_tables,
+        layout.restores,
+        layout.pins,
+        layout.adopted,
+        layout.ownership,
+        layout.quarantines,
+        layout.offset_snapshots,
+        layout.drills,
+    )
     last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
     found = [one for prefix in (*prefixes, *last) for one in to_undelete(versions.below(prefix))]
     if not found and not versions.kept:

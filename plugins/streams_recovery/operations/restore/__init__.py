@@ -26,7 +26,7 @@ from streams_recovery.operations.restore.load import check_load, plan_load, prep
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.query_check import queried_before
-from streams_recovery.operations.restore.report import evidence
+from streams_recovery.operations.restore.report import checked_evidence, evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
@@ -87,6 +87,7 @@ __all__ = [
     "check_load_deferred",
     "check_verify",
     "check_verify_deferred",
+    "checked_evidence",
     "drain",
     "drain_before_interval",
     "evidence",

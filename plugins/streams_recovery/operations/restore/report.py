@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Altered, Damaged, NotFound
+from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.seal import SealKeys, split_seal
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.query_check import QueryCheck
@@ -153,6 +155,27 @@ def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[Resto
             restore=chosen,
         )
     return report, kept
+
+
+def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreReport, str]:
+    """The evidence in a copy of a ``report.json``, and its page: proven by its seal, without any access to the repository. Raises ``NotFound``, ``Forged``
+    and ``Damaged``, and ``ConfigInvalid`` for what is no public key.
+    """
+    # Slow to import, and nobody else here needs it.
+    from streams_recovery.storage.seals import Seals  # noqa: PLC0415
+
+    if not public_keys:
+        raise ConfigInvalid(
+            "no public key is named, so nothing can be checked", next_step="add --public-key, as in storage.seal.public_keys"
+        )
+    try:
+        found = split_seal(path.read_bytes())
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}", next_step="name a copy of a report.json", path=str(path)) from None
+    report = codec.loads(RestoreReport, found.content, where=str(path))
+    key = Layout(report.application_id).report(report.restore_id)
+    Seals(SealKeys(public=public_keys), lambda _: {}).check(key, found)
+    return report, page(report, hashlib.sha256(found.content).hexdigest())
 
 
 def reports(repository: Repository, layout: Layout) -> list[str]:

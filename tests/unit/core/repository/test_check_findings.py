@@ -41,6 +41,7 @@ def test_every_cause_has_a_code_of_its_own_and_a_way_out() -> None:
         "missing-file": 26,
         "damaged-manifest": 27,
         "lost-manifest": 28,
+        "forged": 29,
     }, "scripts rest on these: docs/command-line.md"
 
 

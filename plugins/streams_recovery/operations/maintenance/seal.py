@@ -1,0 +1,133 @@
+"""Vouching for a repository that is older than its seals."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+from streams_recovery.core.approval import check_approved, hash_of
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Refused
+from streams_recovery.core.repository.seal import Adoption, carries_seal
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+
+# Keys that a plan names of each kind.
+_SAMPLE = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealPlan:
+    """What an adoption would vouch for: ``records`` has the SHA-256 of each record without a seal, by key. ``sealed`` records have a good seal already.
+    ``refused`` have one that is wrong, with the reason: these are never adopted. ``too_large`` cannot be read.
+    """
+
+    application_id: str
+    records: dict[str, str]
+    sealed: int
+    refused: tuple[str, ...]
+    too_large: tuple[str, ...]
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is vouched for."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        """See Approvable."""
+        return {"records that are vouched for": sorted(self.records.items())}
+
+    @property
+    def text(self) -> str:
+        """The plan as Markdown: how many records of each kind, and the newest ones of each."""
+        kinds: dict[str, list[str]] = {}
+        for key in sorted(self.records):
+            kinds.setdefault(key.split("/")[1], []).append(key)
+        rows = [f"| `{kind}` | {len(keys):,} | {', '.join(f'`{key}`' for key in keys[-_SAMPLE:])} |" for kind, keys in kinds.items()]
+        wrong = [f"- **{one}**" for one in (*self.refused, *(f"{key} is too large to be read" for key in self.too_large))]
+        return "\n".join(
+            [
+                f"### Vouch for the records of `{self.application_id}` that have no seal",
+                "",
+                f"**{len(self.records):,} records** have no seal; {self.sealed:,} have a good one.",
+                "",
+                "Whoever approves says that nobody forged them. Look at savepoints, restores and pins first.",
+                "",
+                "| kind | records | the last ones |",
+                "|---|---:|---|",
+                *rows,
+                *(["", f"**{len(wrong)} records are not adopted**", "", *wrong] if wrong else []),
+            ]
+        )
+
+
+def plan_adoption(recovery: RecoveryContext) -> SealPlan:
+    """Every record without a seal. Changes nothing. Raises ``Refused`` where ``storage.seal`` is not set."""
+    if recovery.repository.seals is None:
+        raise Refused(
+            f"the configuration of {recovery.config.name} has no storage.seal, so nothing is sealed",
+            next_step="make a pair of keys with `streams-recovery seal-key FILE`, and write the public one into storage.seal.public_keys",
+        )
+    records: dict[str, str] = {}
+    counted: Counter[str] = Counter()
+    refused, too_large = [], []
+    for key in recovery.repository.keys(f"{recovery.application_id}/"):
+        if not carries_seal(key):
+            continue
+        try:
+            found = recovery.repository.unchecked(key, most_bytes=MOST_BYTES)
+            recovery.repository.seals.check(key, found)
+            counted["sealed"] += 1
+        except Forged as error:
+            if found.seal is None:
+                records[key] = hashlib.sha256(found.content).hexdigest()
+            else:
+                refused.append(error.reason)
+        except Damaged:
+            too_large.append(key)
+        except NotFound:
+            continue
+    return SealPlan(
+        application_id=recovery.application_id,
+        records=records,
+        sealed=counted["sealed"],
+        refused=tuple(refused),
+        too_large=tuple(too_large),
+    )
+
+
+def adopt(recovery: RecoveryContext, *, run_id: str, requested_by: str, reason: str, approved: str | None = None) -> SealPlan:
+    """Vouch for what has no seal, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Raises ``LockHeld`` also
+    for a lock without a seal, and ``PlanChanged``.
+    """
+    # To a sealed repository a lock without a seal is nobody's: look as those who write without one see it.
+    unsealed = Repository(recovery.config.storage.location, recovery.credentials)
+    held = ApplicationLock(unsealed, recovery.layout, recovery.clock).holder()
+    if held is not None:
+        raise LockHeld(
+            f"{held.purpose} works on {recovery.application_id}, perhaps without seals",
+            next_step="let it end, switch its configuration to storage.seal, then adopt",
+            owner=held.owner,
+        )
+    planned = plan_adoption(recovery)
+    if approved is not None:
+        check_approved(planned, approved)
+    lock = recovery.lock.acquire(f"seal {run_id}", lease_seconds=LEASE_SECONDS, purpose="adoption of records without a seal")
+    try:
+        if planned.records:
+            adoption_log(recovery).append(
+                Adoption(at=recovery.clock(), requested_by=requested_by, reason=reason, records=dict(planned.records))
+            )
+        return planned
+    finally:
+        recovery.lock.release(lock)
+
+
+def adoption_log(recovery: RecoveryContext) -> AppendLog[Adoption]:
+    """What persons vouched for, oldest first."""
+    return AppendLog(recovery.repository, recovery.layout.adopted, Adoption, most_bytes=MOST_BYTES)
