@@ -46,6 +46,7 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "GuardLost": 6,
         "EntryUnreadable": 6,
         "Altered": 6,
+        "Forged": 6,
     }
 
 
