@@ -128,9 +128,7 @@ class AppendLog(Generic[T]):
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
-        return self._append(
-            lambda newest, number: decide(self._read(self._key(newest)).value if newest else None, number), whole=True
-        )
+        return self._append(lambda newest, number: decide(self._read(self._key(newest)).value if newest else None, number), whole=True)
 
     def _append(self, entry_behind: Callable[[int, int], T], *, whole: bool) -> int:
         taken = 0
@@ -174,7 +172,7 @@ class AppendLog(Generic[T]):
                 _passed_over(self._key(number), error)
                 forged.add(number)
                 continue
-            return number, seal and seal.signature, forged
+            return number, None if seal is None else seal.signature, forged
         return 0, None, forged
 
     def _is_forged(self, number: int) -> bool:
