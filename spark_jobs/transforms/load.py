@@ -47,13 +47,12 @@ class ShareLoaded:
 
 
 def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> RestoreResult:
-    """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when a timestamp could not be
-    written, or Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the
-    next one begins.
+    """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when
+    Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the next one
+    begins.
     """
     started = time.monotonic()
     check_single_attempt(spark)
-    check_writable(spec)
 
     def work(share: Share) -> ShareLoaded:
         return load_share(share, access)
@@ -82,21 +81,6 @@ def attempts_allowed(master: str, max_failures: str) -> str:
     """How often Spark starts a task at most. A local master goes by its address alone: once, or as often as ``local[2,4]`` says."""
     local = re.fullmatch(r"local(\[[^,\]]+(,\s*(?P<failures>\d+)\s*)?\])?", master)
     return (local["failures"] or "1") if local else max_failures
-
-
-def check_writable(spec: RestoreSpec) -> None:
-    """Raises ``Refused`` naming the first file with a timestamp that a producer would not write as it is."""
-    for wanted in spec.partitions:
-        for file in wanted.files:
-            if file.min_timestamp <= 0:
-                raise Refused(
-                    f"{wanted.topic}-{wanted.partition}: {file.key} has a record with timestamp {file.min_timestamp}, which cannot be "
-                    "written as it is: only timestamps above 0 can",
-                    next_step="restore without this topic, or rebuild it from its inputs",
-                    topic=wanted.topic,
-                    partition=wanted.partition,
-                    key=file.key,
-                )
 
 
 def shares(spec: RestoreSpec, slots: int) -> list[Share]:

@@ -69,7 +69,7 @@ def test_any_records_come_back_with_the_same_digest(connection, shared, rows):
 
 
 @pytest.mark.fault("F30")
-def test_timestamps_that_cannot_be_written_are_read_as_they_are(connection, bootstrap, tp):
+def test_timestamps_of_zero_and_below_are_read_as_they_are(connection, bootstrap, tp):
     stamps = [0, -1, -5, -(2**62)]
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for stamp in stamps:

@@ -54,6 +54,34 @@ def rows_numbered(first, last):
     return [(1, b"%d" % number, b"v" * 100, None) for number in range(first, last)]
 
 
+@pytest.mark.fault("F5", "F30")
+def test_a_broker_that_stops_in_the_midst_of_records_without_a_time_writes_each_of_them_once(broker, connection, tp):
+    rows = [(0, b"%d" % number, os.urandom(1000), None) for number in range(30_000)]
+    with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
+        writer.write(batch_of(rows[:10]))
+        stopping = threading.Thread(target=freeze, args=(broker, 2))
+        stopping.start()
+        writer.write(batch_of(rows[10:]))
+        stopping.join()
+        assert writer.finish().rows == len(rows)
+    assert rows_in(read(connection, tp, 0, len(rows))) == rows
+
+
+@pytest.mark.fault("F6", "F30")
+def test_a_broker_that_stays_still_ends_the_writing_of_records_without_a_time(broker, connection, tp):
+    with PartitionWriter(Producers(connection), tp, expected_end=0, stall_seconds=1) as writer:
+        writer.write(batch_of([(0, None, b"taken", None)]))
+        with frozen(broker), pytest.raises(BrokerUnavailable) as caught:
+            writer.write(batch_of([(0, None, b"waits", None)] * 3))
+        assert (caught.value.facts["acknowledged"], caught.value.facts["waiting"]) == (1, 3)
+
+
+def freeze(broker, seconds):
+    time.sleep(0.2)
+    with frozen(broker):
+        time.sleep(seconds)
+
+
 @pytest.mark.fault("F5")
 def test_a_broker_that_stands_still_for_a_while_costs_no_row_and_no_order(broker, connection, tp):
     with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:

@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
@@ -32,11 +32,13 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import read_segment
 from streams_recovery.segments.schema import RowDigest
 from streams_recovery.storage.repository import Repository
+from tests.support.applications.restore_steps import loaded, opened
+from tests.support.applications.restore_steps import saved as save_state
 from tests.support.applications.savepoint_steps import published, take
 from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
 from tests.support.applications.topic_records import await_markers, commit, delete_below, produce
 from tests.support.examples.rows import rows_in
-from tests.support.kafka.records import connect, end_of, read, topic
+from tests.support.kafka.records import connect, end_of, read, topic, write
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
@@ -45,8 +47,8 @@ Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | No
 
 DAY = 86_400_000
 NOW = int(time.time() * 1000)
-# Two hours ahead, microseconds taken for milliseconds, the last one there is, 50 days in one batch.
-STAMPS = st.sampled_from([1, NOW, NOW + 7_200_000, NOW - 50 * DAY, NOW * 1000, 2**63 - 1]) | st.integers(1, 2**63 - 1)
+# A device without a clock, no time, two hours ahead, microseconds taken for milliseconds, the last one there is, 50 days in one batch.
+STAMPS = st.sampled_from([0, -1, 1, NOW, NOW + 7_200_000, NOW - 50 * DAY, NOW * 1000, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
 BYTES = st.none() | st.binary(max_size=20)
 HEADERS = st.none() | st.lists(
     st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4), BYTES), min_size=1, max_size=4
@@ -61,18 +63,16 @@ class Road:
         self.repository = Repository(StorageLocation(backend="filesystem", path=str(directory)))
         self.directory = directory
         self._producer = Producer({"bootstrap.servers": connection.bootstrap_servers, "log_level": 0})
-        # The one client that writes every timestamp as it is. It writes no record without key and value.
-        self._exact = KafkaProducer(bootstrap_servers=connection.bootstrap_servers, linger_ms=20)
 
     def send(self, rows: list[Row]) -> tuple[int, int]:
         start = end_of(self.connection, self.source)
-        for stamp, key, value, headers in rows:
-            if min(row[0] for row in rows) > 0:
+        if any(row[0] == 0 for row in rows):
+            write(self.connection, self.source, rows)
+        else:
+            for stamp, key, value, headers in rows:
                 self._producer.produce(self.source.topic, value, key, 0, timestamp=stamp, headers=headers or [])
-            else:
-                self._exact.send(self.source.topic, value=value, key=key, headers=headers or [], partition=0, timestamp_ms=stamp)
-        assert self._producer.flush(30) == 0
-        self._exact.flush(30)
+            assert self._producer.flush(30) == 0
+        assert rows_in(read(self.connection, self.source, start, start + len(rows))) == rows
         return start, start + len(rows)
 
     def archive(self, start: int, end: int) -> SegmentFile:
@@ -102,42 +102,23 @@ class Road:
         assert digests[0] == digests[1]
         return rows_in(back)
 
-    def close(self) -> None:
-        self._exact.close()
-
 
 @pytest.fixture(scope="module")
 def road(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
     connection = connect(bootstrap)
     with ExitStack() as stack:
         source, target = stack.enter_context(topic(connection)), stack.enter_context(topic(connection))
-        found = Road(connection, source, target, tmp_path_factory.mktemp("repository"))
-        stack.callback(found.close)
-        yield found
+        yield Road(connection, source, target, tmp_path_factory.mktemp("repository"))
 
 
-@pytest.mark.fault("F27", "F28", "F29")
+@pytest.mark.fault("F27", "F28", "F29", "F30")
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @example(rows=[(NOW - 50 * DAY, b"a", b"1", None), (NOW, b"a", b"2", None), (2**63 - 1, b"a", b"3", None), (1, b"a", b"4", None)])
 @example(rows=[(1, None, None, None), (1, b"", None, None), (1, None, b"", None), (1, b"", b"", [("h", None), ("h", b""), ("h", b"\xff")])])
+@example(rows=[(NOW, b"k", b"1", None), (0, None, None, [("h", None)]), (-(2**63), b"k", b"3", [("h", None)]), (0, b"k", None, None)])
 @given(rows=st.lists(st.tuples(STAMPS, BYTES, BYTES, HEADERS), min_size=1, max_size=20))
 def test_any_record_goes_into_an_archive_and_back(road: Road, rows: list[Row]) -> None:
     assert road.bring_back(road.archive(*road.send(rows))) == rows
-
-
-@pytest.mark.fault("F30")
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(bad=st.sampled_from([0, -1]) | st.integers(-(2**62), -1), at=st.integers(0, 3))
-def test_a_time_that_cannot_be_written_is_kept_in_the_archive_and_refused_by_name(road: Road, bad: int, at: int) -> None:
-    rows: list[Row] = [(NOW + number, b"k", b"%d" % number, None) for number in range(4)]
-    rows[at] = (bad, b"k", b"bad", None)
-    start, end = road.send(rows)
-    segment = road.archive(start, end)
-    assert [row["timestamp"] for batch in road.rows(segment) for row in batch.to_pylist()] == [row[0] for row in rows]
-    before = end_of(road.connection, road.target)
-    with pytest.raises(Refused, match=rf"archived offset {start + at} has timestamp {bad},"):
-        road.bring_back(segment)
-    assert end_of(road.connection, road.target) == before
 
 
 def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
@@ -147,26 +128,19 @@ def stamped(small: Small, tp: TopicPartition, stamp: int) -> None:
 
 
 @pytest.mark.fault("F30")
-@pytest.mark.parametrize("stamp", [0, -1])
-def test_a_savepoint_with_such_a_record_is_taken_with_a_warning_and_not_restored(small: Small, stamp: int) -> None:
+@pytest.mark.parametrize("stamp", [0, -1, -5])
+def test_a_savepoint_with_such_a_record_is_exact_and_restored_as_it_was(small: Small, stamp: int) -> None:
     stamped(small, small.changelog, stamp)
     summary = take(small)
-    assert summary.warnings == (
-        f"{small.changelog.topic} has a record with timestamp {stamp}, which no producer can write unchanged: a restore will be refused",
-    )
+    assert (summary.warnings, summary.consistency) == ((), Consistency.EXACT)
+    saved = rows_of(small.recovery, small.recovery.savepoints.read(summary.savepoint_id), small.changelog)
     lose_state(small)
-    with pytest.raises(Refused) as caught:
-        restore.plan(small.recovery, asked(small.recovery))
-    assert (caught.value.facts["topic"], caught.value.facts["partition"], caught.value.facts["timestamp"]) == (*small.changelog, stamp)
-    assert small.changelog.topic not in small.recovery.cluster.topic_names()
-
-
-def test_such_a_record_in_an_archived_input_is_nobody_s_trouble_while_the_input_stays(bootstrap: str, tmp_path: Path) -> None:
-    with small_application(bootstrap, tmp_path, topics={"include": ["*.in"]}) as small:
-        stamped(small, small.input, 0)
-        assert take(small).warnings == ()
-        lose_state(small)
-        assert restore.plan(small.recovery, asked(small.recovery)).rows == 7
+    ticket = opened(small.recovery, asked(small.recovery))
+    save_state(small.recovery, ticket)
+    loaded(small.recovery, ticket)
+    back = rows_in(read(small.recovery.connection, small.changelog, 0, len(saved)))
+    assert [row[0] for row in back] == [row["timestamp"] for row in saved]
+    assert back[-1] == (stamp, b"k", b"v", None)
 
 
 @pytest.mark.fault("F31")

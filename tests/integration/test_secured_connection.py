@@ -13,6 +13,8 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.reader import RangeReader
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.records import read, topic, write
 from tests.support.kafka.secured_broker import ADMIN, SCRAM, Secured
 
 pytestmark = pytest.mark.kafka
@@ -45,6 +47,15 @@ def test_both_clients_get_through(secured: Secured, how: str) -> None:
     with KafkaCluster(connection) as cluster, ConsumerGroups(connection) as groups:
         assert len(cluster.cluster_id()) == 22
         assert groups.describe("nobody-there").kind == "absent"
+
+
+@pytest.mark.parametrize("how", ["SCRAM-SHA-512", "PLAIN"])
+def test_both_clients_write(secured: Secured, how: str) -> None:
+    connection = secured.connection(ADMIN, how)
+    with topic(connection) as name:
+        rows = [(1, b"k", b"by one client", None), (0, b"k", b"by the other", None)]
+        assert write(connection, TopicPartition(name, 0), rows).rows == 2
+        assert rows_in(read(connection, TopicPartition(name, 0), 0, 2)) == rows
 
 
 WAYS_TO_FAIL: dict[str, tuple[Callable[[Secured], KafkaConnection], str]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from confluent_kafka import Producer
@@ -19,13 +20,49 @@ from tests.support.kafka.topic_settings import alter
 pytestmark = pytest.mark.kafka
 
 
+STAMPS = [0, -1, -5, -(2**62), -(2**63), 1, 2**63 - 1]
+
+
 @pytest.mark.fault("F30")
-@pytest.mark.parametrize("stamp", [0, -1, -(2**62)])
-def test_a_timestamp_that_would_be_altered_is_refused_before_its_batch_is_sent(connection, tp, stamp):
-    rows = [(1, None, b"before", None), (stamp, None, b"bad", None)]
-    with pytest.raises(Refused, match=f"archived offset 1 has timestamp {stamp}"):
-        write(connection, tp, rows)
-    assert end_of(connection, tp) == 0
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_any_timestamp_is_written_in_any_shape_of_record(connection, tp, stamp):
+    shapes = [(None, None, None), (b"", None, None), (None, b"", None), (b"k", b"v", [("h", None), ("h", b""), ("", b"\xff")])]
+    rows = [(1, None, b"before", None), *((stamp, *shape) for shape in shapes), (2**63 - 1, None, b"after", None)]
+    assert write(connection, tp, rows) == Written(rows=6, first=0, last=5)
+    assert rows_in(read(connection, tp, 0, 6)) == rows
+
+
+@pytest.mark.fault("F30")
+def test_two_clients_that_take_turns_keep_the_order_over_many_batches(connection):
+    with topic(connection, max_message_bytes="20000") as name:
+        tp = TopicPartition(name, 0)
+        # Runs of one client and the other, zeros within a batch and beside it, and more than a batch of the broker's limit in each.
+        stamps = [0, -(2**63), 5, 2**63 - 1]
+        rows = [(stamps[number * number % 7 % 4], b"%d" % number, os.urandom(500), [("h", None)]) for number in range(600)]
+        rows += [(7, b"plain", os.urandom(500), None)] * 200 + [(0, None, os.urandom(15_000), None)] * 3
+        with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
+            for at in range(0, len(rows), 97):
+                writer.write(batch_of(rows[at : at + 97]))
+            assert writer.finish() == Written(rows=len(rows), first=0, last=len(rows) - 1)
+        assert rows_in(read(connection, tp, 0, len(rows))) == rows
+
+
+@pytest.mark.fault("F30")
+def test_a_record_without_a_time_is_small_enough_once_compressed(connection, tp):
+    rows = [(0, None, b"x" * 5_000_000, None), (0, None, b"y", None)]
+    write(connection, tp, rows)
+    assert rows_in(read(connection, tp, 0, 2)) == rows
+
+
+@pytest.mark.fault("F30")
+def test_a_broker_that_refuses_a_time_of_zero_is_named_and_nothing_behind_it_is_written(connection, tp):
+    with KafkaCluster(connection) as cluster:
+        alter(cluster, {tp.topic: {"message.timestamp.before.max.ms": "1000000"}})
+    recent = int(time.time() * 1000)
+    with pytest.raises(Refused, match=f"{tp}: row 1 of this load was not written") as caught:
+        write(connection, tp, [(recent, None, b"taken", None), (0, None, b"not", None), (recent, None, b"never", None)])
+    assert (caught.value.facts["acknowledged"], caught.value.facts["error_name"]) == (1, "InvalidTimestampError")
+    assert end_of(connection, tp) == 1
 
 
 def test_the_first_error_stops_the_writer_and_nothing_behind_it_is_written(connection):
@@ -90,15 +127,16 @@ def test_a_partition_that_does_not_end_where_it_should_is_refused(connection, tp
 
 
 @pytest.mark.fault("F4")
-def test_a_second_writer_is_noticed(connection, tp):
+@pytest.mark.parametrize("stamp", [0, 1])
+def test_a_second_writer_is_noticed(connection, tp, stamp):
     with PartitionWriter(Producers(connection), tp, expected_end=0) as writer:
-        writer.write(batch_of([(1, None, b"mine", None)]))
+        writer.write(batch_of([(stamp, None, b"mine", None)]))
         assert writer.finish().rows == 1
         stranger = Producer(connection.client_config())
         stranger.produce(tp.topic, b"not mine", partition=0)
         stranger.flush()
-        writer.write(batch_of([(1, None, b"mine again", None)]))
         with pytest.raises(Damaged) as caught:
+            writer.write(batch_of([(stamp, None, b"mine again", None)]))
             writer.finish()
         assert (caught.value.facts["acknowledged"], caught.value.facts["offset"], caught.value.facts["expected"]) == (1, 2, 1)
 
@@ -121,7 +159,7 @@ def test_topics_of_one_limit_share_a_producer_until_a_writer_fails(connection):
             shared, other = producers.taking(1_048_588), producers.taking(2_000)
             assert shared is not other
             with pytest.raises(Refused), PartitionWriter(producers, tps[0], expected_end=1) as writer:
-                writer.write(batch_of([(0, None, b"never", None)]))
+                writer.write(batch_of([(1, None, os.urandom(2_000_000), None)]))
             assert producers.taking(2_000) is other
             assert producers.taking(1_048_588) is not shared
             with PartitionWriter(producers, tps[1], expected_end=1) as writer:

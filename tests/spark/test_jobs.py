@@ -15,7 +15,7 @@ from spark_jobs.transforms.compare import compare_partitions
 from spark_jobs.transforms.load import load_partitions
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
-from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, TargetNotEmpty
 from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
@@ -261,19 +261,17 @@ def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, t
     assert (result.partitions[0].digest, found.digest) == (digest_of(BASE), digest_of([BASE[0], *BASE]))
 
 
-def test_a_timestamp_that_cannot_be_written_is_refused_before_any_partition_is_touched(spark, access, connection, bootstrap, topics):
-    from kafka import KafkaProducer
-
-    good, bad, target = (TopicPartition(topics(), 0) for _ in range(3))
-    write(connection, good, BASE)
-    producer = KafkaProducer(bootstrap_servers=bootstrap)
-    producer.send(bad.topic, value=b"v", timestamp_ms=0, partition=0).get(10)
-    producer.close()
-    first, second = backup(spark, access, (good, 0, len(BASE)), (bad, 0, 1))
-    assert second.copied.file.min_timestamp == 0
-    with pytest.raises(Refused, match="timestamp 0"):
-        restore(spark, access, (target, 0, (first.copied.file,)), (bad, 1, (second.copied.file,)))
-    assert end_of(connection, target) == 0
+def test_records_without_a_time_are_restored_by_tasks_and_a_load_that_was_cut_off_goes_on(spark, access, connection, topics):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    rows = [BASE[0], *((stamp, b"k", None, [("h", None)]) for stamp in (0, -1, 0, -(2**63))), *BASE, (0, None, None, None)]
+    write(connection, source, rows)
+    (copied,) = backup(spark, access, (source, 0, len(rows)))
+    assert copied.copied.file.min_timestamp == -(2**63)
+    write(connection, target, rows[:2])
+    wanted = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=SegmentFiles.of((copied.copied.file,)), present=2)
+    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(wanted,)), access)
+    assert (result.partitions[0].digest, result.read[0].digest) == (digest_of(rows), digest_of(rows))
+    assert rows_in(read(connection, target, 0, len(rows))) == rows
 
 
 def test_offsets_that_are_gone_fail_the_backup_by_name(spark, access, connection, topics):

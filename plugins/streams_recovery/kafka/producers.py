@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.exact_producer import ExactProducer
 
 # What waits for acknowledgement, so the memory a writer takes; one record may be this large.
 IN_FLIGHT_KBYTES: Final = 128 << 10
@@ -19,7 +20,8 @@ ASK_SECONDS: Final = 30.0
 
 
 class Producers:
-    """Idempotent producers of one cluster, one for each limit of what a topic takes, each made when first needed. A context manager.
+    """Idempotent producers of one cluster, one for each limit of what a topic takes, each made when first needed, and ``exact`` for what these cannot
+    write. A context manager.
 
     A new one waits half a second for its id: librdkafka asks before it has a connection, and again when that time is over
     (``rd_kafka_idemp_pid_fsm``). With one for each partition a restore of a thousand would stand still for eight minutes.
@@ -30,6 +32,7 @@ class Producers:
     def __init__(self, connection: KafkaConnection) -> None:
         self.connection = connection
         self.cluster = KafkaCluster(connection, timeout=ASK_SECONDS)
+        self.exact = ExactProducer(connection, timeout=ASK_SECONDS)
         self.last_error = ""
         self._by_limit: dict[int, Producer] = {}
 
@@ -38,6 +41,7 @@ class Producers:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._by_limit.clear()
+        self.exact.close()
         self.cluster.close()
 
     def taking(self, limit: int) -> Producer:
@@ -47,8 +51,9 @@ class Producers:
         return self._by_limit[limit]
 
     def forget(self, limit: int) -> None:
-        """The next writer gets a new one for this limit."""
+        """The next writer gets a new one for this limit, and a new ``exact``."""
         self._by_limit.pop(limit, None)
+        self.exact.close()
 
     def _keep_error(self, error: LibrdkafkaError) -> None:
         self.last_error = error.str()
@@ -64,7 +69,7 @@ class Producers:
                 "message.timeout.ms": 0,
                 # The broker judges what it gets, compressed; here only the batch must stay below the topic's limit.
                 "message.max.bytes": LARGEST_MESSAGE,
-                "batch.size": max(1, min(BATCH_BYTES, limit - 1000)),
+                "batch.size": batch_bytes(limit),
                 "compression.type": "lz4",
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
@@ -72,3 +77,8 @@ class Producers:
                 "error_cb": self._keep_error,
             }
         )
+
+
+def batch_bytes(limit: int) -> int:
+    """How large a batch may become for a topic that takes ``limit`` bytes."""
+    return max(1, min(BATCH_BYTES, limit - 1000))

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException, Message, Producer
 
-from streams_recovery.core.errors import OffsetsUnstable, RecoveryError
+from streams_recovery.core.errors import OffsetsUnstable, RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import LARGEST_MESSAGE
-from streams_recovery.kafka.writer import check_timestamps
 from streams_recovery.segments.schema import header_lists
 
 ASK_SECONDS: Final = 60.0
@@ -33,8 +33,9 @@ def append(
     """Write batches of segment rows to the ends of these partitions, in one transaction, as they are: key, value, headers, timestamp. Returns the
     records written to each.
 
-    Raises ``OffsetsUnstable`` when anybody wrote to one of them since ``ends`` were read: nothing is written then. Whoever reads committed records
-    only, as Kafka Streams does under exactly-once, sees all or nothing; others may see records of an attempt that was given up.
+    Raises ``Refused`` for a timestamp of 0, which this client would replace by the present time, and ``OffsetsUnstable`` when anybody wrote to one of
+    these partitions since ``ends`` were read: nothing is written then. Whoever reads committed records only, as Kafka Streams does under exactly-once,
+    sees all or nothing; others may see records of an attempt that was given up.
     """
     attempt = _Attempt(connection, transactional_id, ends)
     try:
@@ -74,7 +75,7 @@ class _Attempt:
         self._open = True
 
     def write(self, tp: TopicPartition, batch: pa.RecordBatch) -> None:
-        check_timestamps(batch, tp)
+        _check_no_zero(tp, batch)
         columns = [batch.column(name).to_pylist() for name in ("key", "value", "timestamp")]
         for at, (key, value, timestamp, pairs) in enumerate(zip(*columns, header_lists(batch.column("headers")), strict=True)):
             optional: dict[str, Any] = {} if pairs is None else {"headers": pairs}
@@ -125,3 +126,14 @@ class _Attempt:
             raise self._failure
         if self._failure is not None:
             raise KafkaException(self._failure)
+
+
+def _check_no_zero(tp: TopicPartition, batch: pa.RecordBatch) -> None:
+    zero = pc.index(batch.column("timestamp"), 0).as_py()
+    if zero >= 0:
+        raise Refused(
+            f"{tp}: the record at offset {batch.column('offset')[zero].as_py()} of the results has timestamp 0, which no transaction here can write",
+            next_step="nothing was written; process an interval that does not contain 1970-01-01T00:00:00Z, or leave the results side by side",
+            topic=tp.topic,
+            partition=tp.partition,
+        )

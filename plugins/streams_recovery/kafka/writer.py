@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException, Message, Producer
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, RecoveryError, Refused, TargetNotEmpty
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, PermanentError, RecoveryError, Refused, TargetNotEmpty, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.kafka.producers import Producers
+from streams_recovery.kafka import errors
+from streams_recovery.kafka.producers import Producers, batch_bytes
 from streams_recovery.segments.schema import Header, header_lists
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
@@ -38,8 +39,8 @@ class Written:
 class PartitionWriter:
     """Writes batches to one partition, idempotently and with acks from all replicas. A context manager: ``write`` as often as needed, then ``finish``.
 
-    Key, value, headers and timestamp are kept: nulls, duplicates and order too. The first error that is reported for a record drops
-    everything that waits and raises; nothing counts as written unless ``finish`` returned. What had been sent may be in the partition all
+    Key, value, headers and timestamp are kept: nulls, duplicates, order, and times of 0 and before too. The first error that is reported for a record
+    drops everything that waits and raises; nothing counts as written unless ``finish`` returned. What had been sent may be in the partition all
     the same, so after an error the topic has to be looked at or created again. Nobody else may write to the partition meanwhile.
 
     Raises ``TargetNotEmpty`` when the partition does not end at ``expected_end``, ``Refused`` for records that cannot be written as they
@@ -91,22 +92,54 @@ class PartitionWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Hand one batch of segment rows to the client; blocks while too much waits for acknowledgement."""
-        check_timestamps(batch, self._tp)
         check_sizes(batch, self._tp, self._limit)
+        zeros = pc.indices_nonzero(pc.equal(batch.column("timestamp"), 0))
+        first, behind = (zeros[0].as_py(), zeros[-1].as_py() + 1) if len(zeros) else (len(batch), len(batch))
+        self._write(batch.slice(0, first))
+        self._write_exactly(batch.slice(first, behind - first))
+        self._write(batch.slice(behind))
+
+    def finish(self) -> Written:
+        """Wait until everything is acknowledged, and check that it became one run of offsets."""
+        self._settle()
+        if not self._sent:
+            return Written(rows=0, first=None, last=None)
+        return Written(rows=self._sent, first=self._expected_end, last=self._expected_end + self._sent - 1)
+
+    def _settle(self) -> None:
+        while self._acknowledged < self._sent:
+            self._serve(0.1)
+
+    def _write_exactly(self, batch: pa.RecordBatch) -> None:
+        """Write what librdkafka would change: a timestamp of 0. Both clients number what they send by themselves, so nothing of the other may wait."""
+        if not len(batch):
+            return
+        self._settle()
+        before = self._sent
+        room = batch_bytes(self._limit)
+        sending = self._producers.exact.send(self._tp, batch, batch_bytes=room, stall_seconds=self._stall_seconds, clock=self._clock)
+        try:
+            for offset, rows in sending:
+                if offset != self._expected_end + self._acknowledged:
+                    raise self._misplaced(offset)
+                self._sent += rows
+                self._acknowledged += rows
+        except TransientError as error:
+            raise self._stalled(len(batch) - (self._sent - before), error.reason) from error
+        except PermanentError as error:
+            code = error.facts.get("code")
+            if not isinstance(code, int):
+                raise
+            raise self._not_taken(Refused, error.reason, error_name=errors.name_of(code)) from error
+        self._moved_at = self._clock()
+
+    def _write(self, batch: pa.RecordBatch) -> None:
         columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "timestamp")]
         headers = header_lists(batch.column("headers"))
         for at, (offset, key, value, timestamp, pairs) in enumerate(zip(*columns, headers, strict=True)):
             if at % _SERVE_EVERY == 0:
                 self._serve(0)
             self._produce(offset, key, value, timestamp, pairs)
-
-    def finish(self) -> Written:
-        """Wait until everything is acknowledged, and check that it became one run of offsets."""
-        while self._acknowledged < self._sent:
-            self._serve(0.1)
-        if not self._sent:
-            return Written(rows=0, first=None, last=None)
-        return Written(rows=self._sent, first=self._expected_end, last=self._expected_end + self._sent - 1)
 
     def _produce(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, pairs: list[Header] | None) -> None:
         optional: dict[str, Any] = {} if pairs is None else {"headers": pairs}
@@ -141,16 +174,19 @@ class PartitionWriter:
         if error is not None:
             self._failure = self._not_delivered(error)
         elif message.offset() != self._expected_end + self._acknowledged:
-            self._failure = self._fact(
-                Damaged,
-                f"{self._tp}: row {self._acknowledged} was written at offset {message.offset()}, "
-                f"not at {self._expected_end + self._acknowledged}: someone else writes to this partition",
-                "stop the program that writes to it, then resume the restore",
-                offset=message.offset(),
-                expected=self._expected_end + self._acknowledged,
-            )
+            self._failure = self._misplaced(message.offset())
         else:
             self._acknowledged += 1
+
+    def _misplaced(self, offset: int | None) -> RecoveryError:
+        expected = self._expected_end + self._acknowledged
+        return self._fact(
+            Damaged,
+            f"{self._tp}: row {self._acknowledged} was written at offset {offset}, not at {expected}: someone else writes to this partition",
+            "stop the program that writes to it, then resume the restore",
+            offset=offset,
+            expected=expected,
+        )
 
     def _serve(self, seconds: float) -> None:
         """Take delivery reports. Raises what one of them said, or that none comes."""
@@ -166,15 +202,14 @@ class PartitionWriter:
             self._moved_at = self._clock()
         elif self._clock() - self._moved_at > self._stall_seconds:
             self._drop_waiting()
-            raise self._stalled()
+            raise self._stalled(self._sent - self._acknowledged, self._producers.last_error)
 
-    def _stalled(self) -> RecoveryError:
+    def _stalled(self, waiting: int, why: str) -> RecoveryError:
         brokers = self._producers.connection.bootstrap_servers
-        waiting = self._sent - self._acknowledged
         behind = f"{waiting} rows wait behind offset {self._expected_end + self._acknowledged}"
         return self._fact(
             BrokerUnavailable,
-            f"{self._tp}: no acknowledgement from {brokers} for {self._stall_seconds:g} s, {behind}. {self._producers.last_error}".strip(),
+            f"{self._tp}: no acknowledgement from {brokers} for {self._stall_seconds:g} s, {behind}. {why}".strip(),
             "check that the brokers run and have enough replicas in sync; then resume the restore",
             brokers=brokers,
             seconds=self._stall_seconds,
@@ -182,13 +217,15 @@ class PartitionWriter:
         )
 
     def _not_delivered(self, error: LibrdkafkaError) -> RecoveryError:
+        kind: type[RecoveryError] = BrokerUnavailable if error.retriable() else Refused
+        return self._not_taken(kind, f"{error.name()}: {error.str()}", error_name=error.name())
+
+    def _not_taken(self, kind: type[RecoveryError], why: str, *, error_name: str) -> RecoveryError:
         next_step = "see the broker's log for the reason, then resume the restore"
-        why = f"{error.name()}: {error.str()}"
         reason = (
             f"{self._tp}: row {self._acknowledged} of this load was not written (the topic's max.message.bytes is {self._limit}): {why}"
         )
-        kind: type[RecoveryError] = BrokerUnavailable if error.retriable() else Refused
-        return self._fact(kind, reason, next_step, max_message_bytes=self._limit, error_name=error.name())
+        return self._fact(kind, reason, next_step, max_message_bytes=self._limit, error_name=error_name)
 
     def _too_large(self, offset: int, key: bytes | None, value: bytes | None) -> RecoveryError:
         size = len(key or b"") + len(value or b"")
@@ -218,15 +255,6 @@ class PartitionWriter:
         return self._producer
 
 
-def check_timestamps(batch: pa.RecordBatch, tp: TopicPartition) -> None:
-    """Raises ``Refused``, naming the first record, when a timestamp is 0 or below: the client would write the present time instead of 0."""
-    stamps = batch.column("timestamp")
-    if not len(stamps) or pc.min(stamps).as_py() > 0:
-        return
-    at = pc.index(pc.less_equal(stamps, 0), True).as_py()
-    raise refused_timestamp(tp, stamps[at].as_py(), f"the record with archived offset {batch.column('offset')[at].as_py()}")
-
-
 def check_sizes(batch: pa.RecordBatch, tp: TopicPartition, limit: int) -> None:
     """Raises ``Refused``, naming the first record, when one is too large for a topic that takes ``limit`` bytes (``max.message.bytes``). The broker
     counts what a batch has after compression, so only records that stay too large are refused.
@@ -250,14 +278,3 @@ def check_sizes(batch: pa.RecordBatch, tp: TopicPartition, limit: int) -> None:
                 bytes=size,
                 max_message_bytes=limit,
             )
-
-
-def refused_timestamp(tp: TopicPartition, timestamp: int, what: str) -> Refused:
-    """The error for a timestamp that would not be written as it is."""
-    return Refused(
-        f"{tp}: {what} has timestamp {timestamp}, which cannot be written as it is: only timestamps above 0 can",
-        next_step="restore without this topic, or rebuild it from its inputs",
-        topic=tp.topic,
-        partition=tp.partition,
-        timestamp=timestamp,
-    )

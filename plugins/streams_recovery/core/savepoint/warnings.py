@@ -21,7 +21,6 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
         *_claimed(manifest),
         *_new_gaps(manifest, parent),
         *_unread(manifest),
-        *_unwritable(manifest),
         *of_restore(manifest),
         *registry(manifest, ()),
     )
@@ -93,14 +92,6 @@ def _unread(manifest: Manifest) -> Iterable[str]:
                     f"offsets {image.committed.offset}..{image.log_start - 1} of {topic.name}-{image.partition} were deleted before the application "
                     "read them; it will continue after them, and a restore in place will be refused"
                 )
-
-
-def _unwritable(manifest: Manifest) -> Iterable[str]:
-    for topic in _internal(manifest):
-        known = (image.ranges.facts.min_timestamp for image in topic.partitions)
-        stamps = [stamp for stamp in known if stamp is not None]
-        if stamps and min(stamps) <= 0:
-            yield f"{topic.name} has a record with timestamp {min(stamps)}, which no producer can write unchanged: a restore will be refused"
 
 
 def _edits(manifest: Manifest) -> Iterable[str]:

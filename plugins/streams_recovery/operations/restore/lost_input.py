@@ -14,7 +14,6 @@ from streams_recovery.core.restore.plan import TopicToCreate
 from streams_recovery.core.restore.request import LATEST, OutputPolicy
 from streams_recovery.core.savepoint.survival import archive_begins
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.payload_checks import check_values
 from streams_recovery.operations.restore.placing import present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.savepoint_checks import check_files, check_published, pieces_of
 from streams_recovery.operations.restore.source import RestoreSource, empty_source
@@ -43,7 +42,6 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy)
     manifest = choose_archive(recovery, savepoint, outputs)
     present = present_topics(recovery, manifest, {})
     placed = [one for one in place(manifest, target_of(recovery, present, spans(recovery, present))) if one.made]
-    check_values([one.image for one in placed])
     source = RestoreSource(manifest=manifest)
     return Archived(
         manifest=manifest,

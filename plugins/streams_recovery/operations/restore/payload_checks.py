@@ -1,12 +1,11 @@
-"""What is in the topics that a restore would make: whether it can be written as it is, and what a person should know of it."""
+"""What is in the topics that a restore would make: whether it is whole, and what a person should know of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.manifest import Manifest, SegmentFile, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.queries import first_values
@@ -34,20 +33,6 @@ def check_whole(topics: Sequence[TopicImage]) -> None:
         )
 
 
-def check_values(topics: Sequence[TopicImage]) -> None:
-    """Raise ``Refused`` naming the first file with a timestamp that a producer would replace by the current time."""
-    for tp, file in _files(topics):
-        if file.min_timestamp <= 0:
-            raise Refused(
-                f"{file.key} holds a record of {tp} with timestamp {file.min_timestamp}; the producer would replace it by the current time",
-                next_step="restore an application with such records into a test cluster and compare, or choose another savepoint",
-                key=file.key,
-                topic=tp.topic,
-                partition=tp.partition,
-                timestamp=file.min_timestamp,
-            )
-
-
 def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
     """What to say before these topics are made. Reads the beginning of one file a topic."""
     return (*savepoint_warnings.of_restore(manifest), *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
@@ -57,11 +42,8 @@ def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str
     found = []
     for topic in topics:
         # One file tells, and the smallest is read soonest.
-        smallest = min((file for _, file in _files([topic])), key=lambda file: (file.bytes, file.key), default=None)
+        files = (file for image in topic.partitions for file in image.files())
+        smallest = min(files, key=lambda file: (file.bytes, file.key), default=None)
         if smallest is not None and savepoint_warnings.has_schema_ids(first_values(recovery.repository, smallest, _SAMPLE)):
             found.append(topic.name)
     return found
-
-
-def _files(topics: Sequence[TopicImage]) -> Iterator[tuple[TopicPartition, SegmentFile]]:
-    return ((TopicPartition(topic.name, image.partition), file) for topic in topics for image in topic.partitions for file in image.files())

@@ -20,7 +20,7 @@ from streams_recovery.operations.restore.in_place import later_topics, look
 from streams_recovery.operations.restore.job_specs import throttle
 from streams_recovery.operations.restore.kept_inputs import check_kept
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
-from streams_recovery.operations.restore.payload_checks import check_values, check_whole, warnings
+from streams_recovery.operations.restore.payload_checks import check_whole, warnings
 from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
@@ -67,7 +67,6 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     refuse_foreign_topics(recovery, placed)
     made = [one.image for one in placed if one.made]
     check_whole(made)
-    check_values(made)
     held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
     if not safeguards.replace:
         refuse_existing_state(recovery, held)

@@ -54,12 +54,9 @@ def of_stamp(stamp: int, role: TopicRole) -> TopicImage:
     return topic((replace(part, committed=None),), role=role)
 
 
-@pytest.mark.parametrize(("stamp", "told"), [(-1, True), (0, True), (1, False)])
-def test_a_record_that_no_restore_will_write_is_told_when_it_is_saved(stamp: int, told: bool) -> None:
-    found = warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.CHANGELOG)), None)
-    assert bool(found) == told
-    assert not told or f"timestamp {stamp}" in found[0]
-    assert warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.INPUT)), None) == (), "inputs are not written by a restore"
+@pytest.mark.parametrize("stamp", [-(2**63), -1, 0, 1])
+def test_no_time_of_a_record_is_a_reason_to_warn(stamp: int) -> None:
+    assert warnings.of_savepoint(manifest_of(of_stamp(stamp, TopicRole.CHANGELOG)), None) == ()
 
 
 @pytest.mark.parametrize(("role", "told"), [(TopicRole.CHANGELOG, True), (TopicRole.REPARTITION, True), (TopicRole.INPUT, False)])
