@@ -208,6 +208,7 @@ def _draft(parent: Manifest) -> CutDraft:
             config=one.config,
             store=None,
             archived=True,
+            evidence=one.evidence,
             partitions=tuple(
                 PartitionCut(
                     topic=one.name,

@@ -82,7 +82,9 @@ PARAMS = {
         "Replace the clone's state",
         "For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
     ),
-    "delete": params.delete("Only with replace: those of the clone that the savepoint does not know"),
+    "delete": params.delete(
+        "Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"
+    ),
     "safety": params.safety(),
     "max_lag": Param(
         None,

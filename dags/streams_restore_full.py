@@ -40,7 +40,7 @@ PARAMS = {
     "allow_ahead": params.allow_ahead(),
     "allow_damaged": params.allow_damaged(),
     "replace": params.replace(),
-    "delete": params.delete("Only with replace: those that the savepoint does not know"),
+    "delete": params.delete("Only with replace: those that the savepoint does not know or of which only the names say whose they are"),
     "safety": params.safety(),
     "offsets": params.offsets(),
     "compare_keys": params.compare_keys(),

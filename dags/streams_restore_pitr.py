@@ -60,7 +60,7 @@ PARAMS = {
         "Other groups to move", "Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty."
     ),
     "replace": params.replace(),
-    "delete": params.delete("Only with replace: those that the savepoint does not know"),
+    "delete": params.delete("Only with replace: those that the savepoint does not know or of which only the names say whose they are"),
     "safety": params.safety(),
     "compare_keys": params.compare_keys(),
     "confirm": params.confirm(),

@@ -50,7 +50,7 @@ PARAMS = {
         {"keep": "Keep: results come once more, behind those that are there", "recreate": "Recreate: the topics are emptied first"},
     ),
     "replace": params.replace(),
-    "delete": params.delete("Those that no savepoint and no configured store knows"),
+    "delete": params.delete("Those of which only the names say whose they are"),
     "safety": params.safety(),
     "confirm": params.confirm(),
     "reason": params.reason(),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
 
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
 from streams_recovery.core.ids import new_id
-from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency
 from streams_recovery.core.offsets.strategies.log_ends import Earliest
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
@@ -21,7 +21,7 @@ from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import begun, copy, publish, published, take
-from tests.support.applications.small import Small, asked, configured, rows_of
+from tests.support.applications.small import STREAMS_METADATA, Small, asked, configured, rows_of
 from tests.support.applications.topic_records import commit, delete_below, produce, recreate
 from tests.support.kafka.topic_settings import alter
 
@@ -163,57 +163,74 @@ def test_what_is_accepted_has_to_be_typed(small: Small) -> None:
 
 
 @contextmanager
-def namesake(small: Small, store: str) -> Iterator[str]:
-    """Somebody's consumer group, called like the application and the beginning of one of its stores."""
+def namesake(small: Small, store: str, metadata: str = STREAMS_METADATA) -> Iterator[str]:
+    """A consumer group, called like the application and the beginning of one of its stores; of Kafka Streams by its metadata."""
     name = f"{small.recovery.application_id}-{store}"
-    small.recovery.groups.set_offsets(name, {small.output: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    small.recovery.groups.set_offsets(name, {small.output: CommittedOffset(offset=1, metadata=metadata, leader_epoch=None)})
     try:
         yield name
     finally:
         small.recovery.groups.delete(name)
 
 
+@contextmanager
+def sums_by_day(small: Small) -> Iterator[str]:
+    """The changelog of one more store, which no configuration names."""
+    more = f"{small.recovery.application_id}-sums-by-day-changelog"
+    small.recovery.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    yield more
+    small.recovery.cluster.delete_topics([more])
+
+
 @pytest.mark.fault("F38")
-def test_a_group_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> None:
+@pytest.mark.parametrize("group", ["totals", "sums", "sums-by", "sums-by-day"])
+def test_a_plain_consumer_group_takes_no_state_out_of_a_savepoint(small: Small, group: str) -> None:
+    with sums_by_day(small) as more, namesake(small, group, metadata="read by nobody"):
+        manifest = published(small)
+        assert (manifest.consistency, manifest.claimed) == (Consistency.EXACT, ())
+        assert set(manifest.unattributed) == {more}
+        assert manifest.topic(small.changelog.topic) is not None
+
+
+@pytest.mark.fault("F38")
+def test_an_application_of_a_longer_name_takes_no_topic_in_silence(small: Small) -> None:
     recovery = small.recovery
-    more = f"{recovery.application_id}-sums-by-day-changelog"
-    recovery.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
-    first = publish(small)
-    with namesake(small, "sums-by") as group:
-        claimed = ClaimedTopic(topic=more, group=group)
+    with sums_by_day(small) as more, ExitStack() as stack:
+        first = publish(small)
+        group = stack.enter_context(namesake(small, "sums-by"))
+        claimed = ClaimedTopic(topic=more, group=group, because=Claim.GROUP)
         assert discover(recovery).inventory.claimed == (claimed,)
         with pytest.raises(StateDamaged) as caught:
             take(small)
         [damage] = caught.value.facts["damage"]
         assert (damage.kind, damage.topic, damage.since, damage.taken_by) == (DamageKind.CLAIMED, more, first, group)
         assert "`stores`" in caught.value.next_step
-        own = replace(recovery, config=configured(recovery, stores={"sums-by-day": {}}))
-        assert recovery.savepoints.read(take(small, recovery=own).savepoint_id).topic(more) is not None, (
-            "a store that is named is the application's"
-        )
+        for sections in ({"stores": {"sums-by-day": {}}}, {"topics": {"owned": [more]}}):
+            own = replace(recovery, config=configured(recovery, **sections))
+            assert recovery.savepoints.read(take(small, recovery=own).savepoint_id).topic(more) is not None, (
+                "what is named is the application's"
+            )
+            recovery.repository.delete([recovery.layout.manifest(recovery.savepoints.ids()[-1])])
         summary = take(small, changed_state=ChangedState.INTENDED)
         assert any(told.startswith(more) and f"assigned to {group}" in told for told in summary.warnings)
         manifest = recovery.savepoints.read(summary.savepoint_id)
         assert (manifest.claimed, manifest.topic(more)) == ((claimed,), None)
 
-        planned = restore.plan(recovery, asked(recovery, savepoint=summary.savepoint_id, replace=True))
-        assert planned.claimed == (claimed,)
-        assert f"| {more} | {group} | stays as it is |" in markdown(planned)
-        again = restore.plan(recovery, asked(recovery, savepoint=first, replace=True))
-        assert f"| {more} | {group} | **created again** |" in markdown(again)
+        # Whichever savepoint is restored: what may be another application's stays as it is, and the plan names it.
+        for savepoint in (summary.savepoint_id, first):
+            planned = restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True))
+            assert planned.claimed == (claimed,)
+            assert more not in {step.name for step in planned.create}
+            assert f"| {more} | it is assigned to {group}" in markdown(planned)
+        assert any(told.startswith(f"{more} is in the savepoint and stays") for told in planned.warnings)
         anew = asked(recovery, restore.Rebuild, replace=True, offsets=Earliest(text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)
-        ticket = opened(recovery, asked(recovery, savepoint=first, replace=True))
-        safe = saved(recovery, ticket).savepoint_id
-        assert safe is not None
-        assert recovery.safety.read(safe).topic(more) is not None, "what is replaced is saved, whoever claims it"
-        restore.abandon(recovery, ticket)
-    recovery.cluster.delete_topics([more])
 
 
 @pytest.mark.fault("F38")
-def test_a_group_that_takes_every_changelog_is_named(small: Small) -> None:
-    with namesake(small, "totals") as group, pytest.raises(Refused) as caught:
+def test_an_application_that_takes_every_changelog_is_named(small: Small) -> None:
+    small.recovery.cluster.delete_topics([small.changelog.topic])
+    with sums_by_day(small) as more, namesake(small, "sums-by") as group, pytest.raises(Refused) as caught:
         take(small)
-    assert caught.value.facts == {"application_id": small.recovery.application_id, "taken_by": {small.changelog.topic: group}}
+    assert caught.value.facts == {"application_id": small.recovery.application_id, "taken_by": {more: group}}
     assert "`stores`" in caught.value.next_step

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import CommittedOffset, Profile, TopicPartition
+from streams_recovery.core.kafka_types import Claim, CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.operations import restore
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import holdings
 from streams_recovery.operations.restore import OutputPolicy
 from streams_recovery.operations.unfinished import unfinished_restore
 from tests.support.applications.rebuilds import archiving, cleared, rebuild, strategy
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
-from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, asked, lose
+from tests.support.applications.savepoint_steps import publish, take
+from tests.support.applications.small import STREAMS_METADATA, Small, asked, configured_for, lose
 from tests.support.applications.topic_records import commit, delete_below, produce, recreate
 from tests.support.kafka.topic_settings import alter
 
@@ -80,7 +84,7 @@ def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_nam
     neighbour, unproven = f"{recovery.application_id}-eu", f"{recovery.application_id}-newer-changelog"
     for topic in (f"{neighbour}-totals-changelog", unproven):
         recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
-    recovery.groups.set_offsets(neighbour, {small.input: CommittedOffset(offset=1, metadata="", leader_epoch=None)})
+    recovery.groups.set_offsets(neighbour, {small.input: CommittedOffset(offset=1, metadata=STREAMS_METADATA, leader_epoch=None)})
     publish(small)
     recovery.cluster.delete_topics([unproven])
     recovery.cluster.create_topic(unproven[: -len("changelog")] + "er-changelog", partitions=1, replication_factor=1, config={})
@@ -93,6 +97,72 @@ def test_what_belongs_to_a_neighbour_stays_and_what_nothing_proves_has_to_be_nam
     assert newer not in names
     assert f"{neighbour}-totals-changelog" in names
     recovery.cluster.delete_topics([f"{neighbour}-totals-changelog"])
+
+
+@contextmanager
+def longer_application(small: Small) -> Iterator[tuple[str, dict[str, str]]]:
+    """Another application, whose id begins like this one's: its id, and its internal topics with their ids. They are gone at the end."""
+    recovery, other = small.recovery, f"{small.recovery.application_id}-v1"
+    topics = [f"{other}-counts-changelog", f"{other}-by-key-repartition"]
+    for topic in topics:
+        recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config={})
+        produce(recovery, TopicPartition(topic, 0), 3)
+    recovery.groups.set_offsets(other, {small.input: CommittedOffset(offset=1, metadata=STREAMS_METADATA, leader_epoch=None)})
+    yield other, {name: found.topic_id for name, found in recovery.cluster.describe_topics(topics).items()}
+    recovery.cluster.delete_topics([topic for topic in topics if topic in recovery.cluster.topic_names()])
+
+
+def ids(recovery: RecoveryContext, topics: Collection[str]) -> dict[str, str]:
+    return {name: found.topic_id for name, found in recovery.cluster.describe_topics(topics).items()}
+
+
+def test_another_application_whose_group_is_gone_loses_nothing_to_the_shorter_id(small: Small) -> None:
+    recovery = small.recovery
+    with longer_application(small) as (other, theirs):
+        recovery.groups.delete(other)
+        summary = take(small)
+        assert any("savepoints have them" in told and all(topic in told for topic in theirs) for told in summary.warnings)
+        manifest = recovery.savepoints.read(summary.savepoint_id)
+        assert set(manifest.unattributed) == set(theirs), "no state is left out, and nothing says whose this is"
+        for request in (rebuild(recovery), asked(recovery, savepoint=summary.savepoint_id, replace=True)):
+            with pytest.raises(TargetNotEmpty, match="but their names") as caught:
+                restore.plan(recovery, request)
+            assert set(caught.value.facts["topics"]) == set(theirs)
+        assert ids(recovery, theirs) == theirs
+
+        told = configured_for(small, topics={"foreign": sorted(theirs)})
+        planned = restore.plan(told, asked(told, savepoint=summary.savepoint_id, replace=True))
+        assert not {step.name for step in planned.create} & set(theirs)
+        assert {one.topic: one.because for one in planned.claimed} == dict.fromkeys(theirs, Claim.FOREIGN)
+        assert all(any(topic in warning for warning in planned.warnings) for topic in theirs)
+        cleared(told, rebuild(told))
+        assert ids(recovery, [*theirs, small.changelog.topic, small.tail.topic]) == theirs
+
+
+def test_an_application_that_a_savepoint_has_seen_keeps_its_topics_when_its_group_is_gone(small: Small) -> None:
+    recovery = small.recovery
+    with longer_application(small) as (other, theirs):
+        first = recovery.savepoints.read(publish(small))
+        assert {one.topic: (one.group, one.because) for one in first.claimed} == dict.fromkeys(theirs, (other, Claim.GROUP))
+        recovery.groups.delete(other)
+        second = recovery.savepoints.read(publish(small))
+        assert {one.topic: (one.group, one.because) for one in second.claimed} == dict.fromkeys(theirs, (other, Claim.SAVEPOINT))
+        assert second.unattributed == ()
+        planned = restore.plan(recovery, rebuild(recovery))
+        assert set(planned.evidence) == {small.changelog.topic, small.tail.topic}
+        cleared(recovery, rebuild(recovery))
+        assert ids(recovery, [*theirs, small.changelog.topic, small.tail.topic]) == theirs
+
+
+def test_another_configured_application_keeps_its_topics(small: Small) -> None:
+    recovery = small.recovery
+    with longer_application(small) as (other, theirs):
+        recovery.groups.delete(other)
+        here = replace(recovery, configured=lambda: {other: frozenset()})
+        publish(replace(small, recovery=here))
+        planned = restore.plan(here, rebuild(here))
+        assert {one.topic: (one.group, one.because) for one in planned.claimed} == dict.fromkeys(theirs, (other, Claim.CONFIGURED))
+        assert set(planned.evidence) == {small.changelog.topic, small.tail.topic}
 
 
 @pytest.mark.fault("F54")

@@ -45,7 +45,11 @@ AllowDamaged = Annotated[
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
 Delete = Annotated[
-    list[str] | None, typer.Option("--delete", help="An internal topic that the savepoint does not know and that may go. Repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--delete",
+        help="An internal topic that may go although the savepoint does not know it, or only its name says whose it is. Repeatable.",
+    ),
 ]
 Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
 Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}. A file may be anywhere.")]

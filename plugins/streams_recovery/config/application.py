@@ -56,7 +56,8 @@ class Source(Section):
 class Topics(Section):
     """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
     ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
-    Offsets and settings of all of them are always in a savepoint.
+    Offsets and settings of all of them are always in a savepoint. ``owned`` are internal topics that nothing but their names would say to be this
+    application's, ``foreign`` those of another one whose id begins like this one's.
     """
 
     inputs: Annotated[tuple[TopicName, ...], Field(min_length=1)]
@@ -64,6 +65,8 @@ class Topics(Section):
     globals: tuple[TopicName, ...] = ()
     include: tuple[TopicGlob, ...] = ()
     exclude: tuple[TopicGlob, ...] = ()
+    owned: tuple[TopicName, ...] = ()
+    foreign: tuple[TopicName, ...] = ()
 
     @property
     def declared(self) -> dict[str, TopicRole]:
@@ -79,6 +82,8 @@ class Topics(Section):
         both = sorted(set(self.inputs) & set(self.globals))
         if both:
             raise ValueError(f"{both[0]} is in inputs and in globals; Kafka Streams reads a topic one way only")
+        if contested := sorted(set(self.owned) & set(self.foreign)):
+            raise ValueError(f"{contested[0]} is in owned and in foreign; it is either this application's or another one's")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Configurations that are each valid and cannot both be right."""
+"""What configurations say of each other: which are each valid and cannot both be right, and which topics are another one's."""
 
 from __future__ import annotations
 
@@ -25,6 +25,22 @@ def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Coll
         for name in one.names:
             found.setdefault(name, []).append(one)
     return {name: _together(several) for name, several in found.items()}
+
+
+def neighbours(config: ApplicationConfig, configs: Mapping[str, ApplicationConfig]) -> dict[str, frozenset[str]]:
+    """The other applications among ``configs`` that are reached by the same connection, and what their drills and intervals run as: the changelogs of their
+    stores by application id.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for name, other in configs.items():
+        if name == config.name.partition(":")[0] or other.source.connection != config.source.connection:
+            continue
+        sandboxes = (section.application_id for section in (other.drill, other.reprocess) if section is not None and section.enabled)
+        for application_id in (other.application.id, *sandboxes):
+            changelogs = (name.replace(other.application.id, application_id, 1) for name in other.changelogs.values())
+            found[application_id] = found.get(application_id, frozenset()).union(changelogs)
+    found.pop(config.application.id, None)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,15 @@ class ApplicationConfig(Section):
         for topic in self.topics.declared:
             if internal_role(topic, self.application.id):
                 raise ValueError(f"topics: {topic} is an internal topic of {self.application.id}; those are found by themselves")
+        for key, named in (("owned", self.topics.owned), ("foreign", self.topics.foreign)):
+            for topic in named:
+                if not internal_role(topic, self.application.id):
+                    raise ValueError(
+                        f"topics.{key}: {topic} is not called like an internal topic of {self.application.id}, so nothing would take it for one"
+                    )
+        for store, changelog in self.changelogs.items():
+            if changelog in self.topics.foreign:
+                raise ValueError(f"topics.foreign: {changelog} is the changelog of the store {store}")
         return self
 
     @model_validator(mode="after")

@@ -62,6 +62,7 @@ def in_sandbox(config: ApplicationConfig, name: SandboxName) -> ApplicationConfi
         role: tuple(names.get(topic, topic) for topic in given)
         for role, given in (("inputs", topics.inputs), ("outputs", topics.outputs), ("globals", topics.globals))
     }
+    owned = tuple(sandbox.application_id + topic.removeprefix(config.application.id) for topic in topics.owned)
     stores = {
         called: store if store.source is None else store.model_copy(update={"source": names.get(store.source, store.source)})
         for called, store in config.stores.items()
@@ -70,7 +71,7 @@ def in_sandbox(config: ApplicationConfig, name: SandboxName) -> ApplicationConfi
     changes = {
         "name": str(name),
         "application": config.application.model_copy(update={"id": sandbox.application_id}),
-        "topics": topics.model_copy(update=mapped),
+        "topics": topics.model_copy(update={**mapped, "owned": owned, "foreign": ()}),
         "groups": Groups(),
         "stores": stores,
         "restore": config.restore.model_copy(update=restore),

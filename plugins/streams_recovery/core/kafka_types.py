@@ -118,14 +118,58 @@ class TopicDescription:
     leader_epochs: tuple[int | None, ...]
 
 
+class Evidence(enum.StrEnum):
+    """Why an internal topic is taken for the application's, strongest first. ``store``: the configuration has its store. ``committed``: the application's
+    group has committed offsets on it. ``named``: a person has named it. ``restored``: a restore of the application has created it. ``savepoint``: a savepoint
+    has it with evidence that the cluster no longer shows. ``name``: no other application's id could be the beginning of its name.
+    """
+
+    STORE = "store"
+    COMMITTED = "committed"
+    NAMED = "named"
+    RESTORED = "restored"
+    SAVEPOINT = "savepoint"
+    NAME = "name"
+
+    @property
+    def proves(self) -> bool:
+        """True if the topic may be deleted or replaced. A name alone proves nothing: anybody may give a topic such a name."""
+        return self is not Evidence.NAME
+
+
+class Claim(enum.StrEnum):
+    """Why an internal topic is taken for another application's. ``declared``: its configuration has the store. ``foreign``: this application's configuration
+    says so. ``configured``, ``group``, ``savepoint``: the topic's name also begins with that longer id, and there is a configuration of it, its consumer
+    group is one of Kafka Streams, or the newest savepoint says that it was there.
+    """
+
+    DECLARED = "declared"
+    FOREIGN = "foreign"
+    CONFIGURED = "configured"
+    GROUP = "group"
+    SAVEPOINT = "savepoint"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedTopic:
-    """A topic whose name could be that of an internal topic of the application, but that is assigned to the application ``group``. The topic's name
-    also begins with that longer id, and a consumer group of that name exists.
+    """A topic whose name could be that of an internal topic of the application, but that is assigned to the application ``group``, None where only
+    ``because`` says that it is another one's.
     """
 
     topic: str
-    group: str
+    group: str | None
+    because: Claim = Claim.GROUP
+
+    @property
+    def why(self) -> str:
+        """To which application it is assigned and why, as the end of a sentence."""
+        return {
+            Claim.DECLARED: f"it is assigned to {self.group}, because the configuration of that application has its store",
+            Claim.FOREIGN: "it is another application's, because topics.foreign of the configuration has it",
+            Claim.CONFIGURED: f"it is assigned to {self.group}, because an application of that id is configured",
+            Claim.GROUP: f"it is assigned to {self.group}, because a consumer group of that name exists, of a Kafka Streams application",
+            Claim.SAVEPOINT: f"it is assigned to {self.group}, as in the savepoint before this",
+        }[self.because]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,9 @@ _FOREIGN_KEY_TOPIC = re.compile(
     r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z"
 )
 
+# What Kafka Streams calls stores and repartition topics that were given no name.
+_GENERATED = re.compile(r"(COGROUP)?(KSTREAM|KTABLE)-[A-Z][A-Z-]*-\d{10}(-store)?")
+
 
 def checked_name(what: str, name: str) -> str:
     """``name`` itself when it is on the allow-list. Raises ``ConfigInvalid``."""
@@ -38,27 +41,34 @@ def is_name(name: str) -> bool:
 
 
 def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:
-    """The role of ``topic`` if it is an internal topic of exactly this application, otherwise None.
+    """The role that ``topic`` would have as an internal topic of exactly this application, None if its name is no such name.
 
     If ``orders`` and ``orders-eu`` are both known, ``orders-eu-totals-changelog`` belongs to the longer id. A name alone does not show which
-    application a topic belongs to, so pass every application id known on the cluster.
+    application a topic belongs to: ``attributed`` in ``core/savepoint/topology.py`` decides that.
     """
-    if not topic.startswith(f"{application_id}-"):
+    rest = topic.removeprefix(f"{application_id}-")
+    if rest == topic or longer_owner(topic, application_id, other_application_ids) is not None:
         return None
-    if longer_owner(topic, application_id, other_application_ids) is not None:
-        return None
-    rest = topic[len(application_id) :]
+    # A store and a repartition topic have a name: "orders-totals-changelog" is no internal topic of "orders-totals".
     if rest.endswith("-changelog"):
         return TopicRole.CHANGELOG
-    if rest.endswith("-repartition") or _FOREIGN_KEY_TOPIC.search(rest):
+    if rest.endswith("-repartition") or _FOREIGN_KEY_TOPIC.search(f"-{rest}"):
         return TopicRole.REPARTITION
     return None
 
 
 def longer_owner(topic: str, application_id: str, other_application_ids: Iterable[str]) -> str | None:
-    """The longest of these ids that is longer than ``application_id`` and is a prefix of ``topic``. None if there is none."""
-    longer = (other for other in other_application_ids if len(other) > len(application_id) and topic.startswith(f"{other}-"))
+    """The longest of these ids that is longer than ``application_id`` and whose internal topic this would be by its name. None if there is none."""
+    longer = (other for other in other_application_ids if len(other) > len(application_id) and internal_role(topic, other) is not None)
     return max(longer, key=len, default=None)
+
+
+def only_its_own(topic: str, application_id: str) -> bool:
+    """True if no longer application id could be the beginning of this name of an internal topic: what follows the id is one word, or a name that
+    Kafka Streams makes.
+    """
+    what = re.sub(r"-(changelog|repartition|topic)\Z", "", topic.removeprefix(f"{application_id}-"))
+    return "-" not in what or _GENERATED.fullmatch(what) is not None
 
 
 def store_name(changelog: str, application_id: str) -> str:

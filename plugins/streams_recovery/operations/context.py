@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streams_recovery.application.port import StreamsApplication
+from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Layout
@@ -55,7 +56,9 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """The open tools of one application. Not shared between threads."""
+    """The open tools of one application. Not shared between threads. ``configured`` looks for the other applications that are configured on its cluster: the
+    changelogs of their stores by application id.
+    """
 
     config: ApplicationConfig
     connections: ConnectionSource
@@ -74,6 +77,7 @@ class RecoveryContext:
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
+    configured: Callable[[], Mapping[str, Collection[str]]] = dict
 
     @property
     def connection(self) -> KafkaConnection:
@@ -167,4 +171,5 @@ def open_context(
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
             application=StartedByRole(config, repository, groups, applications),
             clock=clock,
+            configured=cache(lambda: neighbours(config, applications())),
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import (
-    ClaimedTopic,
+    Evidence,
     GroupDescription,
     Profile,
     StoreKind,
@@ -15,9 +15,14 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.names import internal_role, store_kind, store_name
-from streams_recovery.core.savepoint.topology import Topology, claimed_topics, owned_role, topology_of
+from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_kind
+from streams_recovery.core.repository.journal import created_by
+from streams_recovery.core.savepoint.topology import Attribution, Known, Topology, attributed, is_streams_metadata, topology_of
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.unfinished import restore_journals
+
+# Part of the client id of every consumer of a Kafka Streams application.
+_STREAM_THREAD = "-StreamThread-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +66,10 @@ def discover(recovery: RecoveryContext) -> Discovery:
             next_step="check application.id and the Kafka connection, and that the application has processed something",
             group=application_id,
         )
-    inventory = topology_of(
-        application_id,
-        recovery.config.declared(profile),
-        recovery.cluster.topic_names(),
-        {tp.topic for tp in committed},
-        other_groups(recovery),
-    )
+    existing, read = recovery.cluster.topic_names(), {tp.topic for tp in committed}
+    inventory = topology_of(known(recovery, existing, read), recovery.config.declared(profile), existing, read)
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
-        taken = "".join(f"; {one.topic} is assigned to {one.group}, a consumer group" for one in inventory.claimed)
+        taken = "".join(f"; {one.topic}: {one.why}" for one in inventory.claimed)
         raise Refused(
             f"{application_id} has no changelog topic on this cluster{taken}",
             next_step="check application.id; name the application's stores under `stores` in the configuration if its topics are taken for another "
@@ -86,23 +86,21 @@ def discover_remaining(recovery: RecoveryContext, expected: Collection[str]) -> 
     committed = recovery.groups.committed_partitions(recovery.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
     existing, wanted = recovery.cluster.topic_names(), recovery.config.declared(Profile.FULL)
-    changelogs = [name for name in expected if internal_role(name, recovery.application_id) is TopicRole.CHANGELOG]
     there = replace(
         wanted,
-        # Whoever else might claim them: they are what is replaced.
-        stores={**dict.fromkeys(store_name(name, recovery.application_id) for name in changelogs), **wanted.stores},
         inputs=tuple(name for name in wanted.inputs if name in existing),
         outputs=tuple(name for name in wanted.outputs if name in existing),
         globals=tuple(name for name in wanted.globals if name in existing),
     )
-    inventory = topology_of(recovery.application_id, there, existing, {tp.topic for tp in committed}, other_groups(recovery))
+    read = {tp.topic for tp in committed}
+    inventory = topology_of(known(recovery, existing, read), there, existing, read)
     gone = sorted({*expected, *wanted.inputs, *wanted.outputs, *wanted.globals} - set(existing))
     missing = (*(() if committed else ("the committed offsets",)), *(f"topic {name}" for name in gone))
     return _described(recovery, inventory, group), missing
 
 
 def other_groups(recovery: RecoveryContext) -> list[str]:
-    """Every consumer group of the cluster but the application's own: any of them may be an application whose id begins alike."""
+    """Every consumer group of the cluster but the application's own."""
     return [group for group in recovery.cluster.groups() if group != recovery.application_id]
 
 
@@ -114,10 +112,89 @@ def _described(recovery: RecoveryContext, inventory: Topology, group: GroupDescr
     return Discovery(inventory=inventory, topics=topics, group=group)
 
 
+def known(
+    recovery: RecoveryContext,
+    existing: Collection[str],
+    committed: Collection[str] | None = None,
+    saved: Mapping[str, Evidence] | None = None,
+) -> Known:
+    """What is known of whose those of the ``existing`` topics are that could be internal topics of the application. ``committed`` are those on which
+    its group has offsets, ``saved`` what a savepoint says that is not one of its own here. Whoever else might own a topic is looked for only where
+    configuration and offsets leave that open.
+    """
+    me, topics = recovery.application_id, recovery.config.topics
+    if committed is None:
+        committed = {tp.topic for tp in recovery.groups.committed_partitions(me)}
+    here = Known(
+        application_id=me, stores=recovery.config.stores, owned=topics.owned, foreign=topics.foreign, committed=committed, saved=saved or {}
+    )
+    names = [name for name in existing if internal_role(name, me) is not None]
+    if not names:
+        return here
+    here = replace(here, configured=recovery.configured())
+    if not (unclear := _unclear(names, here)):
+        return here
+    newest = recovery.savepoints.latest(read=recovery.savepoints.outline)
+    if newest is not None:
+        saved_before = {image.name: image.evidence for image in newest.topics if image.role.internal and image.evidence is not None}
+        remembered = {one.group for one in newest.claimed if one.group is not None}
+        here = replace(here, saved={**saved_before, **here.saved}, remembered=remembered)
+    here = replace(here, groups=_streams_groups(recovery, unclear))
+    return replace(here, restored=_restored(recovery, unclear)) if (unclear := _unclear(names, here)) else here
+
+
+def _unclear(names: Iterable[str], here: Known) -> list[str]:
+    """Topics of which neither the configurations nor the group's offsets say whose they are, nor a savepoint where no other id could begin the name."""
+    found = {name: attributed(name, here) for name in names}
+    present = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
+    return [
+        name
+        for name, one in found.items()
+        if one is not None
+        and one.claim is None
+        and one.evidence not in present
+        and not (one.proven and only_its_own(name, here.application_id))
+    ]
+
+
+def _restored(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
+    """Those of the topics that a restore of the application has created, as its journal says: the same topic, not only the same name."""
+    ids: dict[str, set[str]] = {}
+    for entries in restore_journals(recovery):
+        for name, found in created_by(entries).items():
+            ids.setdefault(name, set()).update(found)
+    there = recovery.cluster.describe_topics([name for name in names if name in ids])
+    return {name for name, found in there.items() if found.topic_id in ids[name]}
+
+
+def _streams_groups(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
+    """Groups of Kafka Streams applications whose internal topics these could be, by their longer ids: such a group is of the streams protocol, or has Kafka
+    Streams' members or metadata. Others have no internal topics, whatever they are called.
+    """
+    me = recovery.application_id
+    if all(only_its_own(name, me) for name in names):
+        return set()
+    kinds = recovery.cluster.groups()
+    likely = {group for group in kinds if any(longer_owner(name, me, (group,)) is not None for name in names)}
+    return {group for group in likely if kinds[group] == "streams" or _is_streams(recovery, group)}
+
+
+def _is_streams(recovery: RecoveryContext, group: str) -> bool:
+    if any(_STREAM_THREAD in member.client_id for member in recovery.groups.describe(group).members):
+        return True
+    return any(is_streams_metadata(offset.metadata) for offset in recovery.groups.last_committed(group).values())
+
+
+def attributions(recovery: RecoveryContext, saved: Mapping[str, Evidence] | None = None) -> dict[str, Attribution]:
+    """Whose each topic of the cluster is that could be an internal topic of the application by its name. ``saved``: see ``known``."""
+    existing = recovery.cluster.topic_names()
+    here = known(recovery, existing, saved=saved)
+    return {name: found for name in sorted(existing) if (found := attributed(name, here)) is not None}
+
+
 def internal_topics(recovery: RecoveryContext) -> list[str]:
-    """Every changelog and repartition topic of the application that the cluster has now, whoever knows of it."""
-    stores, others = recovery.config.stores, other_groups(recovery)
-    return sorted(name for name in recovery.cluster.topic_names() if owned_role(name, recovery.application_id, stores, others))
+    """Every changelog and repartition topic that the cluster has now and that is the application's or unattributed."""
+    return [name for name, found in attributions(recovery).items() if found.claim is None]
 
 
 def own_names(recovery: RecoveryContext) -> set[str]:
@@ -129,16 +206,11 @@ def own_names(recovery: RecoveryContext) -> set[str]:
 
 def known_topics(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
     """Those of ``names``, which the repository says, that are topics of the application: internal, named in the configuration, or read by its group."""
-    known = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
-    known |= {name for name in names if internal_role(name, recovery.application_id) is not None}
-    if not known.issuperset(names):
-        known |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
-    return known.intersection(names)
-
-
-def claimed(recovery: RecoveryContext) -> tuple[ClaimedTopic, ...]:
-    """Topics that ``internal_topics`` leaves out because a consumer group has a longer name that they begin with too."""
-    return claimed_topics(recovery.application_id, recovery.config.stores, recovery.cluster.topic_names(), other_groups(recovery))
+    own = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
+    own |= {name for name in names if internal_role(name, recovery.application_id) is not None}
+    if not own.issuperset(names):
+        own |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    return own.intersection(names)
 
 
 def repartition_partitions(recovery: RecoveryContext) -> list[TopicPartition]:

@@ -35,7 +35,7 @@ from streams_recovery.core.text.next_command import command
 from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import internal_topics
+from streams_recovery.operations.discovery import attributions, internal_topics
 
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
@@ -53,6 +53,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
+        *_unattributed(recovery),
         *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile)),
         *(
             judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
@@ -94,6 +95,7 @@ def before_restore(
         *_spark(recovery),
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),
+        *_unattributed(recovery),
     )
     if manifest is None:
         return lacking
@@ -212,6 +214,11 @@ def _visible(recovery: RecoveryContext) -> dict[str, TopicRole]:
     """Internal topics that the connection's user may see."""
     roles = ((name, internal_role(name, recovery.application_id)) for name in internal_topics(recovery))
     return {name: role for name, role in roles if role is not None}
+
+
+def _unattributed(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    found = attributions(recovery).items()
+    return judge.unattributed(recovery.application_id, [name for name, one in found if one.evidence is None and one.claim is None])
 
 
 def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights: Rights) -> dict[str, TopicDescription]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import uuid
@@ -24,6 +25,8 @@ from tests.support.applications.topic_records import produce
 
 STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]
 RUNNING = [{"name": "one", "state": "running", "streams_state": "RUNNING", "closed_cleanly": None, "detail": "pid 1"}]
+# What Kafka Streams commits with an offset: a version, and eight bytes of stream time.
+STREAMS_METADATA = base64.b64encode(b"\x02" + (1_800_000_000_000).to_bytes(8)).decode()
 
 
 @dataclass(frozen=True)

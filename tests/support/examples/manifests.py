@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, Guarantee, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.manifest import (
     CopiedRange,
     CutProof,
@@ -56,6 +56,7 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         store=StoreKind.KEY_VALUE,
         archived=archived,
         full_since=0,
+        evidence=Evidence.STORE,
         partitions=partitions,
     )
     proof = CutProof(

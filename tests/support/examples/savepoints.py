@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, Guarantee, QuiesceMode, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
 
@@ -72,6 +72,7 @@ def topic(
         store=None,
         archived=True,
         full_since=since,
+        evidence=Evidence.STORE if role.internal else None,
         partitions=partitions,
     )
 

@@ -129,6 +129,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "drill-overdue": drill(began_at=NOW - 9 * DAY),
     "rpo-over-objective": drill(rpo_seconds=7201.0),
     "rto-over-objective": drill(rto_seconds=1801.0),
+    "topics-unattributed": {"cluster": {"unattributed": ("orders-v1-totals-changelog",)}},
     "topic-missing": {"cluster": {"missing": ("orders-totals-changelog",)}},
     "input-expires": retention(needed_since=NOW - 20 * HOUR),
     "input-lost": retention(lost=5),

@@ -21,7 +21,16 @@ import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import (
+    CommittedOffset,
+    Consistency,
+    Evidence,
+    Guarantee,
+    QuiesceMode,
+    StoreKind,
+    TopicPartition,
+    TopicRole,
+)
 from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
@@ -92,6 +101,7 @@ def topic(name: str, role: TopicRole, partitions: tuple[PartitionImage, ...], *,
         store=StoreKind.KEY_VALUE if role is TopicRole.CHANGELOG else None,
         archived=archived,
         full_since=T0,
+        evidence=Evidence.STORE if role.internal else None,
         partitions=partitions,
     )
 

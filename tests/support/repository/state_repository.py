@@ -12,7 +12,16 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import (
+    CommittedOffset,
+    Consistency,
+    Evidence,
+    Guarantee,
+    QuiesceMode,
+    StoreKind,
+    TopicPartition,
+    TopicRole,
+)
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
@@ -205,6 +214,7 @@ def _changelog(store: str, images: Sequence[PartitionImage], *, archived: bool =
         store=kind,
         archived=archived,
         full_since=T0,
+        evidence=Evidence.STORE,
         partitions=tuple(images),
     )
 

@@ -12,11 +12,12 @@ import jsonschema
 import pytest
 import yaml
 
+from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
-from tests.support.examples.configurations import MINIMAL, refused, written
+from tests.support.examples.configurations import DRILL, MINIMAL, refused, written
 from tests.support.project import PROJECT
 
 CONFIGS = PROJECT / "include" / "configs"
@@ -306,3 +307,42 @@ def test_loading_imports_nothing_heavy() -> None:
 def test_only_configurations_are_loaded() -> None:
     assert set(load_all(CONFIGS, {}).applications) == {"order-processing"}
     assert load_all(CONFIGS, {}).broken == {}
+
+
+NEIGHBOUR = MINIMAL.replace("id: orders", "id: orders-eu").replace("inputs: [orders-in]", "inputs: [orders-eu-in]")
+
+
+def test_other_applications_on_the_same_cluster_are_known_by_their_ids_and_changelogs(tmp_path: Path) -> None:
+    written(tmp_path, MINIMAL + DRILL.replace("{totals: drill-totals, late: drill-late}", "{}"), "orders.yaml")
+    written(tmp_path, NEIGHBOUR + "stores: {totals: {}, latest: {logged: false}}\n", "eu.yaml")
+    written(tmp_path, NEIGHBOUR.replace("orders-eu", "orders-us") + "source: {connection: other}\n", "us.yaml")
+    written(tmp_path, "not: [yaml", "broken.yaml")
+    configs = load_all(tmp_path, {}).applications
+    orders = {"orders": frozenset[str](), "drill-orders": frozenset[str]()}
+    eu = {"orders-eu": frozenset({"orders-eu-totals-changelog"})}
+    assert set(configs) == {"orders", "eu", "us"}
+    assert neighbours(configs["orders"], configs) == eu
+    assert neighbours(configs["eu"], configs) == orders
+    assert neighbours(configs["us"], configs) == {}, "what runs on another cluster has no topics here"
+    assert neighbours(load_named("orders:drill", tmp_path, {}), configs) == eu
+
+
+@pytest.mark.parametrize(
+    ("topics", "problem"),
+    [
+        ("owned: [orders-by-day-repartition], foreign: [orders-eu-totals-changelog]", None),
+        ("owned: [orders-eu-t-changelog], foreign: [orders-eu-t-changelog]", "is in owned and in foreign"),
+        ("owned: [orders-totals]", "topics.owned: orders-totals is not called like an internal topic of orders"),
+        ("foreign: [billing-t-changelog]", "topics.foreign: billing-t-changelog is not called like an internal topic of orders"),
+        ("foreign: [orders-eu-totals-changelog, orders-totals-changelog]", "orders-totals-changelog is the changelog of the store totals"),
+    ],
+)
+def test_topics_of_its_own_and_of_others_are_named_once_and_by_their_names(tmp_path: Path, topics: str, problem: str | None) -> None:
+    text = MINIMAL.replace("  inputs: [orders-in]", f"  {{inputs: [orders-in], {topics}}}") + "stores: {totals: {}}\n"
+    if problem is not None:
+        assert problem in refused(tmp_path, text)
+        return
+    found = load(written(tmp_path, text + DRILL.replace("{totals: drill-totals, late: drill-late}", "{}")), {})
+    assert (found.topics.owned, found.topics.foreign) == (("orders-by-day-repartition",), ("orders-eu-totals-changelog",))
+    drill = load_named("orders:drill", tmp_path, {}).topics
+    assert (drill.owned, drill.foreign) == (("drill-orders-by-day-repartition",), ())

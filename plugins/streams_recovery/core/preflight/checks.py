@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, ClusterFacts, TopicFacts
@@ -46,6 +46,23 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
             "hold",
             what,
             "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
+        ),
+    )
+
+
+def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightFinding, ...]:
+    """A warning if there are internal topics that may be another application's. ``topics`` are their names."""
+    if not topics:
+        return ()
+    what = (
+        f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: no restore and no rebuild deletes or "
+        "replaces what is not proven to be"
+    )
+    return (
+        warning(
+            "unattributed",
+            what,
+            f"name the stores of {application_id} under `stores`, its other topics under topics.owned, and those of another application under topics.foreign",
         ),
     )
 

@@ -16,6 +16,7 @@ from streams_recovery.core.kafka_types import (
     ClaimedTopic,
     CommittedOffset,
     Consistency,
+    Evidence,
     Guarantee,
     Profile,
     QuiesceMode,
@@ -79,7 +80,8 @@ class PartitionImage:
 class TopicImage:
     """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
     in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
-    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first.
+    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first. ``evidence`` says why an
+    internal topic was taken for the application's own, None where only its name did.
     """
 
     name: str
@@ -91,6 +93,7 @@ class TopicImage:
     archived: bool
     full_since: int
     partitions: tuple[PartitionImage, ...]
+    evidence: Evidence | None = None
     tables: tuple[TableRef, ...] = field(default=(), compare=False)
 
     @property
@@ -148,6 +151,11 @@ class Manifest:
     provenance: Provenance
     previous_sha256: None = None
     encryption_key_id: None = None
+
+    @property
+    def unattributed(self) -> tuple[str, ...]:
+        """Internal topics that may be another application's."""
+        return tuple(topic.name for topic in self.topics if topic.role.internal and topic.evidence is None)
 
     @property
     def records(self) -> int:

@@ -6,13 +6,13 @@ plan; it is shown but does not count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
@@ -31,7 +31,7 @@ _PARTS: Final = {
     "the offsets that are set": ("offsets",),
     "the moment (`--as-of`, `--by`)": ("point",),
     "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
-    "topics that belong to the application only by their names": ("claimed",),
+    "topics of other applications whose names begin like this one's": ("claimed",),
     "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
 }
 
@@ -140,8 +140,8 @@ class RestorePlan:
     alone: then nothing is loaded, and the application builds its state again. ``strategy`` says how the inputs' offsets were chosen, as it was
     asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
     loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
-    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names: they stay as they are, unless they are
-    also in ``create`` or ``delete``.
+    unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
+    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own.
     """
 
     application_id: str
@@ -160,6 +160,7 @@ class RestorePlan:
     point: PointInTime | None = None
     in_place: InPlace | None = None
     claimed: tuple[ClaimedTopic, ...] = ()
+    evidence: dict[str, Evidence] = field(default_factory=dict)
     inputs_from: str | None = None
 
     @property
@@ -176,7 +177,7 @@ class RestorePlan:
 
     def _done(self) -> dict[str, object]:
         done: dict[str, object] = {
-            key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree")
+            key: value for key, value in codec.encode(self).items() if key not in ("observed", "warnings", "offsets_agree", "evidence")
         }
         done["offsets"] = [codec.encode(item) if item.fixed else str(item.tp) for item in self.offsets]
         if self.point is not None:

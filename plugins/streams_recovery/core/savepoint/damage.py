@@ -43,7 +43,7 @@ class DamageKind(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
     """An internal topic that changed. ``topic_id`` is the present one, None if the topic does not exist. ``since`` is the savepoint that it is compared
-    with, None for a changelog that no savepoint has. ``taken_by`` is the group that a claimed topic is assigned to. ``partitions`` are those that were
+    with, None for a changelog that no savepoint has. ``taken_by`` is the application that a claimed topic is assigned to. ``partitions`` are those that were
     truncated.
     """
 
@@ -140,10 +140,7 @@ def _gone(last: Manifest, image: TopicImage, claim: ClaimedTopic | None) -> Dama
     if claim is None:
         what = f"topic {image.name} (id {image.topic_id}) is in savepoint {last.savepoint_id} and does not exist any more"
         return Damage(kind=DamageKind.VANISHED, topic=image.name, topic_id=None, problem=what, since=last.savepoint_id)
-    what = (
-        f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: it is assigned to {claim.group}, because a consumer "
-        "group of that name exists"
-    )
+    what = f"topic {image.name} is in savepoint {last.savepoint_id} and would be left out: {claim.why}"
     return Damage(kind=DamageKind.CLAIMED, topic=image.name, topic_id=None, problem=what, since=last.savepoint_id, taken_by=claim.group)
 
 
@@ -196,7 +193,9 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
     if DamageKind.MISSING in kinds:
         steps.append("correct `stores` in the configuration if that store has no changelog (logged: false, or its source)")
     if DamageKind.CLAIMED in kinds:
-        steps.append("name the stores of topics that are this application's under `stores` in the configuration")
+        steps.append(
+            "name the stores of topics that are this application's under `stores` in the configuration, or the topics under topics.owned"
+        )
     if kinds - {DamageKind.MISSING, DamageKind.CLAIMED}:
         steps.append("if state was lost, restore or rebuild the application")
     if wanted is ChangedState.REFUSE and DamageKind.MISSING not in kinds:

@@ -1,18 +1,28 @@
 """Determines which topics belong to an application, and the role of each.
 
-Kafka shows only a part of that. Committed offsets show inputs and repartition topics, name patterns show internal topics. Outputs, globals and the
-kind of most stores are known only from the configuration, which is checked against the cluster.
+Kafka shows only a part of that. Committed offsets show inputs and repartition topics, name patterns show what could be internal topics:
+``my-app-v1-t-changelog`` is one of ``my-app``, with a store ``v1-t``, or of ``my-app-v1``. Outputs, globals and the kind of most stores are known only
+from the configuration, which is checked against the cluster.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import Final
 
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.kafka_types import ClaimedTopic, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, longer_owner, store_name
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Evidence, Profile, StoreKind, TopicRole
+from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_name
+
+_PRESENT: Final = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
+_REPOSITORY: Final = (Evidence.RESTORED, Evidence.SAVEPOINT)
+_CONFIGURED: Final = (Claim.DECLARED, Claim.FOREIGN, Claim.CONFIGURED)
+# Bytes of stream time, and a version that Kafka Streams will not reach soon: it is at 2.
+_STREAM_TIME: Final = 8
+_VERSIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +53,13 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyTopic:
-    """One topic of the application."""
+    """One topic of the application. ``evidence`` says why an internal one is taken for its own, None if it is unattributed or not internal."""
 
     name: str
     role: TopicRole
     archived: bool
     declared_store: StoreKind | None
+    evidence: Evidence | None
 
     @property
     def committed(self) -> bool:
@@ -59,7 +70,7 @@ class TopologyTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
     """All topics of one application, by name. ``undeclared`` inputs have committed offsets, but are missing in the configuration. ``claimed`` topics
-    are not among the topics.
+    are another application's, and not among the topics.
     """
 
     topics: tuple[TopologyTopic, ...]
@@ -76,70 +87,145 @@ class Topology:
         """Internal topics whose records are not archived."""
         return frozenset(topic.name for topic in self.topics if topic.role.internal and not topic.archived)
 
+    @property
+    def unattributed(self) -> tuple[str, ...]:
+        """Internal topics that only their names say to be the application's, and not even those for sure."""
+        return tuple(topic.name for topic in self.topics if topic.role.internal and topic.evidence is None)
+
     def names(self, *roles: TopicRole) -> tuple[str, ...]:
         """Names of the topics with one of ``roles``, or of all."""
         return tuple(topic.name for topic in self.topics if not roles or topic.role in roles)
 
 
-def owned_role(topic: str, application_id: str, stores: Collection[str], others: Iterable[str]) -> TopicRole | None:
-    """The role of an internal topic in this application, None if the topic is not its own. Topics that begin with a longer id among ``others`` belong
-    to that id. Every consumer group looks like such an id. So the changelog of a configured store always belongs to this application.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known of whose the internal topics are, besides their names. ``stores`` are those of the configuration, ``owned`` and ``foreign`` topics that
+    it names. ``committed`` are topics on which the application's group has offsets, ``restored`` those on the cluster that a restore of the application has
+    created, by their ids. ``saved`` has what a savepoint recorded of each of its topics. ``configured`` are the other configured applications with the
+    changelogs of their stores, ``groups`` other consumer groups of Kafka Streams applications, and ``remembered`` applications to which the newest
+    savepoint has assigned topics.
     """
-    role = internal_role(topic, application_id)
-    if role is TopicRole.CHANGELOG and store_name(topic, application_id) in stores:
-        return role
-    return internal_role(topic, application_id, others)
+
+    application_id: str
+    stores: Collection[str] = ()
+    owned: Collection[str] = ()
+    foreign: Collection[str] = ()
+    committed: Collection[str] = ()
+    restored: Collection[str] = ()
+    saved: Mapping[str, Evidence] = field(default_factory=dict)
+    configured: Mapping[str, Collection[str]] = field(default_factory=dict)
+    groups: Collection[str] = ()
+    remembered: Collection[str] = ()
 
 
-def claimed_topics(
-    application_id: str, stores: Collection[str], existing: Iterable[str], other_application_ids: Iterable[str]
-) -> tuple[ClaimedTopic, ...]:
-    """Topics that by their names could be this application's, but are assigned to another one."""
-    others = tuple(other_application_ids)
-    return tuple(
-        ClaimedTopic(topic=topic, group=group)
-        for topic in sorted(existing)
-        if internal_role(topic, application_id) is not None
-        and owned_role(topic, application_id, stores, others) is None
-        and (group := longer_owner(topic, application_id, others)) is not None
-    )
-
-
-def topology_of(
-    application_id: str,
-    declared: Declared,
-    existing: Collection[str],
-    committed: Iterable[str],
-    other_application_ids: Iterable[str] = (),
-) -> Topology:
-    """The application's topics on this cluster. ``existing`` are all topics of the cluster, ``committed`` the topics on which its group has offsets.
-    A topic with committed offsets that is not internal is an input even if it is not declared, because its offsets are needed. Raises ``NotFound``
-    for declared topics that do not exist, all at once.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Whose a topic is that could be an internal topic of the application by its name: its own by ``evidence``, another one's by ``claim``, or with neither
+    *unattributed*.
     """
-    others = tuple(other_application_ids)
-    roles = {topic: role for topic in existing if (role := owned_role(topic, application_id, declared.stores, others)) is not None}
-    committed = set(committed) & set(existing)
-    # Only the application that owns a repartition topic commits on it, even if the name could belong to another one.
-    roles |= {topic: TopicRole.REPARTITION for topic in committed if internal_role(topic, application_id) is TopicRole.REPARTITION}
-    undeclared = sorted(committed - set(roles) - set(declared.inputs))
+
+    topic: str
+    role: TopicRole
+    evidence: Evidence | None
+    claim: ClaimedTopic | None
+
+    @property
+    def proven(self) -> bool:
+        """True if the topic may be deleted or replaced."""
+        return self.evidence is not None and self.evidence.proves
+
+
+def attributed(topic: str, known: Known) -> Attribution | None:
+    """Whose the topic is, None if its name is not that of an internal topic of the application.
+
+    What configurations say and what the group has committed decides; where two configurations contradict each other it is nobody's. A topic whose name
+    another application's id begins too is that one's; but where the repository has evidence and the other one is known only by its group, it is
+    nobody's. A plain consumer group has no internal topics, so its name says nothing.
+    """
+    role = internal_role(topic, known.application_id)
+    if role is None:
+        return None
+    ours, claim = _ours(topic, role, known), _claim(topic, known)
+    if ours is not None and claim is not None:
+        contradicts = claim.because in (Claim.DECLARED, Claim.FOREIGN) if ours in _PRESENT else claim.because not in _CONFIGURED
+        if contradicts:
+            return Attribution(topic=topic, role=role, evidence=None, claim=None)
+        ours, claim = (ours, None) if ours in _PRESENT else (None, claim)
+    return Attribution(topic=topic, role=role, evidence=ours, claim=claim)
+
+
+def _ours(topic: str, role: TopicRole, known: Known) -> Evidence | None:
+    alone = only_its_own(topic, known.application_id)
+    saved = known.saved.get(topic)
+    found = {
+        Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
+        # Only the application that owns a repartition topic commits on it.
+        Evidence.COMMITTED: role is TopicRole.REPARTITION and topic in known.committed,
+        Evidence.NAMED: topic in known.owned,
+        Evidence.RESTORED: topic in known.restored,
+        # What the configuration said when the savepoint was taken it can say today.
+        Evidence.SAVEPOINT: saved in (Evidence.COMMITTED, *_REPOSITORY) or (saved is not None and alone),
+        Evidence.NAME: alone,
+    }
+    return next((evidence for evidence, holds in found.items() if holds), None)
+
+
+def _claim(topic: str, known: Known) -> ClaimedTopic | None:
+    me = known.application_id
+    declaring = sorted(other for other, changelogs in known.configured.items() if topic in changelogs)
+    owners = {
+        Claim.DECLARED: next(iter(declaring), None),
+        Claim.CONFIGURED: longer_owner(topic, me, known.configured),
+        Claim.GROUP: longer_owner(topic, me, known.groups),
+        Claim.SAVEPOINT: longer_owner(topic, me, known.remembered),
+    }
+    if topic in known.foreign and owners[Claim.DECLARED] is None:
+        return ClaimedTopic(topic=topic, group=None, because=Claim.FOREIGN)
+    return next((ClaimedTopic(topic=topic, group=owner, because=why) for why, owner in owners.items() if owner is not None), None)
+
+
+def is_streams_metadata(metadata: str) -> bool:
+    """True if this metadata of a committed offset is Kafka Streams' (TopicPartitionMetadata): a version, then eight bytes of stream time."""
+    try:
+        found = base64.b64decode(metadata, validate=True)
+    except ValueError:
+        return False
+    return len(found) > _STREAM_TIME and 0 < found[0] < _VERSIONS
+
+
+def topology_of(known: Known, declared: Declared, existing: Collection[str], committed: Iterable[str]) -> Topology:
+    """The application's topics on this cluster. ``existing`` are all topics of the cluster, ``committed`` those on which its group has offsets.
+    A topic with committed offsets that is not internal is an input even if it is not declared, because its offsets are needed. Unattributed topics
+    are among the topics: no state is to be missing. Raises ``NotFound`` for declared topics that do not exist, all at once.
+    """
+    whose = {topic: found for topic in existing if (found := attributed(topic, known)) is not None}
+    roles = {topic: found.role for topic, found in whose.items() if found.claim is None}
+    undeclared = sorted((set(committed) & set(existing)) - set(roles) - set(declared.inputs))
     for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
         roles |= dict.fromkeys(names, role)
     roles |= dict.fromkeys(undeclared, TopicRole.INPUT)
     missing = sorted(set(roles) - set(existing))
     if missing:
         raise NotFound(
-            f"topics declared for {application_id} do not exist: {', '.join(missing)}",
+            f"topics declared for {known.application_id} do not exist: {', '.join(missing)}",
             next_step="create them or correct topics.inputs, topics.outputs and topics.globals in the application's configuration; where the cluster has lost "
             "them, restore a savepoint, or rebuild with the inputs of one (option --inputs-from)",
             topics=missing,
         )
+    evidence = {topic: found.evidence for topic, found in whose.items()}
     return Topology(
-        topics=tuple(_topic(name, roles[name], application_id, declared) for name in sorted(roles)),
+        topics=tuple(_topic(name, roles[name], known.application_id, declared, evidence.get(name)) for name in sorted(roles)),
         undeclared=tuple(undeclared),
-        claimed=tuple(one for one in claimed_topics(application_id, declared.stores, existing, others) if one.topic not in roles),
+        claimed=tuple(found.claim for topic, found in sorted(whose.items()) if found.claim is not None and topic not in roles),
     )
 
 
-def _topic(name: str, role: TopicRole, application_id: str, declared: Declared) -> TopologyTopic:
+def _topic(name: str, role: TopicRole, application_id: str, declared: Declared, evidence: Evidence | None) -> TopologyTopic:
     store = declared.stores.get(store_name(name, application_id)) if role is TopicRole.CHANGELOG else None
-    return TopologyTopic(name=name, role=role, archived=declared.archives(name, role), declared_store=store)
+    return TopologyTopic(
+        name=name,
+        role=role,
+        archived=declared.archives(name, role),
+        declared_store=store,
+        evidence=evidence if role.internal else None,
+    )

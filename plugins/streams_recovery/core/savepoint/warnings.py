@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage
 from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.text.names import first_names
 
 SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000
@@ -19,6 +20,7 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
     return (
         *_damage(manifest),
         *_claimed(manifest),
+        *unattributed(manifest.application_id, manifest.unattributed),
         *_new_gaps(manifest, parent),
         *_unread(manifest),
         *of_restore(manifest),
@@ -62,8 +64,19 @@ def _damage(manifest: Manifest) -> Iterable[str]:
 def _claimed(manifest: Manifest) -> Iterable[str]:
     for claim in manifest.claimed:
         yield (
-            f"{claim.topic} is not in this savepoint: it is assigned to {claim.group}, because a consumer group of that name exists; if it "
-            "belongs to this application, name its store under `stores` in the configuration"
+            f"{claim.topic} is not in this savepoint: {claim.why}; if it belongs to this application, name its store under `stores`, or the topic under "
+            "topics.owned, in the configuration"
+        )
+
+
+def unattributed(application_id: str, topics: Sequence[str]) -> Iterable[str]:
+    """The warning about internal topics that may be another application's. ``topics`` are their names."""
+    if topics:
+        yield (
+            f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s and not of another application "
+            f"whose id begins with {application_id}-: savepoints have {'it' if len(topics) == 1 else 'them'}, and nothing deletes or replaces "
+            f"{'it' if len(topics) == 1 else 'them'}; name the stores of this application under `stores` in the configuration, its other topics under "
+            "topics.owned, and those of others under topics.foreign"
         )
 
 

@@ -161,7 +161,9 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What the cluster says. ``missing`` topics are declared, or in the newest exact savepoint, and not there."""
+    """What the cluster says. ``missing`` topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another
+    application's.
+    """
 
     bootstrap_servers: str
     group: GroupDescription
@@ -169,6 +171,7 @@ class ClusterFacts:
     missing: tuple[str, ...]
     inputs: tuple[InputState, ...]
     transactions: tuple[TransactionState, ...]
+    unattributed: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.text.names import first_names
 from streams_recovery.core.text.units import span
 
 # A page that is read before something irreversible should be read to its end.
@@ -32,6 +33,7 @@ def markdown(plan: RestorePlan) -> str:
             *_in_place(plan),
             *_warnings(plan),
             *_claimed(plan),
+            *_evidence(plan),
             f"1. **Stop** {_instances(plan)} and prove that they are stopped.",
             f"2. {_SAFETY[plan.safety]}",
             *(_rebuilt(plan) if plan.from_input else _loaded(plan)),
@@ -53,22 +55,27 @@ def _claimed(plan: RestorePlan) -> list[str]:
     if not plan.claimed:
         return []
     explanation = (
-        f"By their names these could be internal topics of `{plan.application_id}`. Each is assigned to another application, because that consumer group "
-        "exists. If a topic belongs to this application, name its store under `stores` in the configuration."
+        f"By their names these could be internal topics of `{plan.application_id}`. They stay as they are. If one belongs to this application, name its store "
+        "under `stores`, or the topic under `topics.owned`, in the configuration."
     )
-    becomes = {topic.name: "created again" for topic in plan.create} | {topic.name: "deleted" for topic in plan.delete}
-    return [
-        explanation,
-        "",
-        "| topic | assigned to the group | in this restore |",
-        "|---|---|---|",
-        *(f"| {one.topic} | {one.group} | {_fate(becomes.get(one.topic))} |" for one in plan.claimed),
-        "",
-    ]
+    return [explanation, "", "| topic | why |", "|---|---|", *(f"| {one.topic} | {one.why} |" for one in plan.claimed), ""]
 
 
-def _fate(becomes: str | None) -> str:
-    return "stays as it is" if becomes is None else f"**{becomes}**"
+_EVIDENCE = {
+    Evidence.STORE: "the configuration has its store",
+    Evidence.COMMITTED: "its consumer group has committed offsets on it",
+    Evidence.NAMED: "**only because it was named**, in the request or under `topics.owned`",
+    Evidence.RESTORED: "a restore created it",
+    Evidence.SAVEPOINT: "a savepoint has it",
+    Evidence.NAME: "its name",
+}
+
+
+def _evidence(plan: RestorePlan) -> list[str]:
+    """Whose the topics are that go: by evidence, the rarest words last, since those are read one by one."""
+    by_evidence = {why: [name for name, found in plan.evidence.items() if found is why] for why in Evidence}
+    lines = [f"- {first_names(names, most=_SHOWN_OFFSETS)}: {_EVIDENCE[why]}" for why, names in by_evidence.items() if names]
+    return [f"Why the internal topics that go are taken for those of `{plan.application_id}`:", "", *lines, ""] if lines else []
 
 
 def _catching_up(plan: RestorePlan) -> str:

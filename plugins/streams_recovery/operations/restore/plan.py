@@ -14,7 +14,7 @@ from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import claimed
+from streams_recovery.operations.discovery import attributions
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.in_place import later_topics, look
 from streams_recovery.operations.restore.job_specs import throttle
@@ -28,6 +28,7 @@ from streams_recovery.operations.restore.savepoint_checks import check_confirmed
 from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.target_checks import (
+    proven,
     refuse_existing_inputs,
     refuse_existing_state,
     refuse_foreign_topics,
@@ -62,6 +63,12 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     present = present_topics(recovery, manifest, mine)
     filled = spans(recovery, present)
     placed = place(manifest, target_of(recovery, _staying(recovery, source, present, names), filled))
+    saved = {one.name: one.image.evidence for one in placed if one.image.role.internal and one.image.evidence is not None}
+    whose = attributions(recovery, saved)
+    # A savepoint may have another application's topics, from when nothing showed that they are.
+    stays = {name: attribution.claim for name, attribution in whose.items() if attribution.claim is not None}
+    stays = {one.name: stays[one.name] for one in placed if one.name in stays}
+    placed = tuple(one for one in placed if one.name not in stays)
     if source.point is not None and not source.in_place:
         refuse_existing_inputs(placed)
     refuse_foreign_topics(recovery, placed)
@@ -70,6 +77,9 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     held = {one.name: filled[one.name] for one in placed if one.made and one.name in filled}
     if not safeguards.replace:
         refuse_existing_state(recovery, held)
+    unknown = unknown_topics(recovery, manifest, {one.name for one in placed}, whose, safeguards)
+    going = {one.name for one in placed if one.image.role.internal and one.name in present} | {topic.name for topic in unknown}
+    evidence = proven(recovery, going, whose, safeguards)
     logs = _logs(recovery, placed, source)
     chosen = _offsets(recovery, placed, source, logs)
     kept = check_kept(recovery, placed, present, source.offsets)
@@ -80,13 +90,14 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         captured_at=manifest.captured_at,
         consistency=manifest.consistency,
         safety=safeguards.safety,
-        delete=unknown_topics(recovery, manifest, {one.name for one in placed}, safeguards),
+        delete=unknown,
         create=tuple(topic_to_create(one, present.get(one.name), source) for one in placed if one.made),
         offsets=chosen.offsets,
         strategy=source.offsets.text,
         offsets_agree=chosen.agree,
         warnings=(
             *_warnings(recovery),
+            *(f"{claim.topic} is in the savepoint and stays as it is: {claim.why}" for claim in stays.values()),
             *chosen.warnings,
             *kept,
             *warnings(recovery, manifest, made),
@@ -97,7 +108,8 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         point=source.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
         in_place=None if source.may_move is None else look(recovery, source.may_move, source, present, later),
-        claimed=claimed(recovery),
+        claimed=tuple(one.claim for one in whose.values() if one.claim is not None),
+        evidence=evidence,
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
 

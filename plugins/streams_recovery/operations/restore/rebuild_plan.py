@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import TargetNotEmpty
 from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import store_name
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import (
     Observed,
@@ -26,13 +23,13 @@ from streams_recovery.core.restore.plan import (
 )
 from streams_recovery.core.restore.rebuild import rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
-from streams_recovery.core.savepoint.topology import Topology, topology_of
+from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import internal_topics, other_groups
+from streams_recovery.operations.discovery import known
 from streams_recovery.operations.preflight import required_for_rebuild
 from streams_recovery.operations.restore.lost_input import Archived
-from streams_recovery.operations.restore.target_checks import refuse_existing_state, spans
+from streams_recovery.operations.restore.target_checks import proven, refuse_existing_state, spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +49,15 @@ class _Found:
     """The application as it is: its topics described, and what its group has committed. Those that are ``made`` are not there yet, or are empty."""
 
     inventory: Topology
+    whose: Mapping[str, Attribution]
     topics: Mapping[str, TopicDescription]
     committed: Mapping[TopicPartition, int]
     made: frozenset[str]
+
+    @property
+    def internal(self) -> list[str]:
+        """The internal topics, all of which go."""
+        return [name for name in self.inventory.names(TopicRole.CHANGELOG, TopicRole.REPARTITION) if name in self.topics]
 
     def names(self, role: TopicRole) -> list[str]:
         """The topics with this role that stay as they are."""
@@ -74,7 +77,8 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
     archived = source.archived
     warnings = required_for_rebuild(recovery, safeguards, archived.manifest if archived else None)
     found = _look(recovery, archived)
-    gone = _internal(recovery, found, safeguards)
+    evidence = proven(recovery, found.internal, found.whose, safeguards)
+    gone = tuple(TopicToDelete(name=name, topic_id=found.topics[name].topic_id) for name in evidence)
     outputs = _outputs(found) if source.outputs is OutputPolicy.RECREATE else ()
     held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
     if not safeguards.replace:
@@ -104,6 +108,7 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(recovery, found, outputs, held)),
         observed=_observe(recovery, begun.offsets, found, logs, held),
         claimed=found.inventory.claimed,
+        evidence=evidence,
         inputs_from=archived.manifest.savepoint_id if archived else None,
     )
 
@@ -112,40 +117,17 @@ def _look(recovery: RecoveryContext, archived: Archived | None) -> _Found:
     committed = recovery.groups.committed_partitions(recovery.application_id)
     made = frozenset(step.name for step in archived.create) if archived else frozenset()
     names, wanted = {*recovery.cluster.topic_names(), *made}, recovery.config.declared(Profile.FULL)
-    inventory = topology_of(recovery.application_id, wanted, names, {tp.topic for tp in committed}, other_groups(recovery))
+    read = {tp.topic for tp in committed}
+    here = known(recovery, names, read)
+    inventory = topology_of(here, wanted, names, read)
     offsets = recovery.groups.committed(recovery.application_id, list(committed)) if committed else {}
     return _Found(
         inventory=inventory,
+        whose={name: found for name in names if (found := attributed(name, here)) is not None},
         topics=recovery.cluster.describe_topics(inventory.names()),
-        committed={tp: known.offset for tp, known in offsets.items() if known is not None},
+        committed={tp: last.offset for tp, last in offsets.items() if last is not None},
         made=made,
     )
-
-
-def _internal(recovery: RecoveryContext, found: _Found, safeguards: Safeguards) -> tuple[TopicToDelete, ...]:
-    """The internal topics, all of which go. A name alone does not prove whose topic it is: one that neither the newest savepoint nor the configured
-    stores nor the group's offsets know has to be named by the request.
-    """
-    internal = {name: found.topics[name] for name in internal_topics(recovery) if name in found.topics}
-    known = _known_by_savepoint(recovery) | {tp.topic for tp in found.committed}
-    stores = set(recovery.config.stores)
-    unproven = sorted(
-        name
-        for name in internal
-        if name not in known and store_name(name, recovery.application_id) not in stores and name not in safeguards.delete
-    )
-    if unproven:
-        raise TargetNotEmpty(
-            f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",
-            next_step="nothing was changed; name each one that may go (`delete`), or take a savepoint first, which knows its topics",
-            topics=unproven,
-        )
-    return tuple(TopicToDelete(name=name, topic_id=topic.topic_id) for name, topic in sorted(internal.items()))
-
-
-def _known_by_savepoint(recovery: RecoveryContext) -> set[str]:
-    newest: Manifest | None = recovery.savepoints.latest()
-    return set() if newest is None else {topic.name for topic in newest.topics if topic.role.internal}
 
 
 def _outputs(found: _Found) -> tuple[TopicToCreate, ...]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Evidence, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.savepoint.topology import Attribution
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.unfinished import restore_journals
 from streams_recovery.storage.append_log import AppendLog
 
@@ -39,6 +39,25 @@ def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> No
             next_step="nothing was changed; if this state is really to be replaced, say so with `replace`: it is saved first",
             topics=held,
         )
+
+
+def proven(
+    recovery: RecoveryContext, going: Iterable[str], whose: Mapping[str, Attribution], safeguards: Safeguards
+) -> dict[str, Evidence]:
+    """Why each internal topic that is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which nothing but
+    their names says so, and that the request does not name.
+    """
+    named = {name: Evidence.NAMED if not found.proven and name in safeguards.delete else found.evidence for name, found in whose.items()}
+    found = {name: named[name] for name in sorted(going)}
+    unproven = [name for name, evidence in found.items() if evidence is None or not evidence.proves]
+    if unproven:
+        raise TargetNotEmpty(
+            f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",
+            next_step="nothing was changed; name those of this application that may go (`delete`), or for always its stores under `stores` or its topics "
+            "under topics.owned in the configuration; name those of another application under topics.foreign: they are left alone",
+            topics=unproven,
+        )
+    return {name: evidence for name, evidence in found.items() if evidence is not None}
 
 
 def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescription]) -> dict[str, TopicDescription]:
@@ -81,7 +100,7 @@ def refuse_foreign_topics(recovery: RecoveryContext, placed: Iterable[Placed]) -
 
 
 def unknown_topics(
-    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], safeguards: Safeguards
+    recovery: RecoveryContext, manifest: Manifest, known: Collection[str], whose: Mapping[str, Attribution], safeguards: Safeguards
 ) -> tuple[TopicToDelete, ...]:
     """Internal topics that the savepoint does not know, by the names it has here. The application would take up what is in them, state of another
     time than all the rest: so they go, or ``TargetNotEmpty`` is raised.
@@ -89,7 +108,7 @@ def unknown_topics(
     A name alone does not prove whose topic it is: what begins with this application's id may belong to another one that has no consumer
     group at the moment. So each has to be named, except those that the restore that is being undone has created itself.
     """
-    unknown = recovery.cluster.describe_topics([name for name in internal_topics(recovery) if name not in known])
+    unknown = recovery.cluster.describe_topics([name for name, found in whose.items() if found.claim is None and name not in known])
     ours = _created_by_undone(recovery, manifest)
     refused = sorted(
         name
@@ -100,8 +119,8 @@ def unknown_topics(
         raise TargetNotEmpty(
             f"{recovery.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(refused)}",
             next_step="nothing was changed; choose a savepoint of this version of the application, or name each topic that may go (`replace` with "
-            "`delete`): they are saved first. If they belong to another application whose name begins like this one, name this one's stores in "
-            "its configuration",
+            "`delete`): they are saved first. If they belong to another application whose id begins like this one's, name them under topics.foreign in "
+            "the configuration",
             topics=refused,
         )
     return tuple(TopicToDelete(name=name, topic_id=found.topic_id) for name, found in sorted(unknown.items()))

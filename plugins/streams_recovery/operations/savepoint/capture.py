@@ -149,6 +149,7 @@ def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[R
                 config=config,
                 store=found.store_kind(entry.name, recovery.application_id, config),
                 archived=entry.archived,
+                evidence=entry.evidence,
                 partitions=tuple(part for tp, part in sorted(cut.partitions.items()) if tp.topic == entry.name),
             )
         )

@@ -112,6 +112,7 @@ def _topic(
         store=topic.store,
         archived=topic.archived,
         full_since=before.full_since if before and shares else captured_at,
+        evidence=topic.evidence,
         partitions=tuple(
             PartitionImage(
                 partition=cut.partition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CutProof, Gap
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -73,6 +73,7 @@ class DraftTopic:
     config: dict[str, str]
     store: StoreKind | None
     archived: bool
+    evidence: Evidence | None
     partitions: tuple[PartitionCut, ...]
 
 

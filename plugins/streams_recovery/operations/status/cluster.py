@@ -44,6 +44,7 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> Cluster
         missing=tuple(name.removeprefix(_TOPIC) for name in missing if newest is not None or name.startswith(_TOPIC)),
         inputs=_inputs(recovery, found, newest, logs),
         transactions=_transactions(recovery, logs),
+        unattributed=found.inventory.unattributed,
     )
 
 

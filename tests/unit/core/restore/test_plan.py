@@ -8,7 +8,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
@@ -114,18 +114,28 @@ def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
 
 
 CLAIMED = (
-    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu"),
-    ClaimedTopic(topic="orders-totals-changelog", group="orders-totals"),
+    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu", because=Claim.CONFIGURED),
+    ClaimedTopic(topic="orders-us-totals-changelog", group=None, because=Claim.FOREIGN),
 )
 
 
-def test_topics_that_another_group_s_name_takes_are_named_and_approved() -> None:
+def test_topics_of_another_application_are_named_and_approved() -> None:
     claimed = replace(PLAN, claimed=CLAIMED)
     assert claimed.hash != PLAN.hash
     text = markdown(claimed)
-    assert "| orders-eu-totals-changelog | orders-eu | stays as it is |" in text
-    assert "| orders-totals-changelog | orders-totals | **created again** |" in text, "the savepoint has it"
-    assert "assigned to" not in markdown(PLAN)
+    assert "They stay as they are." in text
+    assert "| orders-eu-totals-changelog | it is assigned to orders-eu, because an application of that id is configured |" in text
+    assert "| orders-us-totals-changelog | it is another application's, because topics.foreign" in text
+    assert "it is assigned to" not in markdown(PLAN)
+
+
+def test_why_each_internal_topic_that_goes_is_the_application_s_own_is_shown() -> None:
+    known = {"orders-totals-changelog": Evidence.STORE, "orders-v1-changelog": Evidence.NAMED}
+    text = markdown(replace(PLAN, evidence=known))
+    assert "- orders-totals-changelog: the configuration has its store" in text
+    assert "- orders-v1-changelog: **only because it was named**" in text
+    assert "are taken for those of" not in markdown(PLAN)
+    assert replace(PLAN, evidence=known).hash == PLAN.hash, "what goes is approved, and that has other fields"
 
 
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:

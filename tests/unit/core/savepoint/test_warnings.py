@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.savepoint import warnings
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
@@ -23,6 +23,21 @@ def test_a_savepoint_like_any_other_needs_no_words() -> None:
     plain = manifest_of(topic((image((segment(0, 10, [0, 9]),)),)))
     assert warnings.of_savepoint(plain, None) == ()
     assert warnings.of_restore(plain) == ()
+
+
+def test_internal_topics_that_may_be_another_application_s_are_told() -> None:
+    known = topic((image((segment(0, 10, [0, 9]),)),))
+    (told,) = warnings.of_savepoint(manifest_of(known, replace(known, name="orders-v1-t-changelog", evidence=None)), None)
+    assert "orders-v1-t-changelog is orders's and not of another application" in told
+    assert all(key in told for key in ("`stores`", "topics.owned", "topics.foreign"))
+
+
+@pytest.mark.parametrize("because", list(Claim))
+def test_a_topic_that_is_left_out_is_told_with_the_reason(because: Claim) -> None:
+    claim = ClaimedTopic(topic="orders-v1-t-changelog", group=None if because is Claim.FOREIGN else "orders-v1", because=because)
+    (told,) = warnings.of_savepoint(replace(manifest_of(), claimed=(claim,)), None)
+    assert told.startswith(f"orders-v1-t-changelog is not in this savepoint: {claim.why};")
+    assert "None" not in told
 
 
 def test_a_hole_is_told_by_the_savepoint_that_finds_it() -> None:

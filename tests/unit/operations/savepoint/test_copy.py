@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Evidence, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.operations.savepoint.copy import _check_stored, check_against_plan
 from streams_recovery.operations.savepoint.same_logs import grown, other_topics, truncated
@@ -103,6 +103,7 @@ TOPIC = DraftTopic(
     config={},
     store=None,
     archived=True,
+    evidence=Evidence.STORE,
     partitions=(cut(end=10, epoch=2, topic="state"),),
 )
 SAME = TopicDescription(name="state", topic_id="a", partitions=1, replication_factor=1, config={}, leader_epochs=(2,))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import StateDamaged
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, Guarantee, QuiesceMode, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -49,6 +49,7 @@ def draft_topic(role: TopicRole, *, name: str = "t", end: int = 20) -> DraftTopi
         config={},
         store=None,
         archived=True,
+        evidence=Evidence.STORE,
         partitions=(cut(end=end, topic=name),),
     )
 

@@ -1,4 +1,4 @@
-"""Topics that should be there."""
+"""Topics that should be there, and topics that may be somebody else's."""
 
 from __future__ import annotations
 
@@ -11,10 +11,27 @@ from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.text.names import first_names
 from streams_recovery.core.text.next_command import command
 
-MISSING = "topic-missing"
+MISSING, UNATTRIBUTED = "topic-missing", "topics-unattributed"
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+    yield from _missing(observed, limits)
+    yield from _unattributed(observed)
+
+
+def _unattributed(observed: Observed) -> Iterator[StatusFinding]:
+    topics = observed.cluster.unattributed if observed.cluster else ()
+    if topics:
+        yield finding(
+            UNATTRIBUTED,
+            Severity.INFO,
+            f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {observed.application_id}'s",
+            remedies=[command("preflight", observed.name, "--for", "backup")],
+            numbers={"topics": len(topics)},
+        )
+
+
+def _missing(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
     """One finding for all of them: a cluster that is gone is one cause, however many topics it had. Without a subject it stays that cause while topics
     come and go.
     """
@@ -32,4 +49,4 @@ def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
     )
 
 
-RULE = Rule(kinds=(MISSING,), parts=(PartName.CLUSTER,), find=_find)
+RULE = Rule(kinds=(MISSING, UNATTRIBUTED), parts=(PartName.CLUSTER,), find=_find)
