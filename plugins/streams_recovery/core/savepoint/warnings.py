@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
@@ -12,6 +13,10 @@ from streams_recovery.core.text.names import first_names
 SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000
 _FRAME, _LONG = 5, 8
+# ProcessorRecordContext of Kafka Streams, as the changelog of ``suppress`` has it. A record of a punctuation has no topic.
+_OFFSET, _TOPIC_LENGTH = slice(8, 16), slice(16, 20)
+_MANY_OFFSETS, _NO_TOPIC = 1 << 48, -1
+_TOPIC = re.compile(rb"[A-Za-z0-9._-]{1,249}")
 _NOT_TRANSLATED = "schema ids in records are not translated, so restored records are readable only with the registry that gave those ids"
 
 
@@ -44,11 +49,24 @@ def of_promise(manifest: Manifest) -> tuple[str, ...]:
 def has_schema_ids(values: Iterable[bytes]) -> bool:
     """True if these values look like those of a serialiser with a schema registry: a zero byte, then four bytes with the schema's id.
 
-    This is a guess, good enough only for a warning. Eight-byte numbers also begin with zeros, so values of eight bytes alone are no sign of it.
+    This is a guess, good enough only for a warning. Eight-byte numbers also begin with zeros, so values of eight bytes alone are no sign of it, and
+    neither are those of ``suppress``, which begin with a record's time.
     """
     found = list(values)
-    framed = all(len(value) > _FRAME and value[0] == 0 and 0 < int.from_bytes(value[1:_FRAME], "big") < _MANY_SCHEMAS for value in found)
-    return bool(found) and framed and any(len(value) != _LONG for value in found)
+    return bool(found) and all(map(_framed, found)) and any(len(value) != _LONG for value in found)
+
+
+def _framed(value: bytes) -> bool:
+    known = len(value) > _FRAME and value[0] == 0 and 0 < int.from_bytes(value[1:_FRAME], "big") < _MANY_SCHEMAS
+    return known and not _buffered(value)
+
+
+def _buffered(value: bytes) -> bool:
+    """Whether it is a value of a changelog of ``suppress``: timestamp and offset of a record, the length of its topic's name, and that name."""
+    length = int.from_bytes(value[_TOPIC_LENGTH], "big", signed=True)
+    name = value[_TOPIC_LENGTH.stop : _TOPIC_LENGTH.stop + max(0, length)]
+    known = len(value) >= _TOPIC_LENGTH.stop and 0 <= int.from_bytes(value[_OFFSET], "big", signed=True) < _MANY_OFFSETS
+    return known and (length == _NO_TOPIC or (len(name) == length and _TOPIC.fullmatch(name) is not None))
 
 
 def _damage(manifest: Manifest) -> Iterable[str]:

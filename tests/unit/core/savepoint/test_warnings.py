@@ -95,9 +95,21 @@ def framed(schema: int, payload: bytes = b"avro!") -> bytes:
     return b"\0" + schema.to_bytes(4) + payload
 
 
+def buffered(at: int, name: bytes = b"orders", *, offset: int = 12) -> bytes:
+    """The beginning of a value of suppress: the context of the record, then its headers and values."""
+    context = at.to_bytes(8) + offset.to_bytes(8) + len(name).to_bytes(4) + name
+    return context + (3).to_bytes(4) + (0).to_bytes(4) + b"\xff\xff\xff\xff\0\0\0\5totalled"
+
+
 @pytest.mark.parametrize(
     ("values", "seen"),
     [
+        ([buffered(1_795_224_225_000), buffered(1_795_224_299_000, offset=0)], False),
+        ([buffered(1_795_224_225_000).replace(b"\0\0\0\6orders", b"\xff\xff\xff\xff")], False),
+        ([buffered(1_795_224_225_000), framed(7)], False),
+        ([buffered(1_795_224_225_000, b"not a topic")], True),
+        ([buffered(1_795_224_225_000)[:22]], True),
+        ([framed(107_004, (12).to_bytes(11) + b"\0\0\0")], True),
         ([framed(1)], True),
         ([framed(7), framed(12, b"")[:5] + b"xy"], True),
         ([framed(100_000, b"x" * 500)] * 3, True),
