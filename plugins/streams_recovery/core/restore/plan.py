@@ -109,8 +109,8 @@ class OffsetToSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What was seen while planning and may change until the plan is carried out: instances that run, the newest committed input offsets
-    of the group as it is, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, and how long it
+    """What was seen while planning and may change until the plan is carried out: instances that run, the committed offsets that the group has
+    of the partitions that are set, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, and how long it
     is expected to take.
     """
 
