@@ -15,7 +15,9 @@ from streams_recovery.core.errors import ConfigInvalid
 NOTHING: Final = Configurations(applications={}, broken={})
 # What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
 # of a repository, are none: something else stands before their slash.
-_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))/(?:[^\s/:'\"]+/)+(?=[^\s/:'\"]*)")
+_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))(?P<directory>/(?:[^\s/:'\"]+/)+)(?=[^\s/:'\"]*)")
+# Every machine has these: they tell nothing of this one, and may be what a sentence is about.
+_EVERYWHERE: Final = ("/var/tmp/", "/tmp/", "/dev/shm/", "/run/")  # noqa: S108
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -54,5 +56,13 @@ def _loaded(directory: Path) -> Configurations:
 
 
 def without_paths(text: str) -> str:
-    """The text without the directories of this machine: the file's name stays."""
-    return _PATH.sub("", text)
+    """The text without the directories of this machine. The file's name stays, with a mark where something was cut, and so does a place for temporary
+    files.
+    """
+    return _PATH.sub(_cut, text)
+
+
+def _cut(found: re.Match[str]) -> str:
+    directory = found["directory"]
+    kept = next((place for place in _EVERYWHERE if directory.startswith(place)), "")
+    return kept if kept == directory else f"{kept}…/"

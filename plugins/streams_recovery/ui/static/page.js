@@ -325,6 +325,15 @@
     });
   };
 
+  // Airflow's frame opens no new tab for what is in it. Its own document does.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[target=_blank]");
+    if (!link || self === top) return;
+    event.preventDefault();
+    const outside = Object.assign(top.document.createElement("a"), { href: link.href, target: "_blank", rel: link.rel });
+    outside.click();
+  });
+
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button.copy");
     if (!button) return;
