@@ -18,11 +18,11 @@ from streams_recovery.operators.monitor import (
     ObserveApplicationOperator,
     schedules,
 )
-from streams_recovery.operators.notifications import problems
+from streams_recovery.operators.notifications import problems_text
 
 APPLICATIONS = load_applications()
 SCHEDULES = schedules(APPLICATIONS)
-PROBLEMS = "".join(f"\n* **{name}**: {problem}" for name, problem in problems(APPLICATIONS).items())
+PROBLEMS = problems_text(APPLICATIONS)
 
 with DAG(
     "streams_monitor",

@@ -5,7 +5,6 @@ Kafka Streams accepts stale state beside a new changelog without an error, so no
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,8 +12,9 @@ from pathlib import Path
 from streams_recovery.application.port import WipeReport
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.names import checked_name
+from streams_recovery.core.text.escaping import logger
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 # "/" and its direct children are nobody's state directory.
 _LEAST_PARTS = 3
 

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, seal, state
 from streams_recovery.cli.advise import advise
@@ -32,7 +31,7 @@ from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.paths import paths
 from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
-from streams_recovery.cli.screen import line, say_error, say_waiting
+from streams_recovery.cli.screen import line, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
@@ -42,6 +41,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.text.escaping import code, md
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
@@ -49,6 +49,7 @@ from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuil
 from streams_recovery.operations.savepoint import SavepointRequest
 
 DISTRIBUTION = "kafka-streams-recovery"
+_DAMAGED, _FORGED = "damaged", "forged"
 _HELP = """Savepoints and restores of Kafka Streams applications, from a terminal.
 
 A command that changes something shows what it would do with --plan. --approve HASH carries out exactly that plan. Without either, a command that
@@ -78,6 +79,7 @@ def main(
 ) -> None:
     """Options of the program itself."""
     say_waiting()
+    say_warnings()
 
 
 @savepoints_app.command("list")
@@ -101,20 +103,21 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
             ]
         )
         return
-    table = Table("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "shares files with")
-    for savepoint_id, one in found.items():
-        pin = "set" if savepoint_id in kept else f"released: stays until {moment(leaves[savepoint_id])}" if savepoint_id in leaves else "-"
-        if isinstance(one, Publication):
-            records = f"{one.records:,}{', compacted' if one.replaces else ''}"
-            survives = "yes" if one.survives_cluster_loss else "no"
-            table.add_row(
-                one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, one.parent_id or "-"
-            )
-        else:
-            kind = "forged" if isinstance(one, Forged) else "damaged"
-            table.add_row(savepoint_id, "-", f"[red]{kind}[/red]", "-", "no", "-", pin, one.reason)
-    print_table(table)
+
+    def pin(savepoint_id: str) -> str:
+        return "set" if savepoint_id in kept else f"released: stays until {moment(leaves[savepoint_id])}" if savepoint_id in leaves else "-"
+
+    columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "shares files with")
+    print_table(columns, (_cells(savepoint_id, one, pin(savepoint_id)) for savepoint_id, one in found.items()), bad=(_DAMAGED, _FORGED))
     line(SEALED if sealed else NOT_SEALED)
+
+
+def _cells(savepoint_id: str, one: Publication | Damaged, pin: str) -> tuple[str, ...]:
+    if isinstance(one, Damaged):
+        return savepoint_id, "-", _FORGED if isinstance(one, Forged) else _DAMAGED, "-", "no", "-", pin, one.reason
+    records = f"{one.records:,}{', compacted' if one.replaces else ''}"
+    survives = "yes" if one.survives_cluster_loss else "no"
+    return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, one.parent_id or "-"
 
 
 def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def backup(
         planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
         if plan_only:
             found = preflight.findings_text(before_backup(recovery, mode))
-            show_plan(planned, f"{planned.text}\n\n{found}", as_json=as_json)
+            show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=as_json)
             return
         if changed_state is not ChangedState.REFUSE or approve is not None:
             approved(planned, planned.text, approve, typed=recovery.application_id)
@@ -187,13 +190,15 @@ def backup(
 
 def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedState) -> StatedPlan:
     accepted = {
-        ChangedState.REFUSE: "State that was lost or replaced outside a restore stops it.",
-        ChangedState.DAMAGED: "State that was lost or replaced outside a restore is accepted: **what is left is saved, and labelled damaged**.",
-        ChangedState.INTENDED: "State that was replaced outside a restore is accepted: **what is there now counts as the state**.",
+        ChangedState.REFUSE: md("State that was lost or replaced outside a restore stops it."),
+        ChangedState.DAMAGED: md(
+            "State that was lost or replaced outside a restore is accepted: **what is left is saved, and labelled damaged**."
+        ),
+        ChangedState.INTENDED: md("State that was replaced outside a restore is accepted: **what is there now counts as the state**."),
     }
     return StatedPlan(
         application_id=application_id,
-        text=f"Take a savepoint of `{application_id}` now, and hold it meanwhile (mode {mode}). {accepted[changed_state]}",
+        text=md("Take a savepoint of {} now, and hold it meanwhile (mode {}). {}", code(application_id), mode, accepted[changed_state]),
         parts={"how the application is held (`--mode`)": mode.value, "what is accepted (`--changed-state`)": changed_state.value},
     )
 
@@ -241,3 +246,6 @@ def run() -> None:
     except RecoveryError as error:
         say_error(error)
         sys.exit(error.exit_code)
+    except Exception:  # noqa: BLE001 - it ends here in any case, and its text may come from anywhere
+        say_unexpected()
+        sys.exit(RecoveryError.exit_code)

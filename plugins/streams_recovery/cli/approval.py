@@ -13,12 +13,13 @@ import typer
 from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import page, say, say_command
+from streams_recovery.cli.screen import ask, page, say, say_command
 from streams_recovery.cli.words import remembered, words
 from streams_recovery.core import codec
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.text import next_command
+from streams_recovery.core.text.escaping import Markdown
 
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what would be done. Change nothing.")]
 Approve = Annotated[
@@ -55,7 +56,7 @@ def without_reason(reason: str) -> tuple[str, ...]:
     return () if reason else ("--reason", BY_HAND)
 
 
-def show_plan(planned: Approvable, text: str, *, as_json: bool, more: Sequence[str] = ()) -> None:
+def show_plan(planned: Approvable, text: Markdown, *, as_json: bool, more: Sequence[str] = ()) -> None:
     """Print a plan and the command that carries it out. ``more`` are options that this command needs besides those that were given."""
     command = next_command.approved(words(), approval(planned), more=more)
     if as_json:
@@ -65,7 +66,7 @@ def show_plan(planned: Approvable, text: str, *, as_json: bool, more: Sequence[s
     say_command("Nothing was changed. This carries the plan out:", command)
 
 
-def show_unasked(planned: Approvable, text: str, *, as_json: bool) -> None:
+def show_unasked(planned: Approvable, text: Markdown, *, as_json: bool) -> None:
     """Print what a command would do that only adds something. It does not ask, so no hash is needed to carry it out."""
     if as_json:
         print_json(codec.encode(planned))
@@ -74,7 +75,7 @@ def show_unasked(planned: Approvable, text: str, *, as_json: bool) -> None:
     say_command("Nothing was changed. This carries it out:", next_command.without_plan(words()))
 
 
-def approved(planned: Approvable, text: str, approve: str | None, *, typed: str) -> bool:
+def approved(planned: Approvable, text: Markdown, approve: str | None, *, typed: str) -> bool:
     """True when a person agrees: by the hash, or by typing ``typed`` below the plan. Raises ``PlanChanged`` for the hash of another plan, and ``Refused``
     when something else was typed or nobody is there to type.
     """
@@ -88,7 +89,7 @@ def approved(planned: Approvable, text: str, approve: str | None, *, typed: str)
         return True
     page(text, stderr=True)
     try:
-        answer = typer.prompt(f"Type {typed} to carry this out", err=True)
+        answer = ask(f"Type {typed} to carry this out")
     except typer.Abort:
         say("")
         say_command("Nobody typed it. This carries the plan out without a question:", next_command.approved(words(), approval(planned)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
-from streams_recovery.cli.screen import say
+from streams_recovery.cli.screen import json_text, say
 from streams_recovery.config.as_of import as_of
 from streams_recovery.config.directory import config_directory
 from streams_recovery.config.loader import load_all, load_named
@@ -101,4 +100,4 @@ def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
 
 def print_json(value: Any) -> None:
     """One of our values, or plain JSON, on stdout."""
-    sys.stdout.write(json.dumps(codec.encode(value), indent=2) + "\n")
+    json_text(json.dumps(codec.encode(value), indent=2))

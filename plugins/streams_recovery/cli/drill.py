@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly, show_unasked
@@ -26,6 +25,7 @@ from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.sandbox.drill import DrillEntry
+from streams_recovery.core.text.escaping import code, md
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import sandbox
 
@@ -44,7 +44,12 @@ def drill(
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
     with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs) as scratch:
         if plan_only:
-            text = f"Restore savepoint `{savepoint}` of `{recovery.application_id}` into `{scratch.application_id}`, measure it, and remove it again."
+            text = md(
+                "Restore savepoint {} of {} into {}, measure it, and remove it again.",
+                code(savepoint),
+                code(recovery.application_id),
+                code(scratch.application_id),
+            )
             planned = StatedPlan(application_id=scratch.application_id, text=text, parts={"the savepoint (`--savepoint`)": savepoint})
             show_unasked(planned, text, as_json=as_json)
             return
@@ -66,10 +71,7 @@ def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
     if as_json:
         print_json(found)
         return
-    table = Table("began", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore")
-    for entry in found:
-        table.add_row(*_row(entry))
-    print_table(table)
+    print_table(("began", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore"), map(_row, found))
 
 
 def _row(entry: DrillEntry) -> tuple[str, ...]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from rich.markup import escape
-from rich.table import Table
-
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
-from streams_recovery.core.status.group import GroupLag
+from streams_recovery.core.status.group import PartitionLag
 from streams_recovery.operations.status.groups import look_at_group
 
 
@@ -22,18 +19,15 @@ def groups(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
         return
     line(f"group {found.group_id}: {found.kind}, {found.state}, {len(found.members)} members, {found.behind:,} offsets behind")
     if found.members:
-        members = Table("client", "host", "instance", "member")
-        for member in found.members:
-            members.add_row(*map(escape, (member.client_id, member.host, member.group_instance_id or "-", member.member_id)))
-        print_table(members)
+        members = [(one.client_id, one.host, one.group_instance_id or "-", one.member_id) for one in found.members]
+        print_table(("client", "host", "instance", "member"), members)
     if found.partitions:
-        print_table(_partitions(found))
+        print_table(
+            ("topic", "partition", "role", "committed", "end", "behind", "undecided", "deleted unread"), map(_cells, found.partitions)
+        )
 
 
-def _partitions(found: GroupLag) -> Table:
-    shown = Table("topic", "partition", "role", "committed", "end", "behind", "undecided", "deleted unread")
-    for one in found.partitions:
-        committed = "-" if one.committed is None else f"{one.committed:,}"
-        numbers = (f"{number:,}" for number in (one.end, one.behind, one.undecided, one.gone))
-        shown.add_row(escape(one.topic), str(one.partition), one.role, committed, *numbers)
-    return shown
+def _cells(one: PartitionLag) -> tuple[str, ...]:
+    committed = "-" if one.committed is None else f"{one.committed:,}"
+    numbers = (f"{number:,}" for number in (one.end, one.behind, one.undecided, one.gone))
+    return one.topic, str(one.partition), one.role, committed, *numbers

@@ -16,6 +16,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
 from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
@@ -86,7 +87,7 @@ def expire(
         unasked = as_configured and approve is None and not plan_only
         due = unasked and maintenance.scheduled(recovery, run_id, recovery.config.retention.apply).due
         planned = maintenance.plan_expiry(recovery)
-        text = f"{maintenance.expiry_text(planned)}\n\nPlan `{planned.hash[:12]}`."
+        text = md("{}\n\nPlan {}.", maintenance.expiry_text(planned), code(planned.hash[:12]))
         if plan_only or (unasked and not due):
             show_plan(planned, text, as_json=as_json)
             return
@@ -123,16 +124,21 @@ def undelete(
     say_command("Check them:", command("verify", name, "--level", "full"))
 
 
-def _undelete_text(planned: maintenance.UndeletePlan) -> str:
-    return "\n".join(
+def _undelete_text(planned: maintenance.UndeletePlan) -> Markdown:
+    return joined(
         [
-            f"### Bring back what was deleted of `{planned.application_id}`",
-            "",
-            f"**{len(planned.objects)} objects** with {planned.bytes:,} bytes would be brought back. Plan `{planned.hash[:12]}`.",
-            "",
-            "| object | was | bytes |",
-            "|---|---|---:|",
-            *(f"| {one.key} | {one.harm} | {one.bytes:,} |" for one in planned.objects),
+            md("### Bring back what was deleted of {}", code(planned.application_id)),
+            md(""),
+            md(
+                "**{} objects** with {:,} bytes would be brought back. Plan {}.",
+                len(planned.objects),
+                planned.bytes,
+                code(planned.hash[:12]),
+            ),
+            md(""),
+            md("| object | was | bytes |"),
+            md("|---|---|---:|"),
+            *(md("| {} | {} | {:,} |", one.key, one.harm, one.bytes) for one in planned.objects),
         ]
     )
 
@@ -143,7 +149,7 @@ def keep(
     """Keep a savepoint whatever the rules say. Does not ask."""
     with recovery_of(name, configs) as recovery:
         if plan_only:
-            text = f"Keep savepoint `{savepoint}` of `{recovery.application_id}` whatever the rules of `retention` say."
+            text = md("Keep savepoint {} of {} whatever the rules of `retention` say.", code(savepoint), code(recovery.application_id))
             planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the savepoint": savepoint})
             show_unasked(planned, text, as_json=as_json)
             return
@@ -187,11 +193,13 @@ def release(
         say_command("This gives it up:", command("savepoints", "release", name, savepoint, "--restore", restore_id, "--reason", reason))
 
 
-def _release_text(savepoint: str, restore: str | None) -> str:
+def _release_text(savepoint: str, restore: str | None) -> Markdown:
     if restore is None:
-        return f"Leave savepoint `{savepoint}` to the rules of `retention` again."
-    return (
-        f"Give up the later input that restore `{restore}` has set aside in savepoint `{savepoint}`. Expiry may remove it some days later."
+        return md("Leave savepoint {} to the rules of `retention` again.", code(savepoint))
+    return md(
+        "Give up the later input that restore {} has set aside in savepoint {}. Expiry may remove it some days later.",
+        code(restore),
+        code(savepoint),
     )
 
 
@@ -206,9 +214,11 @@ def dismiss(
 ) -> None:
     """Declare a failed restore over, because the application was brought back in another way. Savepoints can be taken again. Asks first."""
     with recovery_of(name, configs) as recovery:
-        text = (
-            f"Declare restore `{restore}` of `{recovery.application_id}` over. What the application holds now counts as its state: "
-            "nobody can resume the restore, and savepoints are taken again."
+        text = md(
+            "Declare restore {} of {} over. What the application holds now counts as its state: "
+            "nobody can resume the restore, and savepoints are taken again.",
+            code(restore),
+            code(recovery.application_id),
         )
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the restore": restore})
         if plan_only:
@@ -233,7 +243,7 @@ def unlock(
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
     with recovery_of(name, configs) as recovery:
-        text = f"Take the lock of `{recovery.application_id}` from `{owner}`. Make sure first that this run is dead."
+        text = md("Take the lock of {} from {}. Make sure first that this run is dead.", code(recovery.application_id), code(owner))
         planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the holder": owner})
         if plan_only:
             show_plan(planned, text, as_json=as_json)

@@ -14,7 +14,8 @@ from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.offsets.snapshot import RollbackPlan
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
+from streams_recovery.core.text.restore_plan import moment, warned
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
 offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)
@@ -99,23 +100,28 @@ def restore_offsets(
         line(f"{done.moved} of {done.partitions} offsets of {done.group_id} went back; what was there is snapshot {done.before}")
 
 
-def _text(planned: RollbackPlan) -> str:
+def _text(planned: RollbackPlan) -> Markdown:
     shown = [
-        f"| {change.tp} | {'-' if change.before is None else change.before} | {'deleted' if change.after is None else change.after} |"
+        md(
+            "| {} | {} | {} |",
+            change.tp,
+            "-" if change.before is None else change.before,
+            "deleted" if change.after is None else change.after,
+        )
         for change in planned.changes
         if not change.same
     ]
-    return "\n".join(
+    return joined(
         [
-            f"### Group `{planned.group_id}` back to snapshot `{planned.snapshot_id}`",
-            "",
-            f"Taken **{moment(planned.taken_at)}**. Plan `{planned.hash}`.",
-            "",
-            *(f"> **Warning:** {warning}\n" for warning in planned.warnings),
-            f"{planned.moving} of {len(planned.changes)} offsets move:",
-            "",
-            "| partition | before | after |",
-            "|---|---:|---:|",
+            md("### Group {} back to snapshot {}", code(planned.group_id), code(planned.snapshot_id)),
+            md(""),
+            md("Taken **{}**. Plan {}.", moment(planned.taken_at), code(planned.hash)),
+            md(""),
+            *warned(planned.warnings),
+            md("{} of {} offsets move:", planned.moving, len(planned.changes)),
+            md(""),
+            md("| partition | before | after |"),
+            md("|---|---:|---:|"),
             *shown,
         ]
     )

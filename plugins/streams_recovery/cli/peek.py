@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
@@ -52,12 +50,7 @@ def peek(
 
 
 def _show(found: list[PeekRecord]) -> None:
-    shown = Table(*RECORD_COLUMNS[:3])
-    for name in RECORD_COLUMNS[3:]:
-        shown.add_column(name, overflow="fold")
-    for record in found:
-        shown.add_row(*map(escape, record_cells(record)))
-    print_table(shown)
+    print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
 
 
 def _show_key(recovery: RecoveryContext, store: str, key: str, savepoint: str, partition: int | None, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
+from streams_recovery.core.text.escaping import Markdown, joined, md
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations.context import RecoveryContext
 
@@ -46,9 +47,11 @@ def _before_restore(recovery: RecoveryContext, savepoint: str) -> tuple[Prefligh
     return looking.before_restore(recovery, manifest)
 
 
-def findings_text(found: tuple[PreflightFinding, ...]) -> str:
-    """What was found, as Markdown."""
-    return "\n".join(f"- **{finding.severity}**: {finding.text}" for finding in found) or "Nothing blocks it, and there is no warning."
+def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:
+    """What was found."""
+    if not found:
+        return md("Nothing blocks it, and there is no warning.")
+    return joined(md("- **{}**: {}", finding.severity, finding.text) for finding in found)
 
 
 def _tell(found: tuple[PreflightFinding, ...]) -> None:

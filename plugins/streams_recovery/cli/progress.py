@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from streams_recovery.cli.screen import say
 from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.text.escaping import visible
 from streams_recovery.core.text.progress import progress_text
 
 _LINE_EVERY_SECONDS: Final = 30.0
@@ -24,16 +25,20 @@ def shown_progress(step: str) -> Iterator[Callable[[JobProgress], None]]:
     if not console.is_terminal:
         yield _lines(step)
         return
-    columns = (TextColumn("{task.fields[step]}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[what]}"))
+    columns = (_text("step"), BarColumn(), TaskProgressColumn(), _text("what"))
     with Progress(*columns, console=console, transient=True) as bar:
-        shown = bar.add_task("", total=None, step=step, what="Spark starts")
+        shown = bar.add_task("", total=None, step=visible(step), what="Spark starts")
 
         def show(progress: JobProgress) -> None:
             # By whole percents, so that the bar does not promise an end that is not there yet.
             total = None if progress.percent is None else 100
-            bar.update(shown, total=total, completed=progress.percent or 0, what=progress_text(progress))
+            bar.update(shown, total=total, completed=progress.percent or 0, what=visible(progress_text(progress)))
 
         yield show
+
+
+def _text(field: str) -> TextColumn:
+    return TextColumn(f"{{task.fields[{field}]}}", markup=False)
 
 
 def _lines(step: str, clock: Callable[[], float] = time.monotonic) -> Callable[[JobProgress], None]:

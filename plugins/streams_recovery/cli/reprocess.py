@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
@@ -28,6 +27,7 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.sandbox.interval_log import Base, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
+from streams_recovery.core.text.escaping import code, md
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import interval
 
@@ -100,15 +100,22 @@ def reprocess(
 
 def _planned(application_id: str, request: ReprocessRequest) -> StatedPlan:
     window = request.slice.interval
+    application = code(application_id)
     results = {
-        PublishPolicy.SIDE_BY_SIDE: "Results are left in topics of their own.",
-        PublishPolicy.REPLACE: f"Results are **written into the outputs** of `{application_id}`.",
+        PublishPolicy.SIDE_BY_SIDE: md("Results are left in topics of their own."),
+        PublishPolicy.REPLACE: md("Results are **written into the outputs** of {}.", application),
     }
-    deleted = " Keys whose result does not come again are **deleted** there." if request.tombstones else ""
+    deleted = md(" Keys whose result does not come again are **deleted** there.") if request.tombstones else md("")
     return StatedPlan(
         application_id=application_id,
-        text=f"Process the input of `{application_id}` from {moment(window.start)} up to {moment(window.end)} again, in an application of its own. "
-        f"{results[request.publish]}{deleted}",
+        text=md(
+            "Process the input of {} from {} up to {} again, in an application of its own. {}{}",
+            application,
+            moment(window.start),
+            moment(window.end),
+            results[request.publish],
+            deleted,
+        ),
         parts={
             "the interval (`--from`, `--to`)": [window.start, window.end],
             "what is read (`--lateness`, `--overlap`, `--beyond`)": codec.encode(request.slice),
@@ -125,10 +132,7 @@ def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJs
     if as_json:
         print_json(found)
         return
-    table = Table("from", "to", "run", "outcome", "base", "input records", "results", "written")
-    for entry in found:
-        table.add_row(*_row(entry))
-    print_table(table)
+    print_table(("from", "to", "run", "outcome", "base", "input records", "results", "written"), map(_row, found))
 
 
 def _row(entry: ReprocessEntry) -> tuple[str, ...]:

@@ -227,7 +227,8 @@ def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, request
     try:
         interval.clear(scratch, source.application_id, request, run_id=requester.run_id)
         planned = interval.plan(scratch, source.application_id, request)
-        runner.say(planned.text)
+        for text in planned.text.splitlines():
+            runner.say(text)
         if planned.records:
             ticket = interval.open_interval(
                 scratch, source.application_id, request, planned, run_id=requester.run_id, requested_by=requester.requested_by

@@ -1,23 +1,33 @@
 """What is printed, and how. Results go to stdout, and what is for people besides them to stderr.
 
 A terminal gets formatted text. Anything else gets plain text, and no line of it is broken. A command to run next has a line of its own everywhere.
+All output of the program goes through here: whatever a text holds, no control character reaches a terminal, and one line stays one.
 """
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
+import traceback
+from collections.abc import Collection, Iterable, Sequence
+from typing import IO, Final
 
+import typer
 from rich.console import Console
-from rich.markdown import Markdown
+from rich.markdown import Markdown as Formatted
 from rich.table import Table
+from rich.text import Text
 
 from streams_recovery.cli.words import words
 from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.text.escaping import Markdown, visible, visible_lines
 from streams_recovery.core.text.next_command import with_configs
 
 # Columns for a table where nobody looks at the width.
-_WIDE = 100_000
+_WIDE: Final = 100_000
+_BAD: Final = "red"
 
 
 def line(text: str) -> None:
@@ -38,9 +48,16 @@ def say_command(about: str, command: str) -> None:
 
 def say_error(error: RecoveryError) -> None:
     """An error on one line, on stderr, and each command to run next on a line of its own."""
-    say(f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}")
+    # A configuration has several mistakes, each on its line.
+    for text in f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}".split("\n"):
+        say(text)
     for command in error.commands:
         say(command_line(command))
+
+
+def say_unexpected() -> None:
+    """The error that is being handled, with its traceback, on stderr."""
+    _print(Console(stderr=True), visible_lines(traceback.format_exc().rstrip("\n")))
 
 
 def command_line(command: str) -> str:
@@ -55,27 +72,69 @@ def say_waiting() -> None:
     waiting.LOGGER.setLevel(logging.INFO)
 
 
+def say_warnings() -> None:
+    """Let what libraries warn of go this way too. Once for the process."""
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Saying) for handler in root.handlers):
+        root.addHandler(_Saying(logging.WARNING))
+
+
 class _Saying(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
 
 
-def page(text: str, *, stderr: bool = False) -> None:
+def ask(question: str) -> str:
+    """What a person types below the question, on stderr. Raises ``typer.Abort`` when nobody is there."""
+    return str(typer.prompt(visible(question), err=True))
+
+
+def page(text: Markdown, *, stderr: bool = False) -> None:
     """Markdown: formatted on a terminal, else as it is."""
     console = Console(stderr=stderr)
+    shown = visible_lines(text)
     if console.is_terminal:
-        console.print(Markdown(text))
+        console.print(Formatted(shown))
     else:
-        _line(console, text)
+        _print(console, shown)
 
 
-def table(shown: Table) -> None:
-    """A table on stdout, as wide as its cells unless a terminal is narrower."""
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, folded: Sequence[str] = (), bad: Collection[str] = ()) -> None:
+    """A table on stdout, as wide as its cells unless a terminal is narrower. A cell of a column that is ``folded`` goes on in the next line: what is cut
+    off is no answer. One that is ``bad`` is red.
+    """
+    shown = Table()
+    for name in columns:
+        shown.add_column(Text(visible(name)), overflow="fold" if name in folded else "ellipsis")
+    for row in rows:
+        shown.add_row(*(Text(visible(cell), style=_BAD if cell in bad else "") for cell in row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=_WIDE)
     console.print(shown)
 
 
+def data() -> IO[str]:
+    """Where data goes that a program may read: stdout as it is, unless that is a terminal."""
+    return _Lines() if sys.stdout.isatty() else sys.stdout
+
+
+class _Lines(io.StringIO):
+    """Standard output of a terminal."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.write(visible_lines(text.replace("\r\n", "\n")))
+        return len(text)
+
+
+def json_text(text: str) -> None:
+    """JSON on stdout, the same document for whoever reads it."""
+    sys.stdout.write(visible_lines(text) + "\n")
+
+
 def _line(console: Console, text: str) -> None:
+    _print(console, visible(text))
+
+
+def _print(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.text.escaping import code, md
 from streams_recovery.operations import maintenance
 
 
@@ -29,7 +30,7 @@ def seal(
     """Vouch for the records of a repository that are older than its seals. Shows them and asks first."""
     with recovery_of(name, configs) as recovery:
         planned = maintenance.plan_adoption(recovery)
-        text = f"{planned.text}\n\nPlan `{planned.hash[:12]}`."
+        text = md("{}\n\nPlan {}.", planned.text, code(planned.hash[:12]))
         why = reason_of(reason, plan_only=plan_only)
         if plan_only:
             show_plan(planned, text, as_json=as_json, more=without_reason(reason))

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import getpass
 import itertools
-import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import data, line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.state.table import StoreFormat
@@ -66,7 +63,7 @@ def state(
         elif form is FileFormat.TABLE:
             count = _print(rows, side, unlimited=not limit)
         else:
-            count = tables.write_text(rows, side.form, form, sys.stdout)
+            count = tables.write_text(rows, side.form, form, data())
     say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
 
 
@@ -75,22 +72,13 @@ def _limited(rows: Iterable[Row], limit: int) -> Iterator[Row]:
 
 
 def _print(rows: Iterator[Row], side: Side, *, unlimited: bool) -> int:
-    shown = _folded(*schema_of(side.form).names)
-    for row in itertools.islice(rows, _SHOWN) if unlimited else rows:
-        shown.add_row(*map(escape, tables.in_columns(row, side.form)))
-    print_table(shown)
+    names = schema_of(side.form).names
+    shown = [tables.in_columns(row, side.form) for row in (itertools.islice(rows, _SHOWN) if unlimited else rows)]
+    print_table(names, shown, folded=names)
     more = sum(1 for _ in rows)
     if more:
         say(f"{more} more rows are not shown: --limit and --format json show them")
-    return shown.row_count + more
-
-
-def _folded(*names: str) -> Table:
-    # What does not fit goes on in the next line: a value that is cut off is no answer.
-    shown = Table()
-    for name in names:
-        shown.add_column(name, overflow="fold")
-    return shown
+    return len(shown) + more
 
 
 def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str, out: str, *, deleted: bool, plain: bool) -> None:
@@ -149,11 +137,10 @@ def _forms(one: Side, other: Side) -> tuple[tuple[str, StoreFormat], ...]:
 
 
 def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
-    shown = _folded("key", "change", one.name, other.name)
-    for row in rows:
-        shown.add_row(*map(escape, tables.difference_cells(row, one, other)))
-    if shown.row_count:
-        print_table(shown)
+    names = ("key", "change", one.name, other.name)
+    shown = [tables.difference_cells(row, one, other) for row in rows]
+    if shown:
+        print_table(names, shown, folded=names)
 
 
 def state_write(

@@ -9,6 +9,7 @@ from itertools import combinations
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.text.escaping import visible
 
 
 def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Collection[str]) -> dict[str, ConfigInvalid]:
@@ -104,7 +105,7 @@ def _unknown_sources(configs: Mapping[str, ApplicationConfig], configured: Colle
 
 def _together(several: list[Contradiction]) -> ConfigInvalid:
     return ConfigInvalid(
-        "\n".join(dict.fromkeys(one.reason for one in several)),
+        "\n".join(dict.fromkeys(visible(one.reason) for one in several)),
         next_step="; ".join(dict.fromkeys(one.next_step for one in several)),
         names=sorted({name for one in several for name in one.names}),
     )

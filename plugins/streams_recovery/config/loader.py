@@ -16,6 +16,7 @@ from streams_recovery.config.monitor import Notify
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.text.escaping import visible
 
 SUFFIXES = (".yaml", ".yml")
 _NOTIFIERS = TypeAdapter(tuple[Notify, ...])
@@ -136,5 +137,5 @@ def _only(name: str, paths: Sequence[Path]) -> Path:
 
 
 def _invalid(path: Path, found: list[tuple[int | None, str]] | list[tuple[int, str]], next_step: str) -> ConfigInvalid:
-    lines = [f"{path}:{line}: {reason}" if line else f"{path}: {reason}" for line, reason in found]
+    lines = [visible(f"{path}:{line}: {reason}" if line else f"{path}: {reason}") for line, reason in found]
     return ConfigInvalid("\n".join(lines), next_step=next_step, file=str(path), lines=[line for line, _ in found])

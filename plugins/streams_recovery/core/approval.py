@@ -14,6 +14,7 @@ from typing import Protocol
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged
+from streams_recovery.core.text.escaping import Markdown
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
 _TRY = "nothing was changed; read the present plan, and approve that one"
@@ -35,10 +36,10 @@ class Approvable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedPlan:
-    """A plan that consists of a text. ``parts`` are what the plan does; ``text`` is Markdown."""
+    """A plan that consists of a text. ``parts`` are what the plan does; ``text`` is for people."""
 
     application_id: str
-    text: str
+    text: Markdown
     parts: Mapping[str, object]
 
     @property

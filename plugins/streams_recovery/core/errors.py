@@ -37,6 +37,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, Self
 
+from streams_recovery.core.text.escaping import visible, visible_lines
+
 # Every exit code of the command line, and its meaning. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (
     ("0", "done"),
@@ -60,17 +62,20 @@ class RecoveryError(Exception):
     """
 
     exit_code: ClassVar[int] = 1
+    # Whatever an error quotes, it is shown on one line, in a log, in an alert and on a page.
+    _own_lines: ClassVar[bool] = False
 
     def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
+        reason = visible_lines(reason) if self._own_lines else visible(reason)
         self.reason = reason
-        self.next_step = next_step
+        self.next_step = visible(next_step)
         self.commands: tuple[str, ...] = ()
         self.facts = facts
         super().__init__(reason)
 
     def then(self, *commands: str) -> Self:
         """Add the commands to run next, and return this error."""
-        self.commands = commands
+        self.commands = tuple(map(visible, commands))
         return self
 
     def __str__(self) -> str:
@@ -128,9 +133,10 @@ class PermanentError(RecoveryError):
 
 
 class ConfigInvalid(PermanentError):
-    """Raised when a configuration file, parameter or connection cannot be used as written."""
+    """Raised when a configuration file, parameter or connection cannot be used as written. Each mistake of a file is a line of its own."""
 
     exit_code = 2
+    _own_lines = True
 
 
 class Refused(PermanentError):

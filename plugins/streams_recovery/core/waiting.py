@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from streams_recovery.core.text.escaping import logger
+
 T = TypeVar("T")
 
-LOGGER = logging.getLogger("streams_recovery.core.waiting")
+LOGGER = logger("streams_recovery.core.waiting")
 NOTICE_SECONDS: Final = 25.0
 _WORTH_SAYING_SECONDS: Final = 5.0
 

@@ -4,14 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_application, load_applications
-from streams_recovery.core.errors import PermanentError
+from streams_recovery.core.errors import PermanentError, RecoveryError
+from streams_recovery.core.text.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.status import kept_current
+
+_LEVELS: Final = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
+
+
+class Logged:
+    """Comes before the class of Airflow in each of our components: what is logged is visible text, one line for each argument that is no Markdown."""
+
+    @property
+    def log(self) -> Any:
+        """Airflow's logger."""
+        return _VisibleLog(super().log)  # type: ignore[misc]
+
+
+class _VisibleLog:
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._log, name)
+        if name not in _LEVELS:
+            return found
+
+        def logged(event: object, *arguments: object, **facts: object) -> Any:
+            return found(event, *map(_shown, arguments), **facts)
+
+        return logged
+
+
+def _shown(argument: object) -> object:
+    return argument if isinstance(argument, (int, float, Markdown, RecoveryError)) else visible(str(argument))
 
 
 @contextmanager

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.http_address import unencrypted
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka import properties as known
 
-LOGGER = logging.getLogger("streams_recovery.kafka.client")
+LOGGER = logger("streams_recovery.kafka.client")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, Final
 
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka import properties as known
 from streams_recovery.kafka.connection import KafkaConnection
 
-LOGGER = logging.getLogger("streams_recovery.kafka.stored_connection")
+LOGGER = logger("streams_recovery.kafka.stored_connection")
 _DEFAULT_PORT: Final = 9092
 
 

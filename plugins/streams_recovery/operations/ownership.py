@@ -5,7 +5,6 @@ The repository says so, and somebody else may have written that. So a start asks
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 
 from streams_recovery.application.factory import open_application
@@ -17,11 +16,12 @@ from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, role_of, start_as
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
-LOGGER = logging.getLogger("streams_recovery.operations.ownership")
+LOGGER = logger("streams_recovery.operations.ownership")
 # Every configured application, by name.
 Applications = Callable[[], Mapping[str, ApplicationConfig]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.assumptions import why_not_brought_back
 from streams_recovery.core.scheduled_run import RunEntry
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ownership import start_again
@@ -19,7 +19,7 @@ from streams_recovery.operations.renewed_lock import Locked, require_lock
 from streams_recovery.operations.unfinished import has_destroyed, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
 
-LOGGER = logging.getLogger("streams_recovery.operations.quiesce_record")
+LOGGER = logger("streams_recovery.operations.quiesce_record")
 _ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _SETTLE_SECONDS = 2.0
 

@@ -9,7 +9,6 @@ has started: it takes that over, starts what is missing of it, and stops it at i
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from streams_recovery.core.errors import ApplicationRunning, NotFound, RecoveryE
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions
@@ -27,7 +27,7 @@ from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
-LOGGER = logging.getLogger("streams_recovery.operations.scheduled_run")
+LOGGER = logger("streams_recovery.operations.scheduled_run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ application's own topics, and only where they are those of a hold.
 from __future__ import annotations
 
 import itertools
-import logging
 import random
 from collections.abc import Iterable
 from functools import partial
@@ -16,13 +15,14 @@ from typing import Literal
 from streams_recovery.core.errors import GuardLost, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known_topics
 
-LOGGER = logging.getLogger("streams_recovery.operations.topic_holds")
+LOGGER = logger("streams_recovery.operations.topic_holds")
 
 # windowstore.changelog.additional.retention.ms, by Kafka Streams' default.
 _ADDITIONAL_RETENTION_MS = 86_400_000

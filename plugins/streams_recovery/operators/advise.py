@@ -8,11 +8,11 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 
 from streams_recovery.core import codec
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.status.advise import advice
 
 
-class AdviseOperator(BaseOperator):
+class AdviseOperator(Logged, BaseOperator):
     """What makes a recovery of the application slow or impossible, as a list of findings for XCom; each is logged too. It changes nothing, and succeeds
     whatever it finds.
     """
@@ -28,6 +28,8 @@ class AdviseOperator(BaseOperator):
         with airflow_errors(), context_of(self.application_name) as recovery:
             found = advice(recovery)
         for finding in found:
-            self.log.info("%s", "\n    ".join([f"{finding.severity}, {finding.kind}: {finding.text}", *finding.remedies]))
+            self.log.info("%s, %s: %s", finding.severity, finding.kind, finding.text)
+            for remedy in finding.remedies:
+                self.log.info("    %s", remedy)
         plain: list[Any] = codec.encode(found)
         return plain

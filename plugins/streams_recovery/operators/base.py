@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator, Context
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.directory import load_application
 from streams_recovery.core import bounded_json, codec
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.answers import require_answer
 from streams_recovery.workflows.step import Step
@@ -23,7 +23,7 @@ NOTHING = "null"
 _LOGGED_CHARACTERS = 2_000
 
 
-class StepOperator(BaseOperator):
+class StepOperator(Logged, BaseOperator):
     """One step of a workflow: its result goes to XCom as JSON. ``takes`` is the step; its name is the task's id, and its retries and limit are the task's,
     unless others are given.
 

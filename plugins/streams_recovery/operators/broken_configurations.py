@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ConfigInvalid, RecoveryError
 from streams_recovery.core.status import metrics
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.run_findings import configuration_broken
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operators.notifications import tell_by, tell_through
@@ -27,7 +27,7 @@ _VARIABLE: Final = "streams_recovery_broken_configurations"
 Tellers = dict[str, str]
 
 
-class CheckConfigurationsOperator(BaseOperator):
+class CheckConfigurationsOperator(Logged, BaseOperator):
     """Tell of configurations that cannot be used, and when they can be again. The first application that has notifiers tells. Where none has, each is told
     through the notifiers in its own file, as far as these can be read.
     """

@@ -7,10 +7,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
+from streams_recovery.hooks.context import Logged
 from streams_recovery.operators.access import unusable_configurations
 
 
-class CheckConfigurationOperator(BaseOperator):
+class CheckConfigurationOperator(Logged, BaseOperator):
     """Read the configurations again. Fails with what is wrong, as long as something is. ``application_name`` is the stem of the file."""
 
     def __init__(self, *, application_name: str, **kwargs: object) -> None:
@@ -21,23 +23,22 @@ class CheckConfigurationOperator(BaseOperator):
         """Check."""
         error = unusable_configurations().get(self.application_name)
         if error is not None:
-            raise AirflowFailException(_storable(str(error)))
+            raise AirflowFailException(str(error))
         self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
 
 
-def explanation(name: str, error: ConfigInvalid) -> str:
-    """The page of its DAG, as markdown."""
-    quoted = "\n".join(f"    {line}" for line in error.reason.splitlines())
+def explanation(name: str, error: ConfigInvalid) -> Markdown:
+    """The page of its DAG."""
     effect = "no DAG restores this application" if name in load_applications() else "this application has no other DAG"
     rest = "Savepoints of it are taken" if name in load_applications() else "No savepoint of it is taken"
-    return _storable(
-        f"The configuration of `{name}` cannot be used, so {effect}. {rest}.\n\n{quoted}\n\n"
-        f"Next: {error.next_step}.\n\n"
-        "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
-        "`streams-recovery` work for it.\n"
+    return joined(
+        [
+            md("The configuration of {} cannot be used, so {}. {}.\n", code(name), effect, rest),
+            *(md("- {}", line) for line in error.reason.splitlines()),
+            md("\nNext: {}.\n", error.next_step),
+            md(
+                "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
+                "`streams-recovery` work for it.\n"
+            ),
+        ]
     )
-
-
-def _storable(text: str) -> str:
-    # A file name may hold bytes that are no text.
-    return text.encode(errors="backslashreplace").decode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,17 +18,18 @@ from streams_recovery.core.status import metrics
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.run_findings import monitor_failed
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.core.text.escaping import logger
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operators.notifications import notifier_class, tell_through
 from streams_recovery.operators.outcome import end_alerts_of_removed_dags
 
-LOGGER = logging.getLogger("streams_recovery.operators.monitor")
+LOGGER = logger("streams_recovery.operators.monitor")
 _FAILED = "streams_recovery_monitor_failed_"
 
 
-class ChooseApplicationsOperator(BaseOperator):
+class ChooseApplicationsOperator(Logged, BaseOperator):
     """Return the names of the applications that are due, and count a heartbeat. A run by hand looks at all of them."""
 
     def execute(self, context: Context) -> list[str]:
@@ -41,7 +41,7 @@ class ChooseApplicationsOperator(BaseOperator):
         return due(configs, None if manual else run.run_after)
 
 
-class ObserveApplicationOperator(BaseOperator):
+class ObserveApplicationOperator(Logged, BaseOperator):
     """Look at one application, store its status, tell what is new, and send the metrics."""
 
     template_fields: Sequence[str] = ("application_name",)

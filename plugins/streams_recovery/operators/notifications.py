@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
@@ -16,9 +15,10 @@ from streams_recovery.config.monitor import Notify
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.status.alerts import News
+from streams_recovery.core.text.escaping import Markdown, joined, logger, md, visible
 from streams_recovery.operations.status import Notice, Tell
 
-LOGGER = logging.getLogger("streams_recovery.operators.notifications")
+LOGGER = logger("streams_recovery.operators.notifications")
 _TITLES = {News.RAISED: "", News.REMINDER: "still: ", News.OVER: "over: "}
 
 
@@ -48,6 +48,11 @@ def problems(configs: Mapping[str, ApplicationConfig]) -> dict[str, str]:
     return found
 
 
+def problems_text(configs: Mapping[str, ApplicationConfig]) -> Markdown:
+    """The same as a list for the page of a DAG, empty where nothing is wrong."""
+    return joined((md("\n* **{}**: {}", name, problem) for name, problem in problems(configs).items()), md(""))
+
+
 def tell_through(config: ApplicationConfig, context: Mapping[str, Any]) -> Tell:
     """Tells what is new through each notifier of the application."""
     return tell_by(config.monitor.notify, context)
@@ -70,9 +75,9 @@ def tell_by(notifiers: Sequence[Notify], context: Mapping[str, Any]) -> Tell:
 
 
 def alert_of(notice: Notice) -> dict[str, Any]:
-    """What templates see as ``alert``."""
+    """What templates see as ``alert``: each text on one line, without characters that control how a message is shown."""
     finding = notice.finding
-    return {
+    alert = {
         "application": notice.application,
         "news": notice.news.value,
         "title": title_of(notice),
@@ -80,11 +85,18 @@ def alert_of(notice: Notice) -> dict[str, Any]:
         "cause": finding.cause,
         **codec.encode(finding),
     }
+    return {name: _visible(value) for name, value in alert.items()}
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible(value)
+    return [visible(one) for one in value] if isinstance(value, list) else value
 
 
 def title_of(notice: Notice) -> str:
     """One line that says it all."""
-    return f"{notice.application}: {_TITLES[notice.news]}{notice.finding.text}"
+    return visible(f"{notice.application}: {_TITLES[notice.news]}{notice.finding.text}")
 
 
 def _failure(notify: Notify, notice: Notice, context: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -13,13 +12,14 @@ from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.run_findings import run_failed
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.notifications import tell_through
 
-LOGGER = logging.getLogger("streams_recovery.operators.outcome")
+LOGGER = logger("streams_recovery.operators.outcome")
 _PARAM = "application"
 # Airflow's word for a run that failed by a task of it.
 _TASK_FAILED = "task_failure"

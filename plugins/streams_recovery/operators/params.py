@@ -12,6 +12,8 @@ from streams_recovery.core.names import NAME
 from streams_recovery.core.offsets import strategies
 
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
+# No control characters, and none that turn the direction of writing or have no width.
+_SEEN: Final = r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+$"
 # Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
 # application are kept apart by its lock.
 RUNS: Final = 32
@@ -55,8 +57,8 @@ def topics(title: str, description: str) -> Param:
 
 
 def groups(title: str, description: str) -> Param:
-    """Ids of consumer groups, one a line. Kafka allows any character in them."""
-    items = {"type": "string", "minLength": 1, "maxLength": 255}
+    """Ids of consumer groups, one a line. Kafka allows any character in them; a form takes none that a person could not see."""
+    items = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": _SEEN}
     return Param(None, type=["null", "array"], items=items, title=title, description=description)
 
 

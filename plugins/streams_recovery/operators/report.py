@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
+from streams_recovery.hooks.context import Logged
 from streams_recovery.operations.compaction import CompactSummary
 from streams_recovery.operations.restore import RestoreReport
 from streams_recovery.operations.savepoint import SavepointSummary
@@ -14,7 +15,7 @@ from streams_recovery.operators.assets import RESTORES, SAVEPOINTS, restores_of,
 from streams_recovery.operators.base import received
 
 
-class ReportOperator(BaseOperator):
+class ReportOperator(Logged, BaseOperator):
     """Makes the event. ``summary`` renders to the JSON that an earlier task has returned. ``about`` is the name of the application, or a template of it: then
     ``known`` is false, and the event goes to the application's asset by way of an alias.
     """

@@ -14,7 +14,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import written_interval
 from streams_recovery.core.timestamps import EPOCH
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import interval as reprocessing
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -51,7 +51,7 @@ def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None
     return Interval(start=first, end=last)
 
 
-class ClaimIntervalSensor(BaseSensorOperator):
+class ClaimIntervalSensor(Logged, BaseSensorOperator):
     """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with every
     field of ``reprocessing.Asked``, and ``from`` and ``to``. A run by the schedule is skipped.
     """

@@ -22,7 +22,7 @@ from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.spark_submit import SparkCall
 from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
@@ -32,7 +32,7 @@ from streams_recovery.workflows import maintenance, restore, savepoint
 from streams_recovery.workflows.step import JobOutcome, JobStep
 
 
-class SparkJobOperator(SparkSubmitOperator):
+class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
     """One step of a workflow that is a Spark job: planned first, submitted by Airflow's own spark-submit, believed only by the result it leaves.
 
     Submits in client mode, so that secrets can stay in a file of this machine. A killed task kills its job; what the job had written by then

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from streams_recovery.core.state.inspection import CompareRequest, Inspection, LookUpRequest, store_names
-from streams_recovery.core.text.inspection import inspection_text
+from streams_recovery.core.text.inspection import inspection_lines
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, declared_params
 from streams_recovery.operators.restore import PARAMS
@@ -27,7 +27,8 @@ class InspectionOperator(StepOperator):
 
     def logged(self, found: Inspection) -> dict[str, str]:
         """Log all of it, and return what everybody may know."""
-        self.log.info("%s", inspection_text(found))
+        for line in inspection_lines(found):
+            self.log.info("%s", line)
         return {"savepoint_id": found.savepoint_id, "other": found.other, "outcome": found.outcome.value}
 
 

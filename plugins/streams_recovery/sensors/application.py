@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator, Context, conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.hooks.context import airflow_errors, context_of
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.conditions import WATCHES
 from streams_recovery.triggers.application import WatchTrigger
 from streams_recovery.ui.early_answers import HEARD_SECONDS
 
 
-class WatchSensor(BaseOperator):
+class WatchSensor(Logged, BaseOperator):
     """Waits until ``watch`` is done, looking every ``interval`` seconds. After ``at_most`` Airflow fails the task; its result is what the last look told."""
 
     watch: ClassVar[str]

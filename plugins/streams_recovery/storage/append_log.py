@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
 from streams_recovery.core.repository.seal import Seal
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 T = TypeVar("T")
 
-LOGGER = logging.getLogger("streams_recovery.storage.append_log")
+LOGGER = logger("streams_recovery.storage.append_log")
 
 _RACES = 100
 _DIGITS = 12

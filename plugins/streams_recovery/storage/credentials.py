@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
+from streams_recovery.core.text.escaping import logger
 
-LOGGER = logging.getLogger("streams_recovery.storage.credentials")
+LOGGER = logger("streams_recovery.storage.credentials")
 _KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 # To leave one of these out would be to ask the store as somebody else.
 _OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs", "external_id", "profile_name", "session_kwargs")

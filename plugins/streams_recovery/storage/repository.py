@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import logging
 from collections.abc import Callable, Iterator
 from mmap import mmap
 from pathlib import Path
@@ -19,6 +18,7 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refus
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.directory import create_file, files_in
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOGGER = logging.getLogger("streams_recovery.storage.repository")
+LOGGER = logger("streams_recovery.storage.repository")
 
 _CHUNK = 8 << 20
 # As many keys as a bucket lists in one request.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
-import logging
 from collections.abc import Callable, Iterable
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
@@ -17,6 +16,7 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
@@ -27,7 +27,7 @@ _NAMED_IN_ERRORS = 5
 _MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
 _MOST_OF_DETAIL = MOST_BYTES_OF_ENTRY
 
-LOGGER = logging.getLogger("streams_recovery.storage.savepoints")
+LOGGER = logger("streams_recovery.storage.savepoints")
 
 
 class SavepointStore:

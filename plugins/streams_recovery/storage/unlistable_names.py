@@ -5,7 +5,6 @@ A file name that is not UTF-8, a line break in a key, a link to its own director
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
@@ -18,10 +17,11 @@ from botocore import exceptions as boto_exceptions
 
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.amazon import amazon_client, unavailable
 from streams_recovery.storage.credentials import StorageCredentials
 
-LOGGER = logging.getLogger("streams_recovery.storage")
+LOGGER = logger("streams_recovery.storage")
 
 # Every key of ours is made of names on the allow-list.
 _KEY: Final = re.compile(r"(?!(.*/)?\.\.?(/|$))[a-zA-Z0-9._-]+(/[a-zA-Z0-9._-]+)*")

@@ -12,11 +12,11 @@ from asgiref.sync import sync_to_async
 
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.waiting import Notice
-from streams_recovery.hooks.context import context_of
+from streams_recovery.hooks.context import Logged, context_of
 from streams_recovery.operations.conditions import WATCHES, ConditionState
 
 
-class WatchTrigger(BaseTrigger):
+class WatchTrigger(Logged, BaseTrigger):
     """Looks every ``interval`` seconds until the ``watch`` of this name (see ``streams_recovery.operations.conditions``) is done. Its event has ``done`` and
     ``told``, or the ``error`` of a look that would fail again. A broker or an application that does not answer is asked again at the next look.
 

@@ -4,7 +4,6 @@ own API, from the browser.
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import requires_authenticated
@@ -12,11 +11,12 @@ from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Respo
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHTTPException
 
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.ui import render
 from streams_recovery.ui.access import VisitorDep
 from streams_recovery.ui.pages import Pages
 
-LOGGER = logging.getLogger("streams_recovery.ui")
+LOGGER = logger("streams_recovery.ui")
 
 Name = Annotated[str, Path(max_length=255)]
 Moment = Annotated[str, Query(max_length=80)]

@@ -10,7 +10,9 @@ from typing import Any, Final
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
+from streams_recovery.core.text.escaping import visible_lines
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.progress import progress_text
 from streams_recovery.ui import words
@@ -34,13 +36,23 @@ STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascr
 @cache
 def _environment() -> Environment:
     found = Environment(
-        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
     )
-    found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "seconds", "size", "utc")}
+    found.globals |= {name: getattr(words, name) for name in ("age", "is_address", "iso", "moment", "number", "seconds", "size", "utc")}
     found.globals |= {"progress_text": progress_text, "command": command}
     found.filters["without_paths"] = without_paths
     found.globals["version"] = _version()
     return found
+
+
+def _finalized(value: Any) -> Any:
+    """What a template is given, before HTML in it is escaped. Line breaks stay: HTML takes them for spaces, and an error's lines are shown as they are."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache

@@ -8,7 +8,6 @@ under way at a time, and few of its savepoints (``details.py``), so a repository
 from __future__ import annotations
 
 import concurrent.futures
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -22,6 +21,7 @@ from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.status.under_way import UnderWay
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.state.inspections import newest
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
@@ -29,7 +29,7 @@ from streams_recovery.operations.status.under_way import under_way
 from streams_recovery.storage.repository import Repository
 from streams_recovery.ui.details import Details
 
-LOGGER = logging.getLogger("streams_recovery.ui")
+LOGGER = logger("streams_recovery.ui")
 
 _READERS: Final = 32
 

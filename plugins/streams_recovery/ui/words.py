@@ -62,3 +62,8 @@ def moment(at: int | None) -> Markup:
     if at is None:
         return Markup("never")
     return Markup('<time datetime="{iso}" data-at="{at}">{text} UTC</time>').format(iso=iso(at), at=at, text=utc(at))
+
+
+def is_address(text: str) -> bool:
+    """Whether it can be opened: pages that nobody said the place of are names of files."""
+    return text.startswith(("https://", "http://"))

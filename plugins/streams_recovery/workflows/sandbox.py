@@ -24,7 +24,7 @@ def _removed_message(removed: sandbox.Removed) -> str:
 
 
 def _published_message(report: PublishReport) -> str:
-    return "\n".join(
+    return "; ".join(
         f"{one.output}: {one.results} results in {one.topic}, {one.written} written, {one.same} there already" for one in report.outputs
     )
 

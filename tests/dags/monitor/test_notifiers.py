@@ -13,11 +13,13 @@ from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.rule import finding
+from streams_recovery.core.text.escaping import visible
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
-from streams_recovery.operators.notifications import notifier_class, problems, tell_through
+from streams_recovery.operators.notifications import alert_of, notifier_class, problems, tell_through
 from tests.support.airflow.listener import Listener
 from tests.support.airflow.monitored import LISTENER, configuration, context
+from tests.support.hostile import HOSTILE
 from tests.support.project import PROJECT
 
 
@@ -45,6 +47,14 @@ def test_a_notifier_that_fails_silences_no_other_and_the_rest_is_told_again(dire
     with pytest.raises(TransientError, match=r"no\.such\.Thing"):
         tell_through(load_application("orders"), context())([notice])
     assert Listener.heard == ["raised lag-high"]
+
+
+def test_an_alert_is_one_visible_line_whatever_it_is_about() -> None:
+    found = finding("lag-high", Severity.WARNING, HOSTILE, subject=HOSTILE, remedies=[HOSTILE])
+    alert = alert_of(status.Notice(application="orders", news=News.RAISED, finding=found, since=0))
+    assert alert["title"] == f"orders: {visible(HOSTILE)}"
+    assert (alert["text"], alert["subject"], alert["remedies"]) == (visible(HOSTILE), visible(HOSTILE), [visible(HOSTILE)])
+    assert all(part.isprintable() for part in alert.values() if isinstance(part, str))
 
 
 def test_a_template_sees_everything_about_an_alert(directory: Path) -> None:

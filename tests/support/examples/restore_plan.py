@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.kafka_types import Consistency, TopicRole
+from dataclasses import replace
+
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Consistency, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, TopicToCreate
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut
+from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
+from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, PointInTime, RestorePlan, TopicToCreate
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut
 from streams_recovery.core.restore.request import SafetyPolicy
 from tests.support.examples.savepoints import segment
 
@@ -45,3 +48,15 @@ PLAN = RestorePlan(
 
 
 CUT = RowCut(by=CutBy.TIMESTAMP, moment=1_795_224_000_000, first_later=3, rows=1, late=0)
+COPY = replace(
+    TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((FILE,)), cut=CUT),)
+)
+POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
+LATER = LaterPartition(partition=0, files=SegmentFiles.of((FILE,)), cut=replace(CUT, rows=1, rest=True))
+MOVED = MovedOffset(group="billing", topic="orders", partition=0, before=9, offset=4, metadata="m", again=3)
+IN_PLACE = InPlace(still_seconds=30, ends={"orders 0": 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,))
+PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
+CLAIMED = (
+    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu", because=Claim.CONFIGURED),
+    ClaimedTopic(topic="orders-us-totals-changelog", group=None, because=Claim.FOREIGN),
+)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import codecs
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams_recovery.cli import screen
+from streams_recovery.cli import approval, screen
+from streams_recovery.cli.context import print_json
+from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.words import remembered
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.text.escaping import code, md, visible
+from tests.support.hostile import HOSTILE
 
 
 @pytest.fixture(autouse=True)
@@ -37,3 +47,103 @@ def test_a_command_is_for_the_same_configuration_files(capsys: pytest.CaptureFix
         "This carries it out:",
         "    streams-recovery expire shop --configs there",
     ]
+
+
+def unexpected() -> None:
+    """An error of ours that nobody expected, as the program ends with it."""
+    try:
+        codecs.lookup(HOSTILE.replace("\0", ""))
+    except LookupError:
+        screen.say_unexpected()
+
+
+def plan() -> None:
+    """A plan with its approval."""
+    shown = md("| a | b |\n|---|---|\n| {} | {} |\n\n### {}", HOSTILE, code(HOSTILE), HOSTILE)
+    approval.show_plan(StatedPlan(application_id=HOSTILE, text=shown, parts={"group": HOSTILE}), shown, as_json=False)
+
+
+def progress() -> None:
+    """The bar of a job."""
+    with shown_progress(HOSTILE) as show:
+        show(
+            JobProgress(
+                job=HOSTILE,
+                phase=HOSTILE,
+                at=0,
+                seconds=1,
+                records=1,
+                records_total=2,
+                bytes=3,
+                tasks=1,
+                tasks_done=0,
+                records_per_second=None,
+                bytes_per_second=None,
+                percent=None,
+                seconds_left=None,
+            )
+        )
+
+
+def warned() -> None:
+    """What a library warns of."""
+    screen.say_warnings()
+    logging.getLogger("kafka").warning("%s", HOSTILE)
+
+
+# Every way that a text takes to the screen.
+WAYS: dict[str, Callable[[], object]] = {
+    "line": lambda: screen.line(HOSTILE),
+    "say": lambda: screen.say(HOSTILE),
+    "command": lambda: screen.say_command(HOSTILE, f"echo '{HOSTILE}'"),
+    "error": lambda: screen.say_error(Refused(HOSTILE, next_step=HOSTILE).then(f"echo '{HOSTILE}'")),
+    "mistakes": lambda: screen.say_error(ConfigInvalid(HOSTILE, next_step=HOSTILE)),
+    "unexpected": unexpected,
+    "plan": plan,
+    "table": lambda: screen.table((HOSTILE, "b"), [(HOSTILE, "[red]x[/red]"), ("bad", HOSTILE)], folded=("b",), bad=("bad",)),
+    "data": lambda: screen.data().write(f"{HOSTILE}\r\n"),
+    "json": lambda: print_json({HOSTILE: HOSTILE}),
+    "progress": progress,
+    "warned": warned,
+}
+_STYLE = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|1A)")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_control_character_reaches_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, way: str, terminal: bool
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal or way == "data", raising=False)
+    monkeypatch.setenv("COLUMNS", "4000")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    WAYS[way]()
+    out = "".join(capsys.readouterr())
+    # The styles are ours, and so are the line breaks. What is written out is not among them.
+    shown = _STYLE.sub("", out).replace("\r", "") if terminal else out.replace("\r\n", "\n")
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert "alert(1)" in shown
+    assert way not in ("line", "say", "warned") or shown.count("\n") == 1
+
+
+def test_a_cell_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.table(("topic",), [("[red]x[/red]",), (HOSTILE,)])
+    out = capsys.readouterr().out
+    assert "[red]x[/red]" in out
+    assert visible(HOSTILE) in out
+
+
+def test_json_stays_the_same_document(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": HOSTILE + "\x7f"})
+    assert json.loads(capsys.readouterr().out) == {"a": HOSTILE + "\x7f"}
+
+
+def test_data_for_a_program_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.data().write(HOSTILE)
+    assert capsys.readouterr().out == HOSTILE
+
+
+def test_each_mistake_of_a_file_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen.say_error(ConfigInvalid("a.yaml:1: x\nb.yaml:2: y", next_step="correct it"))
+    assert capsys.readouterr().err.splitlines() == ["ConfigInvalid: a.yaml:1: x", "b.yaml:2: y. Next: correct it"]

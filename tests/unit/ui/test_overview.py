@@ -136,7 +136,10 @@ def test_growth_needs_a_day_of_measurements() -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("open /srv/airflow/a.yaml: 's3://bucket/key/x' and orders/status/1.json", "open …/a.yaml: 's3://bucket/key/x' and orders/status/1.json"),
+        (
+            "open /srv/airflow/a.yaml: 's3://bucket/key/x' and orders/status/1.json",
+            "open …/a.yaml: 's3://bucket/key/x' and orders/status/1.json",
+        ),
         ("('/opt/configs/orders.yaml')", "('…/orders.yaml')"),
         ("in file:///opt/state/orders, which", "in …/orders, which"),
         ("in file:/opt/state/orders, which", "in …/orders, which"),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.text.escaping import visible_lines
+from streams_recovery.ui.render import _environment
+from tests.support.examples.statuses import ADVICE
+from tests.support.hostile import HOSTILE
 from tests.support.project import PROJECT
 
 UI = PROJECT / "plugins" / "streams_recovery" / "ui"
@@ -79,3 +86,24 @@ def test_nothing_comes_from_elsewhere_and_nothing_is_inline(path: Path) -> None:
 def test_the_script_writes_text_and_never_markup() -> None:
     script = (UI / "static" / "page.js").read_text()
     assert re.findall(r"innerHTML\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function", script) == []
+
+
+def findings(found: StatusFinding) -> str:
+    """The list of one finding, as it is on a page."""
+    return str(_environment().get_template("_findings.html").module.list((found,), ""))
+
+
+def test_the_page_of_a_finding_is_a_link_where_it_has_an_address() -> None:
+    address = "https://docs.example.com/recovery/advisor.md#no-standby"
+    assert f'<a href="{address}" target="_blank" rel="noopener noreferrer">{address}</a>' in findings(replace(ADVICE, runbook=address))
+    assert "<code>docs/runbooks/slow-recovery.md</code>" in findings(ADVICE)
+    for other in ("javascript:alert(1)", "data:text/html,x", "//evil.example.com"):
+        assert "<a " not in findings(replace(ADVICE, runbook=other))
+
+
+def test_nothing_on_the_page_turns_or_hides_text() -> None:
+    shown = html.unescape(findings(replace(ADVICE, subject=HOSTILE, text=HOSTILE, remedies=(HOSTILE,))))
+    # As text and in an attribute.
+    assert shown.count(visible_lines(HOSTILE)) == 4
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert "<script>" not in findings(replace(ADVICE, text=HOSTILE))

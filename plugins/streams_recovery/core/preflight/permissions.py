@@ -7,12 +7,12 @@ permissions includes the implied ones.
 from __future__ import annotations
 
 import enum
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
 from streams_recovery.core.text.names import first_names
+from streams_recovery.core.text.next_command import shell
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"
@@ -111,7 +111,7 @@ def command(rights: Rights, kind: ResourceKind, names: Iterable[str], operations
         argv += ["--operation", acl_text(operation)]
     for name in [""] if kind is ResourceKind.CLUSTER else names:
         argv += [f"--{kind}", name] if name else [f"--{kind}"]
-    return shlex.join([*argv, "--resource-pattern-type", "prefixed"] if prefixed else argv)
+    return shell(*argv, *(("--resource-pattern-type", "prefixed") if prefixed else ()))
 
 
 def least(operations: Operations) -> Operations:

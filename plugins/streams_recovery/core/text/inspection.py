@@ -12,7 +12,7 @@ from streams_recovery.core.text.restore_plan import moment
 RECORD_COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers")
 
 
-def inspection_text(found: Inspection) -> str:
+def inspection_lines(found: Inspection) -> list[str]:
     """All of it: the question, what came out, and the rows."""
     rows = found.found
     lines = [f"{found.question}: {found.outcome.value}", *(f"  {sentence}" for sentence in found.sentences)]
@@ -20,7 +20,7 @@ def inspection_text(found: Inspection) -> str:
         lines += ["  | ".join(rows.columns), *("  | ".join(row) for row in rows.rows)]
     if rows.more:
         lines.append(f"{rows.more:,} more are not shown")
-    return "\n".join(lines)
+    return lines
 
 
 def counts_text(store: str, counts: DiffCounts) -> str:

@@ -6,12 +6,26 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 PROGRAM = "streams-recovery"
+_RAW = "\udc80\udcff"
 _APPROVE, _PLAN, _CONFIGS = "--approve", "--plan", "--configs"
 
 
 def command(*words: str) -> str:
     """A command of this program, quoted for a shell."""
-    return shlex.join([PROGRAM, *words])
+    return shell(PROGRAM, *words)
+
+
+def shell(*words: str) -> str:
+    """A command on one line. A word with characters that control a terminal is quoted as bash, zsh and ksh read it."""
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
+
+
+def _escaped(one: str) -> str:
+    if one.isprintable() and one not in "\\'":
+        return one
+    # Bytes that are no text come from arguments and names of files as such surrogates.
+    errors = "surrogateescape" if _RAW[0] <= one <= _RAW[-1] else "surrogatepass"
+    return "".join(f"\\x{byte:02x}" for byte in one.encode(errors=errors))
 
 
 def approved(words: Sequence[str], approval: str, *, more: Sequence[str] = ()) -> str:
@@ -36,9 +50,9 @@ def with_configs(words: Sequence[str], command: str) -> str:
         return command
     for number, word in enumerate(words):
         if word.startswith(f"{_CONFIGS}="):
-            return f"{command} {shlex.quote(word)}"
+            return f"{command} {shell(word)}"
         if word == _CONFIGS and number + 1 < len(words):
-            return f"{command} {shlex.join(words[number : number + 2])}"
+            return f"{command} {shell(*words[number : number + 2])}"
     return command
 
 

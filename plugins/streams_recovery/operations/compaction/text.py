@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
 
 
-def compaction_text(plan: CompactionPlan) -> str:
-    """The plan as markdown, every changelog with what becomes of it."""
-    rows = sum(topic.rows for topic in plan.topics)
-    size = sum(topic.payload_bytes for topic in plan.topics)
-    what = f"{rows:,} records with {size:,} bytes in {len(plan.partitions)} partitions would be read, and the newest of each key kept."
-    return "\n".join(
+def compaction_text(plan: CompactionPlan) -> Markdown:
+    """The plan, every changelog with what becomes of it."""
+    what = md(
+        "{:,} records with {:,} bytes in {} partitions would be read, and the newest of each key kept.",
+        sum(topic.rows for topic in plan.topics),
+        sum(topic.payload_bytes for topic in plan.topics),
+        len(plan.partitions),
+    )
+    return joined(
         [
-            f"### Compaction of savepoint `{plan.savepoint_id}` of `{plan.application_id}`",
-            "",
-            what if plan.partitions else "There is nothing to compact.",
-            "",
-            "| changelog | store | records | about, after | stays as it is |",
-            "|---|---|---:|---:|---|",
-            *(_row(topic) for topic in plan.topics),
-            "",
-            "The savepoint itself stays. The new one has its cut and its time, and exists only when its state was compared and is the same.",
+            md("### Compaction of savepoint {} of {}", code(plan.savepoint_id), code(plan.application_id)),
+            md(""),
+            what if plan.partitions else md("There is nothing to compact."),
+            md(""),
+            md("| changelog | store | records | about, after | stays as it is |"),
+            md("|---|---|---:|---:|---|"),
+            *map(_row, plan.topics),
+            md(""),
+            md(
+                "The savepoint itself stays. The new one has its cut and its time, and exists only when its state was compared and is the same."
+            ),
         ]
     )
 
 
-def _row(topic: TopicCompaction) -> str:
+def _row(topic: TopicCompaction) -> Markdown:
     expected = "not known" if topic.expected_rows is None else f"{topic.expected_rows:,}"
-    return f"| {topic.topic} | {topic.kind} | {topic.rows:,} | {expected if topic.partitions else '-'} | {'; '.join(topic.stays) or '-'} |"
+    after, stays = expected if topic.partitions else "-", "; ".join(topic.stays) or "-"
+    return md("| {} | {} | {:,} | {} | {} |", topic.topic, topic.kind, topic.rows, after, stays)

@@ -10,6 +10,7 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Refused
 from streams_recovery.core.repository.seal import Adoption, carries_seal
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.append_log import AppendLog
@@ -43,27 +44,30 @@ class SealPlan:
         return {"records that are vouched for": sorted(self.records.items())}
 
     @property
-    def text(self) -> str:
-        """The plan as Markdown: how many records of each kind, and the newest ones of each."""
+    def text(self) -> Markdown:
+        """The plan: how many records of each kind, and the newest ones of each."""
         kinds: dict[str, list[str]] = {}
         for key in sorted(self.records):
             kinds.setdefault(key.split("/")[1], []).append(key)
-        rows = [f"| `{kind}` | {len(keys):,} | {', '.join(f'`{key}`' for key in keys[-_SAMPLE:])} |" for kind, keys in kinds.items()]
-        wrong = [f"- **{one}**" for one in (*self.refused, *(f"{key} is too large to be read" for key in self.too_large))]
-        return "\n".join(
+        wrong = [*self.refused, *(f"{key} is too large to be read" for key in self.too_large)]
+        return joined(
             [
-                f"### Vouch for the records of `{self.application_id}` that have no seal",
-                "",
-                f"**{len(self.records):,} records** have no seal; {self.sealed:,} have a good one.",
-                "",
-                "Whoever approves says that nobody forged them. Look at savepoints, restores and pins first.",
-                "",
-                "| kind | records | the last ones |",
-                "|---|---:|---|",
-                *rows,
-                *(["", f"**{len(wrong)} records are not adopted**", "", *wrong] if wrong else []),
+                md("### Vouch for the records of {} that have no seal", code(self.application_id)),
+                md(""),
+                md("**{:,} records** have no seal; {:,} have a good one.", len(self.records), self.sealed),
+                md(""),
+                md("Whoever approves says that nobody forged them. Look at savepoints, restores and pins first."),
+                md(""),
+                md("| kind | records | the last ones |"),
+                md("|---|---:|---|"),
+                *(md("| {} | {:,} | {} |", code(kind), len(keys), _listed(keys[-_SAMPLE:])) for kind, keys in kinds.items()),
+                *([md("\n**{} records are not adopted**\n", len(wrong)), *(md("- **{}**", one) for one in wrong)] if wrong else []),
             ]
         )
+
+
+def _listed(keys: list[str]) -> Markdown:
+    return joined(map(code, keys), md(", "))
 
 
 def plan_adoption(recovery: RecoveryContext) -> SealPlan:

@@ -18,6 +18,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.restore.plan_check import check_later
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.text.escaping import Markdown, code, joined, md
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
@@ -64,21 +65,24 @@ class AppendPlan:
         }
 
     @property
-    def text(self) -> str:
+    def text(self) -> Markdown:
         """The plan for people."""
-        return "\n".join(
+        restore, savepoint, own = code(self.restore_id), code(self.savepoint_id), code(self.hash[:12])
+        return joined(
             [
-                f"### Append later input of `{self.application_id}` again",
-                "",
-                f"Restore `{self.restore_id}` set aside what was later than **{moment(self.moment)}**. Plan `{self.hash[:12]}`.",
-                "",
-                f"**{sum(self.rows.values()):,} records** of savepoint `{self.savepoint_id}` are put behind what is in the inputs now.",
-                "They keep the order they had in their partition, and keys, values, headers and timestamps. Everybody who reads these inputs gets them.",
-                "",
-                "| partition | records | behind offset | there already |",
-                "|---|---:|---:|---:|",
+                md("### Append later input of {} again", code(self.application_id)),
+                md(""),
+                md("Restore {} set aside what was later than **{}**. Plan {}.", restore, moment(self.moment), own),
+                md(""),
+                md("**{:,} records** of savepoint {} are put behind what is in the inputs now.", sum(self.rows.values()), savepoint),
+                md(
+                    "They keep the order they had in their partition, and keys, values, headers and timestamps. Everybody who reads these inputs gets them."
+                ),
+                md(""),
+                md("| partition | records | behind offset | there already |"),
+                md("|---|---:|---:|---:|"),
                 *(
-                    f"| {partition_of_text(name)} | {rows:,} | {self.ends[name]} | {self.present[name]:,} |"
+                    md("| {} | {:,} | {} | {:,} |", partition_of_text(name), rows, self.ends[name], self.present[name])
                     for name, rows in self.rows.items()
                 ),
             ]

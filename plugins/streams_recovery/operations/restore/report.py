@@ -17,6 +17,7 @@ from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
+from streams_recovery.core.text.escaping import Markdown
 from streams_recovery.core.text.restore_report import page
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
@@ -134,7 +135,7 @@ def _lasting(report: RestoreReport) -> RestoreReport:
     return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
 
 
-def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, str]:
+def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, Markdown]:
     """The evidence of one restore, or of the last one that has any, and its page. Raises ``NotFound``, and ``Damaged`` when JSON and page do not
     belong together.
     """
@@ -147,17 +148,17 @@ def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[Resto
             restore=restore_id,
         )
     report, sha256 = _read(recovery.repository, recovery.layout.report(chosen))
-    kept = recovery.repository.get(recovery.layout.report_page(chosen)).decode(errors="replace")
-    if kept != page(report, sha256):
+    shown = page(report, sha256)
+    if recovery.repository.get(recovery.layout.report_page(chosen)).decode(errors="replace") != shown:
         raise Damaged(
             f"the page of restore {chosen} is not that of its report: one of the two was changed",
             next_step="find out who wrote there; verify what is restored against the savepoint",
             restore=chosen,
         )
-    return report, kept
+    return report, shown
 
 
-def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreReport, str]:
+def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreReport, Markdown]:
     """The evidence in a copy of a ``report.json``, and its page: proven by its seal, without any access to the repository. Raises ``NotFound``, ``Forged``
     and ``Damaged``, and ``ConfigInvalid`` for what is no public key.
     """

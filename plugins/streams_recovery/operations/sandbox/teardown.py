@@ -6,7 +6,6 @@ make the list shorter, never longer.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from streams_recovery.core.errors import Damaged, TargetNotEmpty
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, own_names
@@ -25,7 +25,7 @@ from streams_recovery.operations.restore.topics import load_progress, rows_at_fi
 from streams_recovery.operations.unfinished import plan_of, restores_of
 from streams_recovery.storage.append_log import AppendLog
 
-LOGGER = logging.getLogger("streams_recovery.operations.sandbox")
+LOGGER = logger("streams_recovery.operations.sandbox")
 DRILL = "drill"
 _NEWEST = 3
 _NAMED = 5

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
-LOGGER = logging.getLogger("streams_recovery.operations.status.log")
+LOGGER = logger("streams_recovery.operations.status.log")
 
 KEPT: Final = 12
 # Where nothing may be removed, entries stay: then one an hour has to do.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from streams_recovery.core.status.report import Health, HistoryPoint, Objectives
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.advise import advice
@@ -48,7 +48,7 @@ from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints
 
-LOGGER = logging.getLogger("streams_recovery.operations.status.look")
+LOGGER = logger("streams_recovery.operations.status.look")
 
 T = TypeVar("T")
 # A bucket of a million segments takes a thousand requests to list, and settings change seldom: once an hour is often enough for both.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,10 +10,11 @@ from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.status import alerts as alerting
 from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry, News
 from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 
-LOGGER = logging.getLogger("streams_recovery.operations.status.notices")
+LOGGER = logger("streams_recovery.operations.status.notices")
 
 MONITOR: Final = "monitor"
 _KEPT: Final = 50

@@ -8,28 +8,18 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Consistency, Evidence, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
-from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
-from streams_recovery.core.restore.plan import Observed, PartitionLoad, PointInTime, RestorePlan, TopicToDelete, require_agreement
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy, RowCut, RowSlice
+from streams_recovery.core.restore.in_place import InPlace
+from streams_recovery.core.restore.plan import Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
+from streams_recovery.core.restore.point_in_time import CutBy, RowCut, RowSlice
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
 from streams_recovery.core.text.restore_plan import markdown
-from tests.support.examples.restore_plan import CUT, FILE, OFFSET, PLAN, TOPIC
+from tests.support.examples.restore_plan import CLAIMED, COPY, CUT, FILE, IN_PLACE, MOVED, OFFSET, PAST, PLAN, POINT, TOPIC
 
 assert FILE is not None
-
-
-COPY = replace(
-    TOPIC, name="past.orders", role=TopicRole.INPUT, partitions=(PartitionLoad(partition=0, files=SegmentFiles.of((FILE,)), cut=CUT),)
-)
-POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
-LATER = LaterPartition(partition=0, files=SegmentFiles.of((FILE,)), cut=replace(CUT, rows=1, rest=True))
-MOVED = MovedOffset(group="billing", topic="orders", partition=0, before=9, offset=4, metadata="m", again=3)
-IN_PLACE = InPlace(still_seconds=30, ends={"orders 0": 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,))
-PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
 
 
 def with_topic(**changes: object) -> RestorePlan:
@@ -111,12 +101,6 @@ def test_a_person_reads_what_comes_out_of_the_inputs_and_who_is_moved() -> None:
         assert told in text
     assert "other group" not in markdown(replace(PAST, in_place=replace(IN_PLACE, groups=())))
     assert "In place" not in markdown(PAST)
-
-
-CLAIMED = (
-    ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu", because=Claim.CONFIGURED),
-    ClaimedTopic(topic="orders-us-totals-changelog", group=None, because=Claim.FOREIGN),
-)
 
 
 def test_topics_of_another_application_are_named_and_approved() -> None:

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, with_configs, without_plan
+from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, shell, with_configs, without_plan
 
-WORDS = st.lists(st.text(min_size=1, max_size=8).filter(lambda word: not word.startswith("--")), max_size=5)
+# As a terminal shows them.
+PRINTED = st.text(min_size=1, max_size=8).filter(lambda word: word.isprintable() and not word.startswith("--"))
+WORDS = st.lists(PRINTED, max_size=5)
 
 
 @given(WORDS)
 def test_a_shell_reads_the_words_that_were_meant(words: list[str]) -> None:
     assert shlex.split(command(*words)) == [PROGRAM, *words]
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0"), max_size=8), min_size=1, max_size=5))
+@example(["a\nb", "\x1b[2J", "it's\u202e", "\\x41\x7f1", "\udc80"])
+def test_a_command_has_no_control_character_whatever_it_names(words: list[str]) -> None:
+    written = shell(*words)
+    assert written.isprintable()
+    # The same a second time, which is what somebody does who copies it.
+    read = subprocess.run(["bash", "-c", f"printf '%s\\0' {written}"], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"})
+    assert [os.fsdecode(word) for word in read.stdout.split(b"\0")[:-1]] == words
 
 
 @given(WORDS, WORDS)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
+from streams_recovery.core.text.next_command import shell
 
 # A command of more partitions is no command that anybody reads.
 _MOST_PARTITIONS: Final = 60
@@ -28,8 +28,8 @@ def add_replicas(facts: AdviceFacts, topic: AdviceTopic, wanted: int) -> tuple[s
     file = f"add-replicas-{topic.name}.json"
     connect = ("--bootstrap-server", facts.bootstrap_servers, "--command-config", "admin.properties")
     return (
-        f"echo {shlex.quote(json.dumps(plan, separators=(',', ':')))} > {file}",
-        shlex.join(["kafka-reassign-partitions.sh", *connect, "--reassignment-json-file", file, "--execute"]),
+        f"echo {shell(json.dumps(plan, separators=(',', ':')))} > {file}",
+        shell("kafka-reassign-partitions.sh", *connect, "--reassignment-json-file", file, "--execute"),
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 from streams_recovery.core.status.advice.facts import AdviceFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.text import units
+from streams_recovery.core.text.next_command import shell
 
 PAGE = "advisor.md"
 DAY_SECONDS = 86_400
@@ -40,4 +39,4 @@ def span(milliseconds: float) -> str:
 
 def _configs(facts: AdviceFacts, entity: str, *words: str) -> str:
     connect = ("--bootstrap-server", facts.bootstrap_servers, "--command-config", "admin.properties")
-    return shlex.join(["kafka-configs.sh", *connect, "--alter", "--entity-type", entity, *words])
+    return shell("kafka-configs.sh", *connect, "--alter", "--entity-type", entity, *words)

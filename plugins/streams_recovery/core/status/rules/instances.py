@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from streams_recovery.core.status.facts import InstanceFacts, Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.text.next_command import shell
 
 EMPTY, UNKNOWN, ERROR, SOME_GONE = "group-empty", "group-members-unknown", "instance-in-error", "instances-gone"
 _WORKING = ("RUNNING", "REBALANCING")
@@ -46,7 +46,7 @@ def _group(observed: Observed, instances: tuple[InstanceFacts, ...]) -> Iterator
             Severity.CRITICAL,
             f"{', '.join(working)} say that they run, and the consumer group {group.group_id} is {group.state if group.kind != 'absent' else 'absent'}: "
             "they are another application's, or in another cluster",
-            remedies=[shlex.join(words)],
+            remedies=[shell(*words)],
         )
     if not group.empty and instances and all(one.state == "gone" for one in instances):
         named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:3]) or f"a group in state {group.state}"
@@ -54,7 +54,7 @@ def _group(observed: Observed, instances: tuple[InstanceFacts, ...]) -> Iterator
             UNKNOWN,
             Severity.WARNING,
             f"no configured instance runs, and the consumer group {group.group_id} has members: {named}",
-            remedies=[shlex.join(words)],
+            remedies=[shell(*words)],
             numbers={"members": float(len(group.members))},
         )
 

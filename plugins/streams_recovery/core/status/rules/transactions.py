@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from streams_recovery.core.status.facts import Observed, PartName, TransactionState
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.text.next_command import shell
 from streams_recovery.core.text.units import span
 
 HANGING, LONG = "transaction-hanging", "transaction-long"
@@ -39,7 +39,7 @@ def _hanging(servers: str, one: TransactionState) -> StatusFinding:
         f"a transaction on {where} from offset {one.start_offset} on hangs: no coordinator knows it, so it never ends by itself. No exact savepoint can be "
         "taken, and readers of committed records stop there",
         subject=where,
-        remedies=[shlex.join([*words, "--partition", str(one.partition), "--start-offset", str(one.start_offset)])],
+        remedies=[shell(*words, "--partition", str(one.partition), "--start-offset", str(one.start_offset))],
         numbers={"start_offset": float(one.start_offset)},
     )
 
@@ -53,7 +53,7 @@ def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState]
         Severity.WARNING,
         f"transaction {transactional_id} is open for {span(age)}, on {where}. It ends with its producer, at the latest when its time-out is over",
         subject=transactional_id,
-        remedies=[shlex.join(words)],
+        remedies=[shell(*words)],
         numbers={"age_seconds": age, "limit_seconds": limit, "partitions": float(len(parts))},
     )
 
