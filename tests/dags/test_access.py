@@ -120,10 +120,16 @@ def test_what_cannot_be_enforced_is_no_restore_and_still_a_savepoint(
         asked(trigger="otto")
 
 
-def asked(*, trigger: str | None) -> ApprovePlanOperator:
+def run(trigger: str | None, *, clears: int = 0, tries: int = 3) -> dict[str, Any]:
+    """What a task knows of its run: ``clears`` as Airflow counts them, and how many ``tries`` it has."""
+    instance = SimpleNamespace(id="1", max_tries=tries)
+    return {"dag_run": SimpleNamespace(triggering_user_name=trigger, clear_number=clears), "task_instance": instance, "ti": instance}
+
+
+def asked(*, trigger: str | None, **facts: int) -> ApprovePlanOperator:
     """The task once it waits for an answer."""
     task = ApprovePlanOperator(application_name=NAME, subject="Restore?")
-    context = {"dag_run": SimpleNamespace(triggering_user_name=trigger), "task_instance": SimpleNamespace(id="1")}
+    context = run(trigger, **facts)
     task.body = PLAN
     with pytest.raises(TaskAwaitingInput) as waiting:
         task.execute(context)  # type: ignore[arg-type]
@@ -131,7 +137,7 @@ def asked(*, trigger: str | None) -> ApprovePlanOperator:
     return task
 
 
-def answer(who: str | None, *, trigger: str | None, option: str = "Approve", approved: dict[str, str] | None = None) -> Any:
+def answer(who: str | None, *, trigger: str | None, option: str = "Approve", approved: dict[str, str] | None = None, **facts: int) -> Any:
     """What becomes of an answer."""
     task = ApprovePlanOperator(application_name=NAME, subject="Restore?")
     event = {
@@ -140,7 +146,7 @@ def answer(who: str | None, *, trigger: str | None, option: str = "Approve", app
         "responded_at": datetime.now(UTC),
         "responded_by_user": None if who is None else {"id": "7", "name": who},
     }
-    context = {"dag_run": SimpleNamespace(triggering_user_name=trigger), "task_instance": SimpleNamespace(id="1")}
+    context = run(trigger, **facts)
     return task.execute_complete(context, event, approved)  # type: ignore[arg-type]
 
 
@@ -178,6 +184,35 @@ def test_where_airflow_knows_users_by_another_id_the_answer_is_looked_at(
     assert len(asking) == 4
 
 
+# A clear may leave the count of the run as it is (`reset_dag_runs: false`): the task has more tries then.
+CLEARED = [{"clears": 1}, {"tries": 4}, {"clears": 2, "tries": 8}]
+
+
+@pytest.mark.parametrize("facts", CLEARED)
+def test_whoever_clears_a_rejected_run_gets_no_approval_of_it(directory: Path, asking: list[Any], facts: dict[str, int]) -> None:
+    configure(directory, "approvers_exclude_trigger: true")
+    for who in ("anna", "otto"):
+        with pytest.raises(AirflowFailException, match=r"this run was cleared.*Trigger a new run\. Nothing was changed"):
+            asked(trigger=who, **facts)
+        with pytest.raises(AirflowFailException, match="this run was cleared"):
+            answer("anna", trigger=who, **facts)
+    assert asking == []
+    assert answer("anna", trigger="otto")["chosen_options"] == ["Approve"]
+    task = parsed()["streams_restore_full"].get_task("open_restore")
+    given = {"responded_by_user": {"id": "2", "name": "anna"}, "approved": shown(PLAN, VERSION)}
+    context = run("otto", **facts)
+    context["ti"].xcom_pull = lambda task_ids: {"approve": given, "plan": {"text": PLAN}}[task_ids]
+    with pytest.raises(AirflowFailException, match="This plan is not approved: this run was cleared"):
+        require_answer(task, NAME, context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("facts", CLEARED)
+def test_where_the_trigger_may_approve_so_may_whoever_clears(directory: Path, asking: list[Any], facts: dict[str, int]) -> None:
+    configure(directory, "approvers: [anna]")
+    asked(trigger="anna", **facts)
+    assert answer("anna", trigger="anna", **facts)["chosen_options"] == ["Approve"]
+
+
 def test_anybody_may_reject(directory: Path) -> None:
     configure(directory, "approvers: [anna], approvers_exclude_trigger: true")
     with pytest.raises(AirflowFailException, match="The plan was rejected"):
@@ -209,8 +244,8 @@ def test_an_approval_that_was_set_by_hand_is_none(directory: Path, answer: Any, 
         assert task.after_approval
         returned = {"approve": answer, "plan": {"text": PLAN}}
         context = {
-            "ti": SimpleNamespace(xcom_pull=lambda task_ids, known=returned: known[task_ids]),
-            "dag_run": SimpleNamespace(triggering_user_name="otto"),
+            "ti": SimpleNamespace(xcom_pull=lambda task_ids, known=returned: known[task_ids], max_tries=task.retries),
+            "dag_run": SimpleNamespace(triggering_user_name="otto", clear_number=0),
         }
         if said is None:
             require_answer(task, NAME, context)  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def test_nothing_of_a_restore_happens_before_the_approval(dags: dict[str, Any], 
 
 def test_a_rejection_is_final_and_an_approval_that_airflow_failed_is_asked_for_again(dags: dict[str, Any]) -> None:
     approve = rendered(dags[RESTORE], "approve")
-    context = {"dag_run": SimpleNamespace(triggering_user_name=None)}
+    context = {"dag_run": SimpleNamespace(triggering_user_name=None, clear_number=0), "ti": SimpleNamespace(max_tries=3)}
     answer = {"params_input": {}, "responded_at": datetime.now(UTC), "responded_by_user": None}
     with pytest.raises(AirflowFailException, match="Nothing was changed"):
         approve.execute_complete(context, {"chosen_options": ["Reject"], **answer})

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRule:
-    """``approvers`` may approve, or anybody when there are none. With ``exclude_trigger`` never the one who triggered the run."""
+    """``approvers`` may approve, or anybody when there are none. With ``exclude_trigger`` never the one who triggered the run: nor a run that was cleared,
+    because whoever cleared it has begun it once more, and Airflow tells no task who that was.
+    """
 
     approvers: tuple[str, ...] = ()
     exclude_trigger: bool = False
@@ -25,8 +27,10 @@ def candidates(rule: ApprovalRule, triggered_by: str | None) -> tuple[str, ...]:
     return tuple(name for name in rule.approvers if not (rule.exclude_trigger and name == triggered_by))
 
 
-def unanswerable(rule: ApprovalRule, triggered_by: str | None) -> str | None:
+def unanswerable(rule: ApprovalRule, triggered_by: str | None, *, cleared: bool) -> str | None:
     """Why no approval of this run could count, None when one could."""
+    if rule.exclude_trigger and cleared:
+        return "this run was cleared, and it is not known by whom: that user must not approve it either. Trigger a new run"
     if rule.exclude_trigger and not triggered_by:
         return "it is not known who triggered this run, and that user must not approve it"
     if rule.approvers and not candidates(rule, triggered_by):
@@ -34,10 +38,12 @@ def unanswerable(rule: ApprovalRule, triggered_by: str | None) -> str | None:
     return None
 
 
-def refusal(rule: ApprovalRule, *, triggered_by: str | None, approved_by: str | None) -> str | None:
+def refusal(rule: ApprovalRule, *, triggered_by: str | None, approved_by: str | None, cleared: bool) -> str | None:
     """Why an approval does not count, None when it does."""
     if not rule.restricts:
         return None
+    if why := unanswerable(rule, triggered_by, cleared=cleared):
+        return why
     if not approved_by:
         return "it is not known who approved this plan"
     if rule.exclude_trigger and approved_by == triggered_by:

@@ -10,6 +10,13 @@ from streams_recovery.core.approvers import outdated, refusal
 from streams_recovery.core.version import VERSION
 
 
+def was_cleared(operator: BaseOperator, context: Context) -> bool:
+    """Whether somebody has begun this run, or the task that runs now, once more. Airflow counts how often a run was cleared, unless its state was to stay as
+    it is; each clear of a task allows it as many tries again as it has.
+    """
+    return context["dag_run"].clear_number != 0 or context["ti"].max_tries > (operator.retries or 0)
+
+
 def require_answer(operator: BaseOperator, application_name: str, context: Context) -> None:
     """Where the DAG has a task *approve* beside ``operator``: fail unless what it has answered counts, for the plan that there is now and by the rule of the
     application. Without such a rule a task that was marked as succeeded counts too.
@@ -20,7 +27,7 @@ def require_answer(operator: BaseOperator, application_name: str, context: Conte
     answer = context["ti"].xcom_pull(task_ids=f"{group}approve") or {}
     rule = load_application(application_name).access.approval
     user, trigger = answer.get("responded_by_user") or {}, context["dag_run"].triggering_user_name
-    if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name")):
+    if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name"), cleared=was_cleared(operator, context)):
         raise AirflowFailException(f"This plan is not approved: {why}")
     if answer:
         planned = context["ti"].xcom_pull(task_ids=f"{group}plan") or {}

@@ -15,17 +15,19 @@ from streams_recovery.config.access import Access
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.approvers import candidates, refusal, shown, unanswerable
 from streams_recovery.core.version import VERSION
+from streams_recovery.hooks.context import Logged
 from streams_recovery.operators.access import answers_by_name, unenforceable
+from streams_recovery.operators.answers import was_cleared
 from streams_recovery.operators.restore import planned
 
 READING = timedelta(hours=24)
 
 
-class ApprovePlanOperator(ApprovalOperator):
+class ApprovePlanOperator(Logged, ApprovalOperator):
     """Waits up to a day for a person who has read what the task *plan* beside this one has returned as ``text``.
 
     A rejection, and no answer, fail the run at once. After an approval by somebody whom ``access`` of the application does not allow it, the task asks
-    again, for another day.
+    again, for another day. Where the one who triggered a run must not approve it, a run that was cleared is not asked for at all.
     The answer has with it which plan was shown, and by which version of this software: the first task that acts compares that with what it is about to do.
     When Airflow itself fails the task, because an answer came sooner than it could take it, the task asks again.
     """
@@ -50,12 +52,16 @@ class ApprovePlanOperator(ApprovalOperator):
     def execute(self, context: Context) -> Any:
         """Ask, those who may approve where Airflow can be told who they are."""
         access, trigger = self._access(), context["dag_run"].triggering_user_name
-        if why := unanswerable(access.approval, trigger):
-            raise AirflowFailException(f"No approval could count: {why}. Nothing was changed")
+        self._require_answerable(access, context)
         if answers_by_name():
             self.assigned_users = [{"id": name, "name": name} for name in candidates(access.approval, trigger)] or None
         # Templates are rendered again when the task goes on. What was shown is what they were now.
         return self._asked(context, shown(self.body or "", VERSION))
+
+    def _require_answerable(self, access: Access, context: Context) -> None:
+        trigger = context["dag_run"].triggering_user_name
+        if why := unanswerable(access.approval, trigger, cleared=was_cleared(self, context)):
+            raise AirflowFailException(f"No approval could count: {why}. Nothing was changed")
 
     def _asked(self, context: Context, approved: dict[str, str]) -> Any:
         try:
@@ -72,8 +78,10 @@ class ApprovePlanOperator(ApprovalOperator):
             raise AirflowFailException("The plan was rejected, or the time for an approval is over. Nothing was changed") from rejected
         # Airflow knows some users by an id that no configuration has, so who answered is looked at here whatever it did.
         user = event["responded_by_user"] or {}
-        trigger = context["dag_run"].triggering_user_name
-        if why := refusal(self._access().approval, triggered_by=trigger, approved_by=user.get("name")):
+        access, trigger = self._access(), context["dag_run"].triggering_user_name
+        # Cleared while it waited: to ask again would not help.
+        self._require_answerable(access, context)
+        if why := refusal(access.approval, triggered_by=trigger, approved_by=user.get("name"), cleared=False):
             self.log.warning("This approval does not count: %s. Nothing was changed, and the question is put again", why)
             return self._asked(context, approved or {})
         return {**answer, "approved": approved or {}}

@@ -66,7 +66,11 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
     """
     rule = config.access.approval
     named = replace(rule, exclude_trigger=False)
-    return {"user": user, "refused": refusal(named, triggered_by=None, approved_by=user), "exclude_trigger": rule.exclude_trigger}
+    return {
+        "user": user,
+        "refused": refusal(named, triggered_by=None, approved_by=user, cleared=False),
+        "exclude_trigger": rule.exclude_trigger,
+    }
 
 
 _RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")
