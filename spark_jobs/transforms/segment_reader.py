@@ -58,7 +58,7 @@ def taken(batch: pa.RecordBatch, cut: RowCut) -> pa.RecordBatch:
 
 def _belongs(batch: pa.RecordBatch, cut: RowCut) -> pa.Array:
     if cut.by is CutBy.TIMESTAMP:
-        return pc.less_equal(batch.column("timestamp"), cut.moment)
+        return pc.or_(pc.less_equal(batch.column("timestamp"), cut.moment), pc.less(batch.column("offset"), cut.written))
     # Without a later record nothing is left over, and nobody asks.
     return pc.less(batch.column("offset"), _NO_END if cut.first_later is None else cut.first_later)
 

@@ -17,13 +17,14 @@ from streams_recovery.core.restore.point_in_time import AsOf, CutBy
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
 from streams_recovery.operations.restore.open import note
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish, take
 from tests.support.applications.small import Small, asked, configured, configured_for
 from tests.support.applications.timed_inputs import FIRST, SECOND, ZERO, fresh, stamped
 from tests.support.applications.topic_records import aborted, commit, delete_below, produce
+from tests.support.kafka.topic_settings import alter
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,38 @@ def test_the_newest_savepoint_that_had_read_nothing_later_and_the_input_up_to_th
         assert (planned.point.archive, planned.point.with_state) == (past.late, True)
         assert planned.observed.records_to_catch_up == taken[1] - taken[2]
         assert any("all of it is taken" in warning for warning in planned.warnings) == (at == 10**6)
+
+
+@pytest.mark.fault("F55")
+def test_a_record_ten_years_ahead_ends_neither_the_moments_behind_it_nor_a_cut(past: Past) -> None:
+    small, now, hour = past.small, wall_clock() - ZERO, 3_600_000
+    recovery, log = small.recovery, small.input
+    alter(recovery.cluster, {log.topic: {"message.timestamp.after.max.ms": str(2**62)}})
+    end = recovery.cluster.high_watermarks([log])[log]
+
+    def saved_at(at: int, stamps: list[int]) -> str:
+        stamped(recovery, log, stamps)
+        commit(recovery, {log: recovery.cluster.high_watermarks([log])[log]})
+        return take(small, recovery=replace(recovery, clock=lambda: ZERO + at)).savepoint_id
+
+    base = saved_at(now + hour, [now + 10 * 365 * 24 * hour, now])
+    saved_at(now + 5 * hour, [now + 2 * hour, now + 4 * hour, now + 2 * hour + 1])
+    other = replace(past.other, clock=lambda: ZERO + now + 6 * hour)
+    for by, rows, left in ((CutBy.TIMESTAMP, end + 4, 0), (CutBy.POSITION, end + 3, 1)):
+        planned = restore.plan(other, past.request(now + 3 * hour, by))
+        assert past.taken(planned) == (base, rows, end + 2)
+        [cut] = [part.cut for topic in planned.create if topic.name == past.copy.topic for part in topic.partitions]
+        assert cut is not None
+        assert (cut.first_later, cut.written, cut.ahead, cut.behind) == (end + 3, end + 2, 1, left)
+        said = " ".join(planned.warnings)
+        assert (
+            f"1 records are dated later than the moment, but savepoints of before it show that they had been written: they are taken. They are in {log} (1)"
+            in said
+        )
+        assert ("by position, 1 records of the moment or earlier come after the first later record" in said) == bool(left)
+    taken_ahead = replace(past.other, clock=lambda: ZERO + now + 2 * hour)
+    with pytest.raises(Refused, match="is archived up to"):
+        restore.plan(taken_ahead, past.request(now + int(1.5 * hour)))
 
 
 def test_outputs_begin_empty_also_when_their_records_are_archived(past: Past) -> None:

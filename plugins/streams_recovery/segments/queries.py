@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.restore.point_in_time import Split
+from streams_recovery.core.restore.point_in_time import RowCut, Split
 from streams_recovery.core.sandbox.interval import Bounds, IntervalLook
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.fetch import open_sized
@@ -64,24 +64,27 @@ def rows_below(repository: Repository, file: SegmentFile, offset: int) -> int:
     return sum(_count(pc.less(batch.column(0), offset)) for batch in _batches(repository, file, "offset"))
 
 
-def rows_below_and_no_later(repository: Repository, file: SegmentFile, offset: int, moment: int | None) -> int:
-    """How many rows of a segment have an offset below ``offset`` and, unless it is None, a timestamp no later than ``moment``."""
-    if moment is None:
+def rows_below_and_no_later(repository: Repository, file: SegmentFile, offset: int, cut: RowCut | None) -> int:
+    """How many rows of a segment have an offset below ``offset`` and, unless it is None, are no later than the moment of ``cut``."""
+    if cut is None:
         return rows_below(repository, file, offset)
     return sum(
-        _count(pc.and_(pc.less(batch.column("offset"), offset), pc.less_equal(batch.column("timestamp"), moment)))
+        _count(pc.and_(pc.less(batch.column("offset"), offset), pc.invert(_later(batch, cut.moment, cut.written))))
         for batch in _batches(repository, file, "offset", "timestamp")
     )
 
 
-def split_at(repository: Repository, file: SegmentFile, moment: int) -> Split:
-    """Where the first row later than ``moment`` is, and how many rows that are no later come before and behind it. Reads offsets and timestamps only.
+def split_at(repository: Repository, file: SegmentFile, moment: int, written: int = 0) -> Split:
+    """Where the first row later than ``moment`` is, and how many rows that are no later come before and behind it. None below ``written`` is later. Reads
+    offsets and timestamps only.
 
     Raises ``Damaged`` also when no row is later although the file's description says so.
     """
-    first_later, before, behind = None, 0, 0
+    first_later, before, behind, dated_later, ahead = None, 0, 0, 0, 0
     for batch in _batches(repository, file, "offset", "timestamp"):
-        later = pc.greater(batch.column("timestamp"), moment)
+        later = _later(batch, moment, written)
+        stamped = _count(pc.greater(batch.column("timestamp"), moment))
+        dated_later, ahead = dated_later + stamped, ahead + stamped - _count(later)
         known = first_later is not None
         at = -1 if known else pc.index(later, True).as_py()
         earlier = len(batch) - _count(later)
@@ -89,9 +92,13 @@ def split_at(repository: Repository, file: SegmentFile, moment: int) -> Split:
         before, behind = before + in_order, behind + earlier - in_order
         if at >= 0:
             first_later = batch.column("offset")[at].as_py()
-    if first_later is None:
+    if not dated_later:
         raise file.damaged(f"has no record later than {moment}, and is said to have one of {file.max_timestamp}")
-    return Split(first_later=first_later, before=before, behind=behind)
+    return Split(first_later=first_later, before=before, behind=behind, ahead=ahead)
+
+
+def _later(batch: pa.RecordBatch, moment: int, written: int) -> pa.Array:
+    return pc.and_(pc.greater(batch.column("timestamp"), moment), pc.greater_equal(batch.column("offset"), written))
 
 
 def first_timestamp(repository: Repository, file: SegmentFile) -> int:

@@ -40,15 +40,21 @@ class Log:
     def image(self) -> PartitionImage:
         return image(self.ranges, start=self.start, end=self.end)
 
-    def split(self, file: SegmentFile, moment: int) -> Split:
+    def split(self, file: SegmentFile, moment: int, written: int) -> Split:
         [rows] = [piece for piece in self.pieces if piece and piece[0][0] == file.first_offset]
-        assert min(at for _, at in rows) <= moment < max(at for _, at in rows), "only files on both sides are asked"
-        first = next(offset for offset, at in rows if at > moment)
-        before = sum(offset < first for offset, _ in rows)
-        return Split(first_later=first, before=before, behind=sum(at <= moment for _, at in rows) - before)
+        assert moment < max(at for _, at in rows), "only files on both sides are asked"
+        assert min(at for _, at in rows) <= moment or rows[0][0] < written <= rows[-1][0], "only files on both sides are asked"
+        later = [at > moment and offset >= written for offset, at in rows]
+        before = later.index(True) if True in later else len(rows)
+        return Split(
+            first_later=rows[before][0] if True in later else None,
+            before=before,
+            behind=later[before:].count(False),
+            ahead=sum(at > moment for _, at in rows) - sum(later),
+        )
 
-    def cut(self, moment: int, by: CutBy) -> LogCut:
-        return cut_log(self.image.files(), AsOf(moment=moment, by=by), self.split)
+    def cut(self, moment: int, by: CutBy, written: int = 0) -> LogCut:
+        return cut_log(self.image.files(), AsOf(moment=moment, by=by), self.split, written=written)
 
 
 def stamped(low: int, high: int, rows: tuple[tuple[int, int], ...]) -> CopiedRange:

@@ -3,6 +3,9 @@
 By timestamp, every record of T or earlier belongs to T, even if it came after a later record. By position, every record before the first later one
 belongs to T: that was the log when the later record arrived. The timestamps in the manifest decide about most files. Only files with records on both
 sides of T are read.
+
+A timestamp may come from a wrong clock. A record that a savepoint holds was written before that savepoint was captured, so it is no later than that,
+whatever its timestamp says.
 """
 
 from __future__ import annotations
@@ -10,9 +13,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Gap, PartitionImage, SegmentFile
+
+# The clocks of producers and of this software may differ by so much.
+CLOCK_DIFFERENCE_MS: Final = 60_000
+# The ends of inputs are read when a cut has settled, which is after its time by the longest transaction at most.
+SETTLED_MS: Final = 900_000
 
 
 class CutBy(enum.StrEnum):
@@ -49,6 +58,9 @@ class RowCut:
     """Selects rows of files. ``first_later`` is the offset of the first record later than the moment, None if the archive has none. ``rows`` is the
     number of selected rows. By timestamp ``late`` of them come after ``first_later``, by position none. A ``slice`` selects fewer. With ``rest`` the
     selection is inverted: the rows that do not belong to the moment.
+
+    All rows below the offset ``written`` were written by the moment, so none of them is later; ``ahead`` of them have a later timestamp. By position,
+    ``behind`` rows that are no later come after ``first_later`` and are left out.
     """
 
     by: CutBy
@@ -58,6 +70,9 @@ class RowCut:
     late: int
     slice: RowSlice | None = None
     rest: bool = False
+    written: int = 0
+    ahead: int = 0
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,51 +84,80 @@ class LogCut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Split:
-    """A file with records on both sides of the moment: the first later offset, and the numbers of rows that are not later, before and after it."""
+class Seen:
+    """What a savepoint knows of when a log was written: it was captured at ``captured_at`` when a reader had committed ``committed`` (None if that is
+    not proven), and a little later the log ended at ``end``.
+    """
 
-    first_later: int
+    captured_at: int
+    committed: int | None
+    end: int
+
+
+def written_by(moment: int, seen: Iterable[Seen]) -> int:
+    """The offset below which all records of a log had been written by the moment, as its savepoints prove it. 0 if none does.
+
+    A savepoint that was captured later, and ended earlier, proves the opposite. So a capture that is dated too early cannot move the offset past it.
+    """
+    known = tuple(seen)
+    committed = (one.committed for one in known if one.committed is not None and one.captured_at + CLOCK_DIFFERENCE_MS <= moment)
+    ended = (one.end for one in known if one.captured_at + CLOCK_DIFFERENCE_MS + SETTLED_MS <= moment)
+    below = max((*committed, *ended), default=0)
+    return min((one.end for one in known if one.captured_at > moment and one.end < below), default=below)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A file with records on both sides of the moment: the first later offset (None if it has none), and the numbers of rows that are not later, before
+    and after it. ``ahead`` of them have a later timestamp.
+    """
+
+    first_later: int | None
     before: int
     behind: int
+    ahead: int = 0
 
 
-SplitFile = Callable[[SegmentFile, int], Split]
-"""Reads a file. Called only for files with records on both sides of the moment."""
+SplitFile = Callable[[SegmentFile, int, int], Split]
+"""Reads a file for a moment, and the offset below which no record is later. Called only for files whose description does not decide it."""
 
 
-def cut_log(files: Iterable[SegmentFile], as_of: AsOf, split: SplitFile) -> LogCut:
-    """The part of a partition that belongs to the moment. ``files`` are all its archived files, in offset order."""
+def cut_log(files: Iterable[SegmentFile], as_of: AsOf, split: SplitFile, *, written: int = 0) -> LogCut:
+    """The part of a partition that belongs to the moment. ``files`` are all its archived files, in offset order. No record below the offset ``written``
+    is later.
+    """
     taken: list[SegmentFile] = []
     first_later: int | None = None
-    rows = late = 0
+    rows = late = ahead = left = 0
     for file in files:
-        if first_later is not None and as_of.by is CutBy.POSITION:
-            break
-        found = _split(file, as_of.moment, split)
+        found = _split(file, as_of.moment, written, split)
         before = found.before if first_later is None else 0
-        behind = found.before + found.behind - before if as_of.by is CutBy.TIMESTAMP else 0
-        rows, late = rows + before + behind, late + behind
+        behind = found.before + found.behind - before
+        if as_of.by is CutBy.POSITION:
+            left, behind = left + behind, 0
+        rows, late, ahead = rows + before + behind, late + behind, ahead + found.ahead
         if before or behind:
             taken.append(file)
-        if first_later is None and file.max_timestamp > as_of.moment:
+        if first_later is None:
             first_later = found.first_later
-    return LogCut(files=tuple(taken), rows=RowCut(by=as_of.by, moment=as_of.moment, first_later=first_later, rows=rows, late=late))
+    cut = RowCut(by=as_of.by, moment=as_of.moment, first_later=first_later, rows=rows, late=late, written=written, ahead=ahead, behind=left)
+    return LogCut(files=tuple(taken), rows=cut)
 
 
 def rest_of(files: Iterable[SegmentFile], cut: RowCut) -> LogCut:
     """The part of a partition that does not belong to the moment: all other rows."""
     everything = tuple(files)
     if cut.by is CutBy.TIMESTAMP:
-        left = tuple(file for file in everything if file.max_timestamp > cut.moment)
+        left = tuple(file for file in everything if file.max_timestamp > cut.moment and file.last_offset >= cut.written)
     else:
         left = tuple(file for file in everything if cut.first_later is not None and file.last_offset >= cut.first_later)
     rows = sum(file.rows for file in everything) - cut.rows
-    return LogCut(files=left, rows=replace(cut, rows=rows, late=0, rest=True))
+    return LogCut(files=left, rows=replace(cut, rows=rows, late=0, ahead=0, behind=0, rest=True))
 
 
-CountRows = Callable[[SegmentFile, int, int | None], int]
-"""Counts the rows of a file with an offset below the first number and, unless it is None, a timestamp no later than the second. Called only for files
-of which some rows may be left out.
+CountRows = Callable[[SegmentFile, int, RowCut | None], int]
+"""Counts the rows of a file with an offset below the number that, unless it is None, the cut selects by their timestamps. Called only for files of which
+some rows may be left out.
 """
 
 
@@ -123,20 +167,22 @@ def rank(cut: LogCut, offset: int, count: CountRows) -> int:
     limit = offset if by_time or cut.rows.first_later is None else min(offset, cut.rows.first_later)
     found = 0
     for file in cut.files:
-        mixed = by_time and file.max_timestamp > cut.rows.moment
+        mixed = by_time and file.max_timestamp > cut.rows.moment and file.last_offset >= cut.rows.written
         if file.last_offset < limit and not mixed:
             found += file.rows
         elif file.first_offset < limit:
-            found += count(file, limit, cut.rows.moment if mixed else None)
+            found += count(file, limit, cut.rows if mixed else None)
     return found
 
 
-def _split(file: SegmentFile, moment: int, split: SplitFile) -> Split:
+def _split(file: SegmentFile, moment: int, written: int, split: SplitFile) -> Split:
     if file.max_timestamp <= moment:
-        return Split(first_later=file.last_offset + 1, before=file.rows, behind=0)
-    if file.min_timestamp > moment:
+        return Split(first_later=None, before=file.rows, behind=0)
+    if file.min_timestamp > moment and file.first_offset >= written:
         return Split(first_later=file.first_offset, before=0, behind=0)
-    return split(file, moment)
+    if file.min_timestamp > moment and file.last_offset < written:
+        return Split(first_later=None, before=file.rows, behind=0, ahead=file.rows)
+    return split(file, moment, written)
 
 
 def read_up_to(image: PartitionImage, auto_offset_reset: str) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
@@ -28,6 +28,18 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
         warnings.append(
             f"nothing later than the moment is archived of {named}: all of it is taken, and what came after the savepoint is not in it"
         )
+    ahead = {tp: cut.rows.ahead for tp, cut in sorted(begin.cuts.items()) if cut.rows.ahead}
+    if ahead:
+        warnings.append(
+            f"{sum(ahead.values()):,} records are dated later than the moment, but savepoints of before it show that they had been written: they are "
+            f"taken. They are in {_counted(ahead)}"
+        )
+    behind = {tp: cut.rows.behind for tp, cut in sorted(begin.cuts.items()) if cut.rows.behind}
+    if behind:
+        warnings.append(
+            f"by position, {sum(behind.values()):,} records of the moment or earlier come after the first later record of their partition and are left "
+            f"out: {_counted(behind)}. By timestamp they are taken"
+        )
     cleaned = sorted(one.image.name for one in placed if one.image.role in CUT_ROLES and one.made and _compacted_early(one.image))
     if cleaned:
         warnings.append(
@@ -39,6 +51,11 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
     if living:
         warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
     return tuple(warnings)
+
+
+def _counted(records: Mapping[TopicPartition, int]) -> str:
+    named = ", ".join(f"{tp} ({count:,})" for tp, count in list(records.items())[:_NAMED])
+    return named + (f" and {len(records) - _NAMED} more partitions" if len(records) > _NAMED else "")
 
 
 def _compacted_early(topic: TopicImage) -> bool:

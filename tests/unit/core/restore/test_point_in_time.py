@@ -13,13 +13,17 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.translation import translate
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
 from streams_recovery.core.restore.point_in_time import (
+    CLOCK_DIFFERENCE_MS,
+    SETTLED_MS,
     CutBy,
     RowCut,
+    Seen,
     rank,
     read_up_to,
     relevant_gaps,
     rest_of,
     why_no_base,
+    written_by,
 )
 from tests.support.examples.event_times import Log, logs
 from tests.support.examples.savepoints import image, segment
@@ -30,36 +34,105 @@ TP = TopicPartition("t", 0)
 LATE = Log(0, 6, (((0, 1), (1, 5), (2, 2)), ((3, 2),), ((4, 6), (5, 3))), (0, 3, 4, 6))
 
 
-@given(log=logs(), moment=st.integers(0, 7))
-@example(log=LATE, moment=0)
-@example(log=LATE, moment=2)
-@example(log=LATE, moment=7)
-def test_by_timestamp_every_record_that_is_no_later_is_taken(log: Log, moment: int) -> None:
-    found = log.cut(moment, CutBy.TIMESTAMP)
-    wanted = [offset for offset, at in log.rows if at <= moment]
-    first = next((offset for offset, at in log.rows if at > moment), None)
+WRITTEN = st.just(0) | st.integers(0, 40)
+
+
+@given(log=logs(), moment=st.integers(0, 7), written=WRITTEN)
+@example(log=LATE, moment=0, written=0)
+@example(log=LATE, moment=2, written=0)
+@example(log=LATE, moment=7, written=0)
+@example(log=LATE, moment=2, written=2)
+@example(log=LATE, moment=2, written=5)
+def test_by_timestamp_every_record_that_is_no_later_is_taken(log: Log, moment: int, written: int) -> None:
+    found = log.cut(moment, CutBy.TIMESTAMP, written)
+    wanted = [(offset, at) for offset, at in log.rows if at <= moment or offset < written]
+    first = next((offset for offset, at in log.rows if at > moment and offset >= written), None)
     assert found.rows == RowCut(
         by=CutBy.TIMESTAMP,
         moment=moment,
         first_later=first,
         rows=len(wanted),
-        late=sum(first is not None and offset > first for offset in wanted),
+        late=sum(first is not None and offset > first for offset, _ in wanted),
+        written=written,
+        ahead=sum(at > moment for _, at in wanted),
     )
-    assert found.files == tuple(
-        file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset in wanted)
-    )
+    assert found.files == files_with(log, [offset for offset, _ in wanted])
 
 
-@given(log=logs(), moment=st.integers(0, 7))
-@example(log=LATE, moment=2)
-def test_by_position_every_record_before_the_first_later_one_is_taken(log: Log, moment: int) -> None:
-    found = log.cut(moment, CutBy.POSITION)
-    wanted = [offset for offset, _ in itertools.takewhile(lambda row: row[1] <= moment, log.rows)]
-    first = next((offset for offset, at in log.rows if at > moment), None)
-    assert found.rows == RowCut(by=CutBy.POSITION, moment=moment, first_later=first, rows=len(wanted), late=0)
-    assert found.files == tuple(
-        file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset in wanted)
+@given(log=logs(), moment=st.integers(0, 7), written=WRITTEN)
+@example(log=LATE, moment=2, written=0)
+@example(log=LATE, moment=2, written=4)
+def test_by_position_every_record_before_the_first_later_one_is_taken_and_those_behind_it_are_counted(
+    log: Log, moment: int, written: int
+) -> None:
+    found = log.cut(moment, CutBy.POSITION, written)
+    wanted = list(itertools.takewhile(lambda row: row[1] <= moment or row[0] < written, log.rows))
+    first = next((offset for offset, at in log.rows if at > moment and offset >= written), None)
+    assert found.rows == RowCut(
+        by=CutBy.POSITION,
+        moment=moment,
+        first_later=first,
+        rows=len(wanted),
+        late=0,
+        written=written,
+        ahead=sum(at > moment for _, at in wanted),
+        behind=sum(first is not None and offset > first and at <= moment for offset, at in log.rows),
     )
+    assert found.files == files_with(log, [offset for offset, _ in wanted])
+
+
+def files_with(log: Log, offsets: list[int]) -> tuple[SegmentFile, ...]:
+    return tuple(file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset in offsets))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[int], list[Seen], int]:
+    """When each record of a log was written, what savepoints saw of it at their times, and a moment. Our clock is wrong by less than is allowed for."""
+    written = sorted(draw(st.lists(st.integers(0, 9_000_000), min_size=1, max_size=12)))
+    seen = []
+    for at in draw(st.lists(st.integers(0, 10_000_000), max_size=6)):
+        settled = at + draw(st.integers(0, SETTLED_MS))
+        ended = sum(time <= settled for time in written)
+        read = draw(st.none() | st.integers(0, sum(time <= at for time in written)))
+        captured_at = at - draw(st.integers(0, CLOCK_DIFFERENCE_MS))
+        seen.append(Seen(captured_at=captured_at, committed=read, end=ended))
+    return written, seen, draw(st.integers(0, 10_000_000))
+
+
+@given(drawn=histories(), forged=st.none() | st.tuples(st.integers(0, 12), st.booleans()))
+def test_what_is_said_to_be_written_by_a_moment_was_written_by_then(
+    drawn: tuple[list[int], list[Seen], int], forged: tuple[int, bool] | None
+) -> None:
+    written, seen, moment = drawn
+    below = written_by(moment, seen)
+    assert all(time <= moment for time in written[:below])
+    if forged is not None and any(one.captured_at > moment for one in seen):
+        lies = Seen(captured_at=0, committed=forged[0] if forged[1] else None, end=forged[0])
+        later = [one.end for one in seen if one.captured_at > moment]
+        assert written_by(moment, [*seen, lies]) <= max(below, min(later)), (
+            "a capture dated too early goes no further than a later one had seen"
+        )
+
+
+@pytest.mark.parametrize(
+    ("moment", "below"),
+    [
+        (1_000 + CLOCK_DIFFERENCE_MS - 1, 0),
+        (1_000 + CLOCK_DIFFERENCE_MS, 6),
+        (1_000 + CLOCK_DIFFERENCE_MS + SETTLED_MS - 1, 6),
+        (1_000 + CLOCK_DIFFERENCE_MS + SETTLED_MS, 9),
+    ],
+)
+def test_what_was_committed_counts_at_once_and_the_end_when_it_has_settled(moment: int, below: int) -> None:
+    assert written_by(moment, [Seen(captured_at=1_000, committed=6, end=9)]) == below
+
+
+@given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), written=WRITTEN, read=st.integers(0, 40))
+def test_whoever_had_read_what_was_written_by_the_moment_fits_whatever_its_timestamps_say(
+    log: Log, moment: int, by: CutBy, written: int, read: int
+) -> None:
+    if log.start == 0 and read <= min(written, log.end):
+        assert why_no_base(TP, read, 0, log.image, log.cut(moment, by, written).rows) is None
 
 
 @given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), data=st.data())
@@ -82,33 +155,33 @@ def test_where_a_base_had_read_to_is_the_same_place_in_the_cut_log(log: Log, mom
         assert place == sum(offset < read for offset in taken)
 
 
-@given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy))
-@example(log=LATE, moment=2, by=CutBy.TIMESTAMP)
-@example(log=LATE, moment=2, by=CutBy.POSITION)
-@example(log=LATE, moment=7, by=CutBy.POSITION)
-def test_what_is_taken_and_the_rest_are_the_whole_log(log: Log, moment: int, by: CutBy) -> None:
-    found = log.cut(moment, by)
+@given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), written=WRITTEN)
+@example(log=LATE, moment=2, by=CutBy.TIMESTAMP, written=0)
+@example(log=LATE, moment=2, by=CutBy.POSITION, written=0)
+@example(log=LATE, moment=7, by=CutBy.POSITION, written=0)
+@example(log=LATE, moment=2, by=CutBy.TIMESTAMP, written=3)
+def test_what_is_taken_and_the_rest_are_the_whole_log(log: Log, moment: int, by: CutBy, written: int) -> None:
+    found = log.cut(moment, by, written)
     left = rest_of(log.image.files(), found.rows)
     wanted = [offset for offset, _ in log.rows if not belongs(log, found.rows, offset)]
-    assert left.rows == replace(found.rows, rows=len(wanted), late=0, rest=True)
+    assert left.rows == replace(found.rows, rows=len(wanted), late=0, ahead=0, behind=0, rest=True)
     assert left.rows.rows + found.rows.rows == len(log.rows)
-    assert left.files == tuple(
-        file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset in wanted)
-    )
+    assert set(files_with(log, wanted)) <= set(left.files)
+    assert written or left.files == files_with(log, wanted)
 
 
-@given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), data=st.data())
-@example(log=LATE, moment=2, by=CutBy.TIMESTAMP, data=None)
+@given(log=logs(), moment=st.integers(0, 7), by=st.sampled_from(CutBy), written=WRITTEN, data=st.data())
+@example(log=LATE, moment=2, by=CutBy.TIMESTAMP, written=0, data=None)
 def test_whoever_reads_a_log_goes_on_in_the_cut_one_behind_what_was_read_of_it(
-    log: Log, moment: int, by: CutBy, data: st.DataObject | None
+    log: Log, moment: int, by: CutBy, written: int, data: st.DataObject | None
 ) -> None:
-    found = log.cut(moment, by)
+    found = log.cut(moment, by, written)
 
-    def count(file: SegmentFile, offset: int, no_later: int | None) -> int:
+    def count(file: SegmentFile, offset: int, cut: RowCut | None) -> int:
         assert file.first_offset < offset
-        assert no_later is None or file.max_timestamp > no_later, "whole files are not looked into"
+        assert cut is None or file.max_timestamp > cut.moment, "whole files are not looked into"
         rows = [row for row in log.rows if file.first_offset <= row[0] <= file.last_offset]
-        return sum(at < offset and (no_later is None or stamp <= no_later) for at, stamp in rows)
+        return sum(at < offset and (cut is None or belongs(log, cut, at)) for at, _ in rows)
 
     for offset in range(log.end + 2) if data is None else [data.draw(st.integers(0, log.end + 1))]:
         before = [at for at, _ in log.rows if at < offset and belongs(log, found.rows, at)]
@@ -117,7 +190,7 @@ def test_whoever_reads_a_log_goes_on_in_the_cut_one_behind_what_was_read_of_it(
 
 def belongs(log: Log, cut: RowCut, offset: int) -> bool:
     if cut.by is CutBy.TIMESTAMP:
-        return dict(log.rows)[offset] <= cut.moment
+        return dict(log.rows)[offset] <= cut.moment or offset < cut.written
     return cut.first_later is None or offset < cut.first_later
 
 

@@ -43,11 +43,14 @@ def stored(repository: Repository, directory: Path, key: str, rows: list[tuple[i
     stamps=st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=8), max_size=4),
     moment=st.integers(0, 6),
     by=st.sampled_from(CutBy),
+    written=st.just(0) | st.integers(0, 30),
 )
-@example(stamps=[[1, 5, 2], [2, 2], [6, 3]], moment=2, by=CutBy.TIMESTAMP)
-@example(stamps=[[1, 5, 2], [2, 2], [6, 3]], moment=2, by=CutBy.POSITION)
+@example(stamps=[[1, 5, 2], [2, 2], [6, 3]], moment=2, by=CutBy.TIMESTAMP, written=0)
+@example(stamps=[[1, 5, 2], [2, 2], [6, 3]], moment=2, by=CutBy.POSITION, written=0)
+@example(stamps=[[1, 5, 2], [5, 6], [6, 3]], moment=2, by=CutBy.TIMESTAMP, written=7)
+@example(stamps=[[1, 5, 2], [5, 6], [6, 3]], moment=2, by=CutBy.POSITION, written=7)
 def test_a_task_takes_the_rows_that_were_planned(
-    tmp_path_factory: pytest.TempPathFactory, stamps: list[list[int]], moment: int, by: CutBy
+    tmp_path_factory: pytest.TempPathFactory, stamps: list[list[int]], moment: int, by: CutBy, written: int
 ) -> None:
     directory = tmp_path_factory.mktemp("files")
     repository = Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None)
@@ -57,12 +60,12 @@ def test_a_task_takes_the_rows_that_were_planned(
         numbered = [(2 * (len(rows) + at), stamp) for at, stamp in enumerate(piece)]
         rows += numbered
         files.append(stored(repository, directory, f"app/segments/t/0/{number}.parquet", numbered))
-    cut = cut_log(files, AsOf(moment=moment, by=by), lambda file, at: split_at(repository, file, at))
+    cut = cut_log(files, AsOf(moment=moment, by=by), lambda *asked: split_at(repository, *asked), written=written)
     taken = [offset for batch in chosen_batches(repository, cut.files, cut.rows) for offset in batch.column("offset").to_pylist()]
-    first = next((offset for offset, at in rows if at > moment), None)
+    first = next((offset for offset, at in rows if at > moment and offset >= written), None)
     assert cut.rows.first_later == first
     if by is CutBy.TIMESTAMP:
-        assert taken == [offset for offset, at in rows if at <= moment]
+        assert taken == [offset for offset, at in rows if at <= moment or offset < written]
     else:
         assert taken == [offset for offset, _ in rows if first is None or offset < first]
     assert cut.rows.rows == len(taken)
@@ -71,7 +74,7 @@ def test_a_task_takes_the_rows_that_were_planned(
     assert rest.rows.rows == len(left)
     assert left == [offset for offset, _ in rows if offset not in taken]
     for committed in range(2 * len(rows) + 1):
-        before = rank(cut, committed, lambda file, offset, at: rows_below_and_no_later(repository, file, offset, at))
+        before = rank(cut, committed, lambda *asked: rows_below_and_no_later(repository, *asked))
         assert before == sum(offset < committed for offset in taken)
 
 

@@ -10,7 +10,18 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.ids import time_of
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log, read_up_to, relevant_gaps, why_no_base
+from streams_recovery.core.restore.point_in_time import (
+    CLOCK_DIFFERENCE_MS,
+    SETTLED_MS,
+    AsOf,
+    LogCut,
+    Seen,
+    cut_log,
+    read_up_to,
+    relevant_gaps,
+    why_no_base,
+    written_by,
+)
 from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
@@ -39,6 +50,8 @@ class BaseSavepointFinder:
     wanted: Base
     as_of: AsOf
     _archives: dict[object, Manifest] = field(default_factory=dict)
+    _read: list[Manifest] = field(default_factory=list)
+    _unread: Iterator[Manifest] | None = None
     _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
     _passed: list[str] = field(default_factory=list)
     _unfit: list[dict[str, object]] = field(default_factory=list)
@@ -68,8 +81,7 @@ class BaseSavepointFinder:
         """The newest savepoint that has the records of all inputs. Raises ``Refused`` when there is none, or none of the moment or later."""
         next((found for found in self._newest_first() if self._archives), None)
         self._check_archive()
-        [archive] = self._archives.values()
-        return archive
+        return next(iter(self._archives.values()))
 
     def without_state(self) -> tuple[Manifest, Manifest]:
         """The archive, and what it is without any state: nothing read, nothing known."""
@@ -95,9 +107,13 @@ class BaseSavepointFinder:
     def cuts(self, archive: Manifest) -> dict[TopicPartition, LogCut]:
         """Every archived partition of inputs and globals as of the moment."""
         if archive.savepoint_id not in self._cuts:
+            seen = self._seen(archive)
             self._cuts[archive.savepoint_id] = {
                 TopicPartition(topic.name, image.partition): cut_log(
-                    image.files(), self.as_of, lambda file, at: split_at(self.recovery.repository, file, at)
+                    image.files(),
+                    self.as_of,
+                    lambda file, at, written: split_at(self.recovery.repository, file, at, written),
+                    written=written_by(self.as_of.moment, seen.get((topic.name, topic.topic_id, image.partition), ())),
                 )
                 for topic in archive.topics
                 if topic.role in CUT_ROLES and topic.archived
@@ -107,13 +123,49 @@ class BaseSavepointFinder:
 
     def _newest_first(self) -> Iterator[Manifest]:
         """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
-        store = self.recovery.savepoints_of(self.wanted.source)
+        at = 0
+        while (found := self._number(at)) is not None:
+            yield found
+            at += 1
+
+    def _number(self, at: int) -> Manifest | None:
+        if self._unread is None:
+            self._unread = self._all()
+        while len(self._read) <= at:
+            found = next(self._unread, None)
+            if found is None:
+                return None
+            if all(topic.archived for topic in found.topics if topic.role is TopicRole.INPUT):
+                self._archives.setdefault(_inputs(found), found)
+            self._read.append(found)
+        return self._read[at]
+
+    def _all(self) -> Iterator[Manifest]:
+        store, now = self.recovery.savepoints_of(self.wanted.source), self.recovery.clock()
         for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
             # Of one moment's savepoints the compacted one first: it holds the same state in fewer records.
             for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
-                if all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT):
-                    self._archives.setdefault(_inputs(manifest), manifest)
+                if manifest.captured_at > now + CLOCK_DIFFERENCE_MS:
+                    # It could say of any record that it came before any moment, and of any archive that it reaches there.
+                    why = f"it says that it was taken at {moment(manifest.captured_at)}, which has not come yet"
+                    self._pass_over(manifest.savepoint_id, why, {"captured_at": manifest.captured_at})
+                    continue
                 yield manifest
+
+    def _seen(self, archive: Manifest) -> dict[tuple[str, str, int], list[Seen]]:
+        """By partition, what savepoints of the archive's inputs know of when its records were written. Reads back until one is older than the moment."""
+        settled = self.as_of.moment - CLOCK_DIFFERENCE_MS - SETTLED_MS
+        found: dict[tuple[str, str, int], list[Seen]] = {}
+        for manifest in self._newest_first():
+            exact = manifest.consistency is Consistency.EXACT
+            for topic in manifest.topics:
+                for image in topic.partitions if topic.role in CUT_ROLES else ():
+                    committed = image.committed.offset if exact and image.committed is not None else None
+                    seen = Seen(captured_at=manifest.captured_at, committed=committed, end=image.end)
+                    found.setdefault((topic.name, topic.topic_id, image.partition), []).append(seen)
+            if manifest.captured_at <= settled and exact and _inputs(manifest) == _inputs(archive):
+                break
+        return found
 
     def _readable(self, store: SavepointStore, ids: Iterable[str]) -> Iterator[Manifest]:
         for savepoint_id in ids:
