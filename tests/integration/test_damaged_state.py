@@ -110,7 +110,7 @@ def test_state_that_is_replaced_while_a_savepoint_begins_is_seen_before_anything
 @pytest.mark.parametrize("begins", [False, True], ids=["before", "while it begins"])
 def test_a_savepoint_of_another_cluster_in_between_hides_no_loss(small: Small, begins: bool) -> None:
     recovery, first = small.recovery, small.recovery.savepoints.read(publish(small))
-    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(recovery.clock(), "elsewhere", after=first.savepoint_id))
+    elsewhere = replace(first, cluster_id="another cluster", savepoint_id=new_id(recovery.clock(), "elsewhere", after=[first.savepoint_id]))
     recovery.savepoints.publish(elsewhere)
     if begins:
         ticket = begun(recovery)

@@ -155,6 +155,7 @@ def test_the_application_s_own_offsets_go_back_only_when_nothing_else_goes_on(bo
             recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
             expected = LockHeld
         else:
+            recovery.repository.delete([f"{recovery.layout.offset_snapshot(taken.snapshot_id)}000000000001.json"])
             snapshots.keep(recovery, replace(taken, cluster_id="another"))
         with pytest.raises(expected):
             restore_snapshot.carry_out(recovery, taken.snapshot_id, name, approved_hash=approved, run_id="r", requested_by="test")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.operations import restore
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked
 from tests.support.applications.topic_records import produce
-from tests.support.repository.poison import LAST_SECOND, NEWER, POISONS, poison
+from tests.support.repository.poison import LAST_SECOND, POISONS, poison
 
 pytestmark = pytest.mark.kafka
 
@@ -24,11 +24,12 @@ def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_resto
     first = publish(small)
     savepoints = Path(str(small.recovery.config.storage.path)) / small.recovery.application_id / "savepoints"
     for name in POISONS:
-        bad = poison(savepoints, name)
-        with pytest.raises(Damaged, match=NEWER):
+        newer = new_id(small.recovery.clock() + 3_600_000, "poison")
+        bad = poison(savepoints, name, newer)
+        with pytest.raises(Damaged, match=newer):
             small.recovery.savepoints.latest()
         taken = publish(small)
-        assert taken > NEWER, "the newest one is the one that was taken last"
+        assert taken > newer, "the newest one is the one that was taken last"
         found = small.recovery.savepoints.latest()
         assert found is not None
         assert (found.savepoint_id, found.parent_id) == (taken, None), "nothing is shared with what cannot be read"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 # Also used in JSON schemas, so it uses only syntax that both dialects of regular expressions have.
@@ -18,21 +19,27 @@ LATEST_MS = 86_400_000
 _LONGEST = 200
 
 
-def new_id(at: int, run_id: str, *, after: str | None = None) -> str:
+def new_id(at: int, run_id: str, *, after: Iterable[str] = ()) -> str:
     """``20261121T012345Z-0123456789`` for a moment in milliseconds and a run. The same run always gets the same suffix.
 
-    The new id must sort last. So if it comes ``after`` another id, its time is always later than that id's, whatever the clocks of the machines say.
-    An ``after`` that is ahead of the clock by more than ``LATEST_MS`` is ignored: it would shift all later ids for as long as it is there.
+    The new id must sort last. So its time is always later than those of the ids that it comes ``after``, whatever the clocks of the machines say. Ids that
+    are ahead of the clock by more than ``LATEST_MS`` are ignored: they would shift all later ids for as long as they are there.
     """
     moment = datetime.fromtimestamp(at / 1000, UTC)
-    if after is not None and not is_ahead(after, at):
-        moment = max(moment, _moment(after) + timedelta(seconds=1))
+    newest = max((one for one in after if not is_ahead(one, at)), default=None)
+    if newest is not None:
+        moment = max(moment, _moment(newest) + timedelta(seconds=1))
     return f"{moment.strftime(_TIME)}-{run_suffix(run_id)}"
 
 
 def is_ahead(text: str, now: int) -> bool:
     """True for an id with a time that no clock can have shown at ``now`` (ms)."""
     return _moment(text).timestamp() * 1000 > now + LATEST_MS
+
+
+def in_order(ids: Iterable[str], now: int) -> list[str]:
+    """Ids, the newest last. Those that are ahead of the clock come first: none of them is ever taken for the newest."""
+    return sorted(ids, key=lambda one: (not is_ahead(one, now), one))
 
 
 def _moment(text: str) -> datetime:

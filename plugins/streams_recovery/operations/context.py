@@ -95,7 +95,11 @@ class RecoveryContext:
 
     def savepoints_of(self, application_id: str) -> SavepointStore:
         """The savepoints of an application in the same repository: this one's own, or another one's to begin from."""
-        return self.savepoints if application_id == self.application_id else SavepointStore(self.repository, Layout(application_id))
+        return (
+            self.savepoints
+            if application_id == self.application_id
+            else SavepointStore(self.repository, Layout(application_id), self.clock)
+        )
 
 
 def storage_credentials(config: ApplicationConfig, connections: ConnectionSource) -> StorageCredentials | None:
@@ -163,8 +167,8 @@ def open_context(
             transactions=transactions,
             repository=repository,
             layout=layout,
-            savepoints=SavepointStore(repository, layout),
-            safety=SavepointStore(repository, layout.safety),
+            savepoints=SavepointStore(repository, layout, clock),
+            safety=SavepointStore(repository, layout.safety, clock),
             artifacts=RunArtifacts(repository, layout),
             hold_log=AppendLog(repository, layout.holds, HoldEntry),
             ownership=ownership,

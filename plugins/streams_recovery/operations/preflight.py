@@ -54,6 +54,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *missing([*needs, *unknown, _see_all(recovery)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
         *_unattributed(recovery),
+        *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile)),
         *(
             judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
@@ -165,6 +166,15 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
     return required(before_backup(recovery, mode), f"a savepoint of {recovery.application_id}", look_again=(look_again,))
+
+
+def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    ahead = recovery.savepoints.ahead()
+    if not ahead:
+        return ()
+    text = f"savepoints have a time that has not come: {', '.join(ahead[-3:])}. None of them is taken for the newest"
+    remedy = "find out which clock was wrong or who has made them up, and remove what nobody needs"
+    return (PreflightFinding(severity=Severity.WARNING, kind="repository", text=text, remedy=remedy),)
 
 
 def required_for_restore(

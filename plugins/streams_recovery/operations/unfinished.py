@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_check import check_plan
@@ -21,7 +21,7 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
     """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
     state that it found, also when it was declared over. Raises ``Damaged`` for a journal that cannot be read: how far that restore came, nobody knows.
     """
-    for restore_id in sorted(restores_of(recovery), reverse=True):
+    for restore_id in reversed(in_order(restores_of(recovery), recovery.clock())):
         last = _last(recovery, restore_id)
         if last is None or may_restart(last.phase):
             continue
@@ -44,12 +44,12 @@ def restore_journals(recovery: RecoveryContext) -> Iterator[tuple[JournalEntry, 
     """What every restore of the application has written down, as far as it can be read. An entry that is passed over can only make a topic look like one
     that no restore has made, which is told or refused.
     """
-    return (tuple(reversed(list(_readable_back(recovery, restore_id)))) for restore_id in sorted(restores_of(recovery)))
+    return (tuple(reversed(list(_readable_back(recovery, restore_id)))) for restore_id in in_order(restores_of(recovery), recovery.clock()))
 
 
 def newest_restore(recovery: RecoveryContext) -> str | None:
     """The id of the restore that began last, None when there was none."""
-    return max(restores_of(recovery), default=None)
+    return next(reversed(in_order(restores_of(recovery), recovery.clock())), None)
 
 
 def restores_of(recovery: RecoveryContext) -> set[str]:

@@ -100,6 +100,15 @@ class AppendLog(Generic[T]):
             behind = entry
             yield entry
 
+    def first(self) -> T | None:
+        """The oldest entry, None when there is none. Whatever was added behind it cannot keep it from being read."""
+        keys = self._present()
+        if keys and keys[0] != self._key(1):
+            raise Damaged(
+                f"{self._prefix} has no entry 1, and has {keys[0]}", next_step="put the entry that is missing back from a copy", key=keys[0]
+            )
+        return self._read(keys[0]) if keys else None
+
     def last(self) -> T | None:
         """The newest entry, None when there is none."""
         return next(self.read_back(), None)

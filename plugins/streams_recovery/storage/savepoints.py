@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import time
 from collections.abc import Callable, Iterable
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
-from streams_recovery.core.ids import is_id, run_suffix, time_of
+from streams_recovery.core.ids import in_order, is_ahead, is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
+from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
@@ -33,9 +35,10 @@ LOGGER = logger("streams_recovery.storage.savepoints")
 class SavepointStore:
     """Reads and publishes manifests. Keeps nothing in memory between calls, and never changes or removes one."""
 
-    def __init__(self, repository: Repository, layout: Layout) -> None:
+    def __init__(self, repository: Repository, layout: Layout, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._repository = repository
         self._layout = layout
+        self._clock = clock
 
     def key(self, savepoint_id: str) -> str:
         """Where the manifest is when the savepoint exists."""
@@ -113,6 +116,10 @@ class SavepointStore:
         """
         return read_summaries(self, self._repository, self._layout, self.ids())
 
+    def summaries_of_manifests(self) -> dict[str, Publication | Damaged]:
+        """The same by the manifests alone, for whoever removes what nobody needs: a record may be anybody's."""
+        return read_summaries(self, self._repository, self._layout, self.ids(), by_manifest=True)
+
     def summary_of_manifest(self, savepoint_id: str) -> Publication:
         """A savepoint in short by its manifest. Raises ``NotFound`` and ``Damaged``."""
         key = self._layout.manifest(savepoint_id)
@@ -185,11 +192,31 @@ class SavepointStore:
             raise Damaged(f"{key} holds savepoint {found.savepoint_id}", next_step="find out who wrote there", key=key)
         return found
 
-    def expired(self) -> set[str]:
-        """Ids with a copy that expiry made. One whose own manifest is there as well has not expired."""
-        prefix = self._layout.retired_prefix
-        copies = [key for key in self._repository.keys(prefix) if self._layout.retired_at(key) is not None]
-        return {key.removeprefix(prefix).split("/")[0] for key in copies if not self.forged_object(key)}
+    def copies(self) -> dict[str, tuple[StoredFile, ...]]:
+        """What is where expiry puts copies of manifests, by savepoint. One whose own manifest is there as well has not expired."""
+        prefix, found = self._layout.retired_prefix, dict[str, tuple[StoredFile, ...]]()
+        for file in self._repository.listed(prefix):
+            if self._layout.retired_at(file.key) is not None and not self.forged_object(file.key):
+                savepoint_id = file.key.removeprefix(prefix).split("/")[0]
+                found[savepoint_id] = (*found.get(savepoint_id, ()), file)
+        return found
+
+    def expired_as(self, savepoint_id: str, copies: Iterable[StoredFile]) -> tuple[Publication, int] | None:
+        """A savepoint without a manifest in short, by the copies of it, and when (ms) the last of them was stored: each is what was published, byte for
+        byte, or a manifest of this savepoint where no record of that can be read. None when none is: then nothing shows that it has expired.
+        """
+        try:
+            record: Publication | None = self.publication(savepoint_id)
+        except (NotFound, Damaged):
+            record = None
+        found = None
+        for copy in copies:
+            with contextlib.suppress(NotFound, Damaged):
+                stored = self._stored(copy.key)
+                if record is None or record.sha256 == hashlib.sha256(stored).hexdigest():
+                    manifest = self.retired_outline(savepoint_id, copy.key)
+                    found = publication(manifest, copy.key, stored), max(copy.modified, found[1] if found else copy.modified)
+        return found
 
     def forged_object(self, key: str) -> bool:
         """True for an object of a sealed repository that nobody has sealed, or that is gone. It is logged."""
@@ -207,9 +234,16 @@ class SavepointStore:
         self._repository.delete([self._layout.published(savepoint_id), self._layout.detail(savepoint_id), *copies])
 
     def ids(self) -> list[str]:
-        """Ids of all savepoints, newest last. By their keys alone: one of them may be damaged, or forged."""
+        """Ids of all savepoints, newest last. Those of a time that has not come are first, as if they were the oldest: see ``ahead``. By their keys
+        alone: one of them may be damaged, or forged.
+        """
         parts = (key.removeprefix(self._layout.savepoints).split("/") for key in self._repository.keys(self._layout.savepoints))
-        return [part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0])]
+        found = (part[0] for part in parts if len(part) > 1 and part[1] == "manifest.json.zst" and is_id(part[0]))
+        return in_order(found, self._clock())
+
+    def ahead(self) -> list[str]:
+        """Ids of savepoints with a time that no clock can have shown: one was wrong, or somebody has made them up."""
+        return [one for one in self.ids() if is_ahead(one, self._clock())]
 
     def latest(
         self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.publication import Publication, publication
+from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.storage.repository import Repository
 
@@ -21,10 +21,12 @@ _READERS: Final = 16
 _BEHIND_MS: Final = 900_000
 
 
-def read_summaries(store: SavepointStore, repository: Repository, layout: Layout, ids: Sequence[str]) -> dict[str, Publication | Damaged]:
-    """These savepoints in short; with the error for one that is damaged. One that expires meanwhile is left out."""
+def read_summaries(
+    store: SavepointStore, repository: Repository, layout: Layout, ids: Sequence[str], *, by_manifest: bool = False
+) -> dict[str, Publication | Damaged]:
+    """These savepoints in short, by their records or ``by_manifest``; with the error for one that is damaged. One that expires meanwhile is left out."""
     manifests = {file.key: file for file in repository.listed(layout.savepoints)}
-    records = {file.key: file.modified for file in repository.listed(layout.published_prefix)}
+    records = {} if by_manifest else {file.key: file.modified for file in repository.listed(layout.published_prefix)}
 
     def read(savepoint_id: str) -> Publication | Damaged | None:
         stored = manifests.get(layout.manifest(savepoint_id))
@@ -49,13 +51,3 @@ def _summary(store: SavepointStore, savepoint_id: str, stored: StoredFile, writt
             if record.is_of(stored.key, stored.bytes):
                 return record
     return store.summary_of_manifest(savepoint_id)
-
-
-def expired_summary(store: SavepointStore, repository: Repository, layout: Layout, savepoint_id: str, copy: StoredFile) -> Publication:
-    """An expired savepoint in short, ``copy`` being its manifest. Raises ``Damaged``."""
-    with contextlib.suppress(NotFound, Damaged):
-        record = store.publication(savepoint_id)
-        written = {file.key: file.modified for file in repository.listed(layout.published(savepoint_id))}
-        if record.bytes == copy.bytes and written.get(layout.published(savepoint_id), copy.modified + 1) <= copy.modified:
-            return record
-    return publication(store.retired_outline(savepoint_id, copy.key), copy.key, repository.get(copy.key))

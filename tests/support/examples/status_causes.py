@@ -113,6 +113,7 @@ CAUSES: dict[str, dict[str, Any]] = {
         "repository": {"lost_with_cluster": ("the records of orders-in are not archived",)},
     },
     "savepoints-unreadable": {"repository": {"damaged": ("20261121T010000Z-0000000002",)}},
+    "ids-ahead": {"repository": {"ahead": ("99991231T235959Z-0123456789",)}},
     "restore-unfinished": restore(),
     "restore-over-deadline": restore(running=True, destroyed=False),
     "lock-held-long": lock(),

@@ -189,8 +189,10 @@ def test_an_id_with_a_time_that_there_is_not_is_none(text: str) -> None:
 
 @pytest.mark.fault("F63")
 def test_an_id_of_the_last_second_stops_no_clock() -> None:
-    mine = new_id(NOW, "run", after="99991231T235959Z-0123456789")
+    mine = new_id(NOW, "run", after=["99991231T235959Z-0123456789"])
     assert is_id(mine)
     assert mine == new_id(NOW, "run")
-    soon = new_id(NOW + 86_400_000, "other run")
-    assert new_id(NOW, "run", after=soon) > soon, "of clocks that differ the newest counts"
+    soon = new_id(NOW + 86_000_000, "other run")
+    assert new_id(NOW, "run", after=[soon]) > soon, "of clocks that differ the newest counts"
+    ahead = new_id(NOW + 86_402_000, "a clock that is a day ahead")
+    assert soon < new_id(NOW, "run", after=[soon, ahead]) < ahead, "one that is ahead hides none that is not"

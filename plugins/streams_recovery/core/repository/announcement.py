@@ -11,6 +11,8 @@ from streams_recovery.core.repository.retention import DAY_MS, KeepRules
 
 # In place of rules: nothing is announced any more.
 WITHDRAWN: Final = "withdrawn"
+# Nobody announces further ahead: a year, and a day for clocks that differ.
+_MOST_DAYS: Final = 366
 
 
 class Apply(enum.StrEnum):
@@ -60,9 +62,15 @@ def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int) -> str:
     return hash_of([*kept, grace_days, safety_days])
 
 
-def outlook(policy: DeletionPolicy, newest: Announcement | None, *, now: int) -> DeletionOutlook:
-    """What follows from the policy and the newest announcement."""
-    announced = newest.deletes_from if newest is not None and newest.rules == policy.rules else None
+def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: int, now: int) -> DeletionOutlook:
+    """What follows from the policy and the newest announcement, which was stored at ``stored_at`` (ms). The days of notice count from then at the
+    earliest, whatever the announcement says: whoever can write to the repository can write one.
+    """
+    announced = None
+    if newest is not None and newest.rules == policy.rules:
+        announced = stored_at + policy.after_days * DAY_MS
+        if announced < newest.deletes_from <= stored_at + _MOST_DAYS * DAY_MS:
+            announced = newest.deletes_from
     waits = policy.apply is Apply.AFTER_DAYS
     return DeletionOutlook(
         apply=policy.apply,

@@ -113,7 +113,8 @@ class QuiesceState:
 class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
-    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts.
+    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are
+    ids of savepoints and restores of a time that has not come.
     """
 
     newest: SavepointSummary | None
@@ -130,6 +131,7 @@ class RepositoryFacts:
     quiesce: QuiesceState | None
     deletion: DeletionOutlook | None
     leaving: dict[str, int] = field(default_factory=dict)
+    ahead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

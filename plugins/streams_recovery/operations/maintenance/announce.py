@@ -33,18 +33,18 @@ def keep_rules(recovery: RecoveryContext) -> KeepRules:
 
 def deletion_outlook(recovery: RecoveryContext) -> DeletionOutlook:
     """What runs of the schedule do now. Reads one entry of one log, and changes nothing."""
-    return outlook(_policy(recovery, recovery.config.retention.apply), _log(recovery).last(), now=recovery.clock())
+    return _outlook(recovery, _policy(recovery, recovery.config.retention.apply))
 
 
 def announce(recovery: RecoveryContext, run_id: str) -> DeletionOutlook:
     """Announce that runs delete, unless it is announced under the present rules already. Returns from when on they do."""
     policy, now = _policy(recovery, Apply.AFTER_DAYS), recovery.clock()
-    found = outlook(policy, _log(recovery).last(), now=now)
+    found = _outlook(recovery, policy)
     if not needs_announcement(found):
         return found
     made = announcement(policy, now=now, run_id=run_id)
     _log(recovery).append(made)
-    return outlook(policy, made, now=now)
+    return outlook(policy, made, stored_at=now, now=now)
 
 
 def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionOutlook:
@@ -53,7 +53,8 @@ def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionO
         return announce(recovery, run_id)
     if apply is Apply.NO and recovery.config.retention.apply is Apply.NO:
         withdraw(recovery, run_id)
-    return outlook(_policy(recovery, apply), None, now=recovery.clock())
+    now = recovery.clock()
+    return outlook(_policy(recovery, apply), None, stored_at=now, now=now)
 
 
 def withdraw(recovery: RecoveryContext, run_id: str) -> None:
@@ -62,6 +63,12 @@ def withdraw(recovery: RecoveryContext, run_id: str) -> None:
     if newest is not None and newest.rules != WITHDRAWN:
         now = recovery.clock()
         _log(recovery).append(Announcement(at=now, deletes_from=now, rules=WITHDRAWN, run_id=run_id))
+
+
+def _outlook(recovery: RecoveryContext, policy: DeletionPolicy) -> DeletionOutlook:
+    now = recovery.clock()
+    newest, stored_at = next(_log(recovery).dated_back(), (None, now))
+    return outlook(policy, newest, stored_at=stored_at, now=now)
 
 
 def _log(recovery: RecoveryContext) -> AppendLog[Announcement]:

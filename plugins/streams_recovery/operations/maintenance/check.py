@@ -23,6 +23,7 @@ from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
 from streams_recovery.operations.savepoint.values import JobPlan
+from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
@@ -30,6 +31,7 @@ from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 ALL = "all"
 _LOOKED_AT = 20
+_COPIED_MS = 3 * 86_400_000
 STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
 
@@ -84,12 +86,13 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
         chosen, sampled = check.next_sample(present, depth.percent, before, now=recovery.clock())
     else:
         chosen, sampled = check.sampled(present, depth.percent, check_id), before
+    strange = (*_ahead(recovery), *_copied(recovery, {one for _, one in wanted})) if whole else ()
     structure = Structure(
         savepoints=len(manifests),
         minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
         records=logs.read,
         present=len(present),
-        findings=(*gone, *found, *described, *misfits, *logs.findings),
+        findings=(*gone, *found, *described, *misfits, *logs.findings, *strange),
         sampling=before,
         sampled=sampled,
     )
@@ -125,6 +128,27 @@ def _lost(recovery: RecoveryContext, only: str | None) -> list[Finding]:
         Finding(cause=Cause.LOST_MANIFEST, key=_where_it_was(recovery, savepoint_id), problem=why, savepoints=(savepoint_id,))
         for savepoint_id, why in lost(recovery).items()
         if only in (None, savepoint_id)
+    ]
+
+
+def _ahead(recovery: RecoveryContext) -> list[Finding]:
+    now, problem = (
+        recovery.clock(),
+        "has a time that has not come: a clock was wrong, or somebody has made it up; nothing takes it for the newest",
+    )
+    manifests = [store.key(one) for store in (recovery.savepoints, recovery.safety) for one in store.ahead()]
+    restores = [recovery.layout.journal(one) for one in sorted(restores_of(recovery)) if is_ahead(one, now)]
+    return [Finding(cause=Cause.DAMAGED_RECORD, key=key, problem=problem, savepoints=()) for key in (*manifests, *restores)]
+
+
+def _copied(recovery: RecoveryContext, alive: set[str]) -> list[Finding]:
+    # An expiry that was killed behind the copy goes on with its next run. A copy that stays could make a loss look like an expiry some day.
+    problem = "is where expiry puts manifests, and the savepoint exists: remove the copy, unless an expiry goes on"
+    return [
+        Finding(cause=Cause.DAMAGED_RECORD, key=copy.key, problem=problem, savepoints=())
+        for savepoint_id, copies in recovery.savepoints.copies().items()
+        for copy in copies
+        if savepoint_id in alive and copy.modified < recovery.clock() - _COPIED_MS
     ]
 
 

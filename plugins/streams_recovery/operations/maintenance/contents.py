@@ -17,12 +17,11 @@ from streams_recovery.operations.maintenance.records import lost
 from streams_recovery.operations.unfinished import needed_savepoints
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.storage.summaries import expired_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """A savepoint that exists no more. ``at`` is when it was last about to expire; ``copies`` are the keys of its manifest's copies. ``summary`` is None
+    """A savepoint that exists no more. ``at`` is when its last copy was stored; ``copies`` are the keys of its manifest's copies. ``summary`` is None
     when its files may go: then nobody asks any more which they are.
     """
 
@@ -76,7 +75,9 @@ class Holdings:
 
 
 def holdings(recovery: RecoveryContext) -> Holdings:
-    """Everything at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and no manifest of which there is a summary."""
+    """Everything at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and each manifest: a record
+    of its publication may be anybody's, and files go by what is found here.
+    """
     savepoints, unreadable = _readable(recovery.savepoints)
     safety, unreadable_safety = _readable(recovery.safety)
     unreadable += unreadable_safety
@@ -135,30 +136,25 @@ def _opened(recovery: RecoveryContext, wanted: Iterable[tuple[str, TableRef]], s
 
 
 def _readable(store: SavepointStore) -> tuple[list[Publication], list[str]]:
-    found = store.summaries()
+    found = store.summaries_of_manifests()
     readable = [one for one in found.values() if isinstance(one, Publication)]
     # What is forged needs no file.
     return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)]
 
 
 def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:
-    copies: dict[str, list[StoredFile]] = {}
-    for file in recovery.repository.listed(recovery.layout.retired_prefix):
-        savepoint_id = file.key.removeprefix(recovery.layout.retired_prefix).split("/")[0]
-        expired = savepoint_id not in alive and recovery.layout.retired_at(file.key) is not None
-        if expired and not recovery.savepoints.forged_object(file.key):
-            copies.setdefault(savepoint_id, []).append(file)
     found, unreadable = {}, []
-    for savepoint_id, files in copies.items():
-        newest = max(files, key=lambda file: file.key)
-        at = recovery.layout.retired_at(newest.key) or 0
-        over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
-        try:
-            summary = None if over else expired_summary(recovery.savepoints, recovery.repository, recovery.layout, savepoint_id, newest)
-        except Damaged:
+    for savepoint_id, copies in recovery.savepoints.copies().items():
+        if savepoint_id in alive:
+            continue
+        expired = recovery.savepoints.expired_as(savepoint_id, copies)
+        if expired is None:
             unreadable.append(f"{savepoint_id} (expired)")
             continue
-        found[savepoint_id] = Expired(at=at, summary=summary, copies=tuple(file.key for file in files))
+        # Whoever makes a copy chooses its name: the grace period counts from when it was stored.
+        summary, at = expired
+        over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
+        found[savepoint_id] = Expired(at=at, summary=None if over else summary, copies=tuple(file.key for file in copies))
     return found, unreadable
 
 

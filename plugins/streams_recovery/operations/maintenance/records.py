@@ -122,7 +122,12 @@ def lost(recovery: RecoveryContext) -> dict[str, str]:
     alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
     # A record that is forged says nothing.
     proven = [one for one in published if one in alive or not recovery.savepoints.forged_object(recovery.layout.published(one))]
-    return findings.lost_manifests(alive, recovery.savepoints.expired(), published=proven, pinned=kept, in_use=in_use)
+    expired = [
+        savepoint_id
+        for savepoint_id, copies in recovery.savepoints.copies().items()
+        if savepoint_id not in alive and recovery.savepoints.expired_as(savepoint_id, copies) is not None
+    ]
+    return findings.lost_manifests(alive, expired, published=proven, pinned=kept, in_use=in_use)
 
 
 def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from streams_recovery.core.bounded_json import MOST_BYTES
-from streams_recovery.core.errors import NotFound, RecoveryError
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
@@ -83,20 +83,36 @@ def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | No
 
 
 def keep(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
-    """Store a snapshot. Storing it again adds nothing; another one of the same id becomes the one that counts."""
+    """Store a snapshot. Storing it again adds nothing. Raises ``Damaged`` when another one of its id is there: the first one counts, so nothing that is
+    added later changes what a snapshot says.
+    """
     log = _log(recovery, snapshot.snapshot_id)
-    if log.last() != snapshot:
+    first = log.first()
+    if first is None:
         log.append(snapshot)
+        first = log.first()
+    if first != snapshot:
+        raise Damaged(
+            f"another offset snapshot {snapshot.snapshot_id} of {recovery.application_id} is there already",
+            next_step="find out who wrote it, and repeat the run: a new run has an id of its own",
+            snapshot=snapshot.snapshot_id,
+        )
 
 
 def find(recovery: RecoveryContext, snapshot_id: str) -> OffsetSnapshot:
     """The snapshot of this id. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""
-    found = _log(recovery, snapshot_id).last()
+    found = _log(recovery, snapshot_id).first()
     if found is None:
         known = ", ".join(ids(recovery)[-5:]) or "none"
         raise NotFound(
             f"there is no offset snapshot {snapshot_id} of {recovery.application_id} in {recovery.repository.location}; newest: {known}",
             next_step="choose one of those, or take one",
+            snapshot=snapshot_id,
+        )
+    if (found.snapshot_id, found.application_id) != (snapshot_id, recovery.application_id):
+        raise Damaged(
+            f"offset snapshot {snapshot_id} holds {found.snapshot_id} of {found.application_id}",
+            next_step="snapshots were moved or exchanged; choose another one and find out who did it",
             snapshot=snapshot_id,
         )
     return found
@@ -105,7 +121,8 @@ def find(recovery: RecoveryContext, snapshot_id: str) -> OffsetSnapshot:
 def ids(recovery: RecoveryContext) -> list[str]:
     """Ids of all snapshots, newest last."""
     keys = recovery.repository.keys(recovery.layout.offset_snapshots)
-    return sorted({part for key in keys if is_id(part := key.removeprefix(recovery.layout.offset_snapshots).split("/")[0])})
+    found = {part for key in keys if is_id(part := key.removeprefix(recovery.layout.offset_snapshots).split("/")[0])}
+    return in_order(found, recovery.clock())
 
 
 def note_with_savepoint(recovery: RecoveryContext, savepoint_id: str, topics: Collection[str]) -> ArtifactRef | None:

@@ -18,7 +18,7 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
-from streams_recovery.operations.unfinished import PLAN, newest_restore, unfinished_restore
+from streams_recovery.operations.unfinished import PLAN, restores_of, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
 
 TICKET = "restore-ticket"
@@ -82,7 +82,7 @@ def open_restore(
         check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(recovery)
         running = quiesce_record.at_work(recovery)
-        restore_id = new_id(now, run_id, after=newest_restore(recovery))
+        restore_id = new_id(now, run_id, after=restores_of(recovery))
         ticket = RestoreTicket(
             application_id=recovery.application_id,
             restore_id=restore_id,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged, TargetNotEmpty
+from streams_recovery.core.ids import in_order
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.lease import LockTicket
@@ -177,5 +178,5 @@ def _prove(recovery: RecoveryContext, what: str, topics: Iterable[str], director
 
 def _journals(recovery: RecoveryContext) -> dict[str, AppendLog[JournalEntry]]:
     """Of the newest drills. A drill begins only once nothing of those before it is left, so the last one would do."""
-    newest = sorted(restores_of(recovery))[-_NEWEST:]
+    newest = in_order(restores_of(recovery), recovery.clock())[-_NEWEST:]
     return {restore_id: AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry) for restore_id in newest}

@@ -33,7 +33,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
     now = recovery.clock()
     lock = recovery.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {recovery.application_id}")
     try:
-        savepoint_id = new_id(now, request.run_id, after=max(recovery.savepoints.ids(), default=None))
+        savepoint_id = new_id(now, request.run_id, after=recovery.savepoints.ids())
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
@@ -97,9 +97,7 @@ def begin_safety(recovery: RecoveryContext, request: SavepointRequest, lock: Loc
     ):
         return None
     now = recovery.clock()
-    savepoint_id = recovery.safety.published_by_run(request.run_id) or new_id(
-        now, request.run_id, after=max(recovery.safety.ids(), default=None)
-    )
+    savepoint_id = recovery.safety.published_by_run(request.run_id) or new_id(now, request.run_id, after=recovery.safety.ids())
     topic_holds.release_copy_holds(recovery)
     mark = topic_holds.guard(recovery, savepoint_id, found.topics.values())
     return Ticket(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import is_ahead, is_id
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.publication import Publication
@@ -33,6 +33,7 @@ from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.restores import open_restores
 from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
+from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 
 # Records of the lock that one look reads: a savepoint has a dozen.
@@ -51,6 +52,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         newest=newest,
         newest_exact=exact,
         damaged=found.damaged,
+        ahead=(*recovery.savepoints.ahead(), *(one for one in sorted(restores_of(recovery)) if is_ahead(one, recovery.clock()))),
         lost_with_cluster=found.publications[exact.savepoint_id].lost_with_cluster if exact is not None else (),
         last_run=_last_run(records, found.publications.values(), lock),
         lock=lock,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, RecoveryError
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart, reached
 from streams_recovery.core.sandbox.drill import DrillEntry
@@ -56,7 +56,7 @@ def runs(recovery: RecoveryContext, earlier: StatusReport | None, unfinished: tu
 def _restores(recovery: RecoveryContext, known: Known, under_way: set[str]) -> Iterator[RunSummary]:
     prefix = recovery.layout.restores
     proven = {key.removeprefix(prefix).split("/")[0] for key in recovery.repository.keys(prefix) if key.endswith("/report.json")}
-    for restore_id in sorted(restores_of(recovery))[-NEWEST:]:
+    for restore_id in in_order(restores_of(recovery), recovery.clock())[-NEWEST:]:
         yield known.get((RunKind.RESTORE, restore_id)) or _restore(
             recovery, restore_id, proven=restore_id in proven, running=restore_id in under_way
         )
@@ -135,7 +135,7 @@ def _intervals(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
 def _checks(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
     prefix = recovery.layout.checks
     ids = {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}
-    for check_id in sorted(ids)[-NEWEST:]:
+    for check_id in in_order(ids, recovery.clock())[-NEWEST:]:
         found = known.get((RunKind.CHECK, check_id)) or _check(recovery, check_id)
         if found is not None:
             yield found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.repository.announcement import Apply
+from dataclasses import replace
+
+from streams_recovery.core.repository.announcement import Announcement, Apply
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import SECOND_AT, OpenGolden, checked, root
+from streams_recovery.storage.append_log import AppendLog
+from tests.support.repository.golden import SECOND_AT, OpenGolden, age, checked, root
 
 
 def announced(recovery: RecoveryContext) -> int:
@@ -14,7 +17,9 @@ def announced(recovery: RecoveryContext) -> int:
 
 
 def test_the_first_run_announces_and_a_run_after_that_many_days_deletes(golden: OpenGolden) -> None:
-    first = maintenance.announce(golden("good", now=SECOND_AT), "first")
+    recovery = golden("good", now=SECOND_AT)
+    first = maintenance.announce(recovery, "first")
+    age(recovery, days=0, now=SECOND_AT)
     assert (first.due, first.deletes_from) == (False, SECOND_AT + 14 * DAY_MS)
     for days, due in ((1, False), (13.9, False), (14, True), (200, True)):
         later = golden("good", now=SECOND_AT + int(days * DAY_MS))
@@ -58,6 +63,7 @@ def test_the_plan_says_from_when_on_it_is_carried_out(golden: OpenGolden) -> Non
     assert "only show this" in maintenance.expiry_text(maintenance.plan_expiry(recovery))
     before = maintenance.plan_expiry(recovery).hash
     maintenance.announce(recovery, "first")
+    age(recovery, days=0, now=SECOND_AT)
     plan = maintenance.plan_expiry(recovery)
     assert "**From 2026-12-05 01:00:00 UTC on, runs of the schedule carry this out.**" in maintenance.expiry_text(plan)
     assert plan.hash == before, "what is approved is what goes, not when"
@@ -70,3 +76,17 @@ def test_a_check_finds_an_announcement_that_is_none(golden: OpenGolden) -> None:
     assert checked(recovery, "structure").good
     next((root(recovery) / "announcements").glob("*.json")).write_text("{}")
     assert [found.key.split("/")[1] for found in checked(recovery, "structure").findings] == ["announcements"]
+
+
+def test_a_forged_announcement_deletes_nothing_before_its_own_days_of_notice(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    rules = maintenance.announce(recovery, "first")
+    made = AppendLog(recovery.repository, recovery.layout.announcements, Announcement)
+    newest = made.last()
+    assert newest is not None
+    made.append(replace(newest, at=0, deletes_from=0, run_id="?"))
+    age(recovery, days=13, now=SECOND_AT)
+    assert not maintenance.scheduled(recovery, "run", Apply.AFTER_DAYS).due
+    age(recovery, days=14, now=SECOND_AT)
+    assert maintenance.scheduled(recovery, "run", Apply.AFTER_DAYS).due
+    assert not rules.due

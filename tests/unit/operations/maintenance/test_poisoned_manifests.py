@@ -14,14 +14,17 @@ from typer.testing import CliRunner
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
 from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.operations import maintenance, pins, unfinished
 from streams_recovery.operations.restore.report import reports
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import Repository
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, checked, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, checked, root
 from tests.support.repository.poison import LAST_SECOND, NEWER, NO_TIME, POISONS, poison
 
 DAY = 86_400_000
@@ -62,9 +65,74 @@ def test_a_poisoned_newest_manifest_stops_nothing(golden: OpenGolden, tmp_path: 
 def test_an_id_from_no_time_of_ours_leaves_the_next_one_its_own(golden: OpenGolden, savepoint_id: str) -> None:
     recovery = golden("good", now=SECOND_AT + DAY)
     poison(root(recovery) / "savepoints", "nothing", savepoint_id)
-    mine = new_id(recovery.clock(), "run", after=max(recovery.savepoints.ids()))
+    mine = new_id(recovery.clock(), "run", after=recovery.savepoints.ids())
     assert is_id(mine)
     assert SECOND < mine < "2027"
+
+
+@pytest.mark.fault("F63")
+def test_a_savepoint_ten_years_ahead_is_never_the_newest_shifts_no_id_and_is_named(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY)
+    ahead = new_id(SECOND_AT + 3_650 * DAY, "forged")
+    recovery.savepoints.publish(replace(recovery.savepoints.read(FIRST), savepoint_id=ahead))
+    store = recovery.savepoints
+    assert store.ids() == [ahead, FIRST, SECOND]
+    assert list(store.summaries()) == [ahead, FIRST, SECOND], "no listing ends with it"
+    latest, newest = store.latest(), store.newest()
+    assert latest is not None
+    assert newest is not None
+    assert (latest.savepoint_id, newest.savepoint_id) == (SECOND, SECOND)
+    later = new_id(SECOND_AT - 1, "run with a late clock", after=store.ids())
+    assert SECOND < later < ahead, "it follows what is really the newest"
+    journal = AppendLog(recovery.repository, recovery.layout.journal(ahead), JournalEntry)
+    journal.append(JournalEntry(phase=Phase.CLOSED, at=1, created=()))
+    AppendLog(recovery.repository, recovery.layout.journal(SECOND), JournalEntry).append(
+        JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=())
+    )
+    assert unfinished.newest_restore(recovery) == SECOND
+    assert unfinished.unfinished_restore(recovery) == SECOND
+    assert {one.key for one in checked(recovery, "structure").findings} == {store.key(ahead), recovery.layout.journal(ahead)}
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("forge", ["nothing in it", "another savepoint's", "made up", "named in the far future"])
+def test_what_is_put_where_expired_manifests_are_hides_no_loss_and_gives_no_file_away(golden: OpenGolden, forge: str) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    recovery.savepoints.publish(recovery.savepoints.read(SECOND))
+    manifest = recovery.layout.manifest(SECOND)
+    key = recovery.layout.retired(SECOND, 10**15 if forge == "named in the far future" else 1)
+    true = recovery.repository.get(manifest)
+    other = golden("no-manifest", place="other", now=SECOND_AT)
+    other.savepoints.publish(replace(recovery.savepoints.read(FIRST), savepoint_id=SECOND))
+    contents = {
+        "nothing in it": b"x",
+        "another savepoint's": recovery.repository.get(recovery.layout.manifest(FIRST)),
+        "made up": other.repository.get(manifest),
+    }
+    recovery.repository.create(key, contents.get(forge, true))
+    age(recovery, days=4, now=SECOND_AT)
+    assert key in {one.key for one in checked(recovery, "structure").findings}, "it is named while the savepoint exists"
+    recovery.repository.delete([manifest])
+    plan = maintenance.plan_expiry(recovery)
+    if forge != "named in the far future":
+        assert {one.cause for one in checked(recovery, "structure").findings} == {Cause.LOST_MANIFEST}
+        assert f"{SECOND} (lost)" in str(plan.blocked)
+    else:
+        assert (plan.files, plan.forget) == ((), ()), "four days are no grace period of seven"
+        age(recovery, days=8, now=SECOND_AT)
+        assert maintenance.plan_expiry(recovery).forget == (SECOND,), "the time in a name keeps nothing for ever"
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("change", [{"tables": {}}, {"consistency": Consistency.DAMAGED}, {"captured_at": 1}, {"replaces": FIRST}])
+def test_expiry_goes_by_manifests_and_not_by_what_a_record_says(golden: OpenGolden, change: dict[str, Any]) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    honest = maintenance.plan_expiry(recovery)
+    forged = replace(recovery.savepoints.summary_of_manifest(SECOND), **change)
+    create_value(recovery.repository, recovery.layout.published(SECOND), forged)
+    age(recovery, days=1000, now=SECOND_AT)
+    assert recovery.savepoints.summaries()[SECOND] == forged, "a list goes by it"
+    assert maintenance.plan_expiry(recovery).parts == honest.parts
 
 
 @pytest.mark.fault("F63")
@@ -90,7 +158,7 @@ def test_expired_savepoints_that_are_none_are_passed_over(golden: OpenGolden) ->
     recovery = golden("good", now=SECOND_AT + 400 * DAY)
     recovery.repository.create(f"golden/expired/ü x/manifest.{0:020}.json.zst", b"x")
     recovery.repository.create(f"golden/expired/{FIRST}x/manifest.{0:020}.json.zst", b"x")
-    assert recovery.savepoints.expired() == set()
+    assert recovery.savepoints.copies() == {}
     done = maintenance.expire(recovery, "run")
     assert (done.left, done.plan.blocked) == ((), None)
 
