@@ -101,13 +101,18 @@ class AppendLog(Generic[T]):
             yield entry
 
     def first(self) -> T | None:
-        """The oldest entry, None when there is none. Whatever was added behind it cannot keep it from being read."""
-        keys = self._present()
-        if keys and keys[0] != self._key(1):
+        """The oldest entry, None when there is none. Whatever was added behind it cannot keep it from being read, and nothing that is forged is it."""
+        if self._sealed:
+            entries = list(self._entries_back(whole=False, readable=True))
+            return entries[-1].value if entries else None
+        numbers, _ = self._page(None)
+        if numbers and numbers[0] != 1:
             raise Damaged(
-                f"{self._prefix} has no entry 1, and has {keys[0]}", next_step="put the entry that is missing back from a copy", key=keys[0]
+                f"{self._prefix} has no entry 1, and has {self._key(numbers[0])}",
+                next_step="put the entry that is missing back from a copy",
+                key=self._key(numbers[0]),
             )
-        return self._read(keys[0]) if keys else None
+        return self._read(self._key(1)).value if numbers else None
 
     def last(self) -> T | None:
         """The newest entry, None when there is none."""

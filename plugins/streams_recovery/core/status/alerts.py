@@ -15,6 +15,8 @@ from streams_recovery.core.status.finding import Severity, StatusFinding
 
 # Seconds after which a run that was to tell something counts as dead.
 CLAIM_SECONDS: Final = 600.0
+# Seconds after which people hear again of what lasts, whatever is configured.
+MOST_SILENT: Final = 604_800.0
 _ORDER = list(Severity)
 
 
@@ -50,13 +52,13 @@ class Alert:
 
     def claimed(self, now: int) -> bool:
         """True while a run is telling it."""
-        return self.claimed_at is not None and now - self.claimed_at < CLAIM_SECONDS * 1000
+        return self.claimed_at is not None and abs(now - self.claimed_at) < CLAIM_SECONDS * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertPolicy:
-    """Findings less severe than ``severity`` are no alerts. One is told again every ``reminder`` seconds, never when that is None, and is over when it was
-    not found for ``over_after`` seconds.
+    """Findings less severe than ``severity`` are no alerts. One is told again every ``reminder`` seconds, after ``MOST_SILENT`` at the latest, and is over
+    when it was not found for ``over_after`` seconds.
     """
 
     severity: Severity
@@ -71,6 +73,40 @@ class AlertsEntry:
     at: int
     run: str
     alerts: tuple[Alert, ...]
+
+
+def believed(newest: AlertsEntry, before: AlertsEntry | None, *, now: int) -> tuple[Alert, ...]:
+    """The alerts of the newest entry that the one ``before`` it and the clock bear out. That people were told of one is believed only if the entry before
+    says so too, or says that the run that wrote the newest one was about to tell it. An alert that is left out is found and told as a new one, so one
+    entry that anybody has added silences nothing.
+    """
+    known = {(alert.source, alert.cause): alert for alert in before.alerts} if before is not None else {}
+    return tuple(
+        alert
+        for alert in newest.alerts
+        if _is_possible(alert, now) and _is_borne_out(alert, known.get((alert.source, alert.cause)), newest.run)
+    )
+
+
+def _is_possible(alert: Alert, now: int) -> bool:
+    times = [at for at in (alert.raised_at, alert.seen_at, alert.claimed_at, alert.delivered_at) if at is not None]
+    return (
+        min(times) >= 0
+        and max(times) <= now + CLAIM_SECONDS * 1000
+        and (alert.claimed_at is None) == (alert.claimed_by is None)
+        and (alert.delivered_at is None) == (alert.delivered_severity is None)
+        and (alert.news is not None or (alert.delivered_at is not None and alert.claimed_by is None))
+    )
+
+
+def _is_borne_out(alert: Alert, before: Alert | None, run: str) -> bool:
+    if alert.delivered_at is None:
+        return True
+    if before is None:
+        return False
+    if (before.delivered_at, before.delivered_severity) == (alert.delivered_at, alert.delivered_severity):
+        return True
+    return before.news is not None and before.claimed_by == run and (before.claimed_at or 0) <= alert.delivered_at
 
 
 def folded(before: Sequence[Alert], findings: Iterable[StatusFinding], *, source: str, now: int, policy: AlertPolicy) -> tuple[Alert, ...]:
@@ -121,12 +157,13 @@ def _found_again(alert: Alert, finding: StatusFinding, now: int, policy: AlertPo
     if alert.claimed(now) and alert.news is not None:
         return seen
     if alert.news is News.OVER:
-        # It came back before anybody heard that it was over; whether a run that died has told that is unknown.
-        return _with_news(seen, None if alert.claimed_by is None else News.RAISED)
+        # It came back before anybody heard that it was over; whether a run that died has told that, or that it began, is unknown.
+        return _with_news(seen, None if alert.claimed_by is None and alert.delivered_at is not None else News.RAISED)
     worse = alert.delivered_severity is not None and _ORDER.index(finding.severity) < _ORDER.index(alert.delivered_severity)
     if alert.news is None and worse:
         return _with_news(seen, News.RAISED)
-    due = policy.reminder is not None and alert.delivered_at is not None and now - alert.delivered_at >= policy.reminder * 1000
+    again = min(MOST_SILENT, policy.reminder if policy.reminder is not None else MOST_SILENT)
+    due = alert.delivered_at is not None and now - alert.delivered_at >= again * 1000
     return _with_news(seen, News.REMINDER) if alert.news is None and due else seen
 
 

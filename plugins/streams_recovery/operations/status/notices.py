@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -40,8 +41,8 @@ def alert_log(recovery: RecoveryContext) -> AppendLog[AlertsEntry]:
 
 def open_alerts(recovery: RecoveryContext) -> tuple[Alert, ...]:
     """What people know of, and what they are about to be told."""
-    last = next(alert_log(recovery).readable_back(whole=False), None)
-    return last.alerts if last is not None else ()
+    newest, before = [*itertools.islice(alert_log(recovery).readable_back(whole=False), 2), None, None][:2]
+    return () if newest is None else alerting.believed(newest, before, now=recovery.clock())
 
 
 def tell_news(
@@ -87,8 +88,9 @@ def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert
     """Add the entry that ``change`` makes of the newest one, and keep the log short."""
     written: list[AlertsEntry] = []
 
-    def decide(last: AlertsEntry | None, _number: int) -> AlertsEntry:
-        written.append(AlertsEntry(at=recovery.clock(), run=run, alerts=change(last.alerts if last is not None else ())))
+    def decide(_last: AlertsEntry | None = None, _number: int = 0) -> AlertsEntry:
+        # An entry that was added since is a race that this one loses, and then it is asked again.
+        written.append(AlertsEntry(at=recovery.clock(), run=run, alerts=change(open_alerts(recovery))))
         return written[-1]
 
     log = alert_log(recovery)
@@ -97,7 +99,7 @@ def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert
     except Damaged as error:
         # Nobody must be able to silence all alerts by one strange object. Two runs at once may tell twice then.
         LOGGER.warning("the log of alerts goes on behind what cannot be read: %s", error.reason)
-        log.append(decide(next(log.readable_back(whole=False), None), 0), whole=False)
+        log.append(decide(), whole=False)
     try:
         log.prune(_KEPT, whole=False)
     except RecoveryError as error:

@@ -7,7 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
-from streams_recovery.core.status.alerts import CLAIM_SECONDS, Alert, AlertPolicy, AlertsEntry, News, claimed, delivered, folded, released
+from streams_recovery.core.status.alerts import (
+    CLAIM_SECONDS,
+    MOST_SILENT,
+    Alert,
+    AlertPolicy,
+    AlertsEntry,
+    News,
+    believed,
+    claimed,
+    delivered,
+    folded,
+    released,
+)
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.rule import finding
 
@@ -78,6 +90,64 @@ def test_reminders_are_sent_as_often_as_configured() -> None:
         alerts, said = look(alerts, ["lag-high"], NOW + minute * MINUTE, policy=policy)
         heard += [(minute, news) for _, news in said]
     assert heard == [(60, "reminder"), (120, "reminder"), (180, "reminder")]
+
+
+def test_without_reminders_people_hear_again_of_what_lasts_for_long() -> None:
+    alerts, _ = look((), ["lag-high"], NOW)
+    week = NOW + round(MOST_SILENT * 1000)
+    alerts, said = look(alerts, ["lag-high"], week - 1)
+    assert said == []
+    assert look(alerts, ["lag-high"], week)[1] == [("lag-high", "reminder")]
+
+
+def test_one_that_a_dead_run_may_have_told_is_told_when_it_comes_back() -> None:
+    alerts = claimed(folded((), [found("x")], source="monitor", now=NOW, policy=POLICY), "dead", now=NOW)
+    after = NOW + round(CLAIM_SECONDS * 1000)
+    alerts = folded(alerts, [], source="monitor", now=after, policy=POLICY)
+    assert look(alerts, ["x"], after + MINUTE)[1] == [("x", "raised")]
+
+
+ALERTS = st.builds(
+    Alert,
+    source=st.just("monitor"),
+    finding=st.just(found("x")),
+    raised_at=st.integers(-(1 << 63), (1 << 63) - 1) | st.just(NOW),
+    seen_at=st.integers(-(1 << 63), (1 << 63) - 1) | st.just(NOW),
+    news=st.none() | st.sampled_from(News),
+    claimed_by=st.none() | st.sampled_from(["?", "honest"]),
+    claimed_at=st.none() | st.just(NOW) | st.integers(-(1 << 63), (1 << 63) - 1),
+    delivered_at=st.none() | st.just(NOW) | st.integers(-(1 << 63), (1 << 63) - 1),
+    delivered_severity=st.none() | st.sampled_from(Severity),
+)
+
+
+@pytest.mark.fault("F63")
+@settings(deadline=None)
+@given(forged=ALERTS, run=st.sampled_from(["?", "honest"]), earlier=st.booleans())
+def test_whatever_one_entry_says_a_new_failure_is_told_within_minutes(forged: Alert, run: str, earlier: bool) -> None:
+    others, _ = look((), ["y"], NOW - MINUTE)
+    before = AlertsEntry(at=NOW, run="honest", alerts=others) if earlier else None
+    heard = []
+    alerts = believed(AlertsEntry(at=NOW, run=run, alerts=(*others, forged)), before, now=NOW)
+    for minute in range(0, 25, 5):
+        alerts, said = look(alerts, ["x", "y"], NOW + minute * MINUTE)
+        heard += said
+    assert ("x", "raised") in heard or ("x", "reminder") in heard
+
+
+@settings(deadline=None)
+@given(looks=st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.sampled_from(["tells", "cannot", "dies"])), max_size=20))
+def test_what_honest_runs_write_is_believed(looks: list[tuple[set[str], str]]) -> None:
+    entries = [AlertsEntry(at=NOW, run="none", alerts=())]
+    for number, (kinds, ends) in enumerate(looks):
+        now, run = NOW + number * 5 * MINUTE, f"run {number}"
+        alerts = believed(entries[-1], entries[-2] if len(entries) > 1 else None, now=now)
+        assert alerts == entries[-1].alerts
+        mine = claimed(folded(alerts, [found(kind) for kind in kinds], source="m", now=now, policy=POLICY), run, now=now)
+        entries.append(AlertsEntry(at=now, run=run, alerts=mine))
+        if ends != "dies":
+            told = delivered(mine, run, now=now) if ends == "tells" else released(mine, run)
+            entries.append(AlertsEntry(at=now, run=run, alerts=told))
 
 
 def test_one_that_gets_worse_is_told_again_and_one_that_gets_better_is_not() -> None:

@@ -47,8 +47,8 @@ class Dying(Repository):
         if self.left == 0:
             raise Killed
 
-    def create(self, key: str, data: bytes) -> None:
-        self._change(lambda: Repository.create(self, key, data))
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
+        self._change(lambda: Repository.create(self, key, data, previous=previous))
 
     def delete(self, keys: list[str]) -> None:
         self._change(lambda: Repository.delete(self, keys))

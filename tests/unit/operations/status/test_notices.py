@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from streams_recovery.core.status.alerts import Alert, AlertsEntry, News
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.rule import finding
 from streams_recovery.core.status.run_findings import run_failed
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.status.notices import Notice, open_alerts, run_ended, tell_news
+from streams_recovery.operations.status.notices import Notice, alert_log, open_alerts, run_ended, tell_news
 from tests.support.repository.golden import SECOND_AT, OpenGolden, root
 
 NOW = SECOND_AT + 600_000
+OTHER = finding("disk-full", Severity.CRITICAL, "full")
 LAG = finding("lag-high", Severity.WARNING, "behind")
 
 
@@ -85,6 +89,39 @@ def test_a_failed_run_is_told_once_and_its_end_with_the_next_that_succeeds(golde
     run_ended(later(golden, 120), None, source=source, run="run 120", tell=told)
     run_ended(later(golden, 180), None, source=source, run="run 180", tell=told)
     assert told.heard == [("run-failed:streams_backup_golden", "raised"), ("run-failed:streams_backup_golden", "over")]
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"news": None, "delivered_at": NOW, "delivered_severity": Severity.CRITICAL},
+        {"news": None, "delivered_at": 1 << 62, "delivered_severity": Severity.CRITICAL},
+        {"claimed_by": "?", "claimed_at": 1 << 62},
+        {"news": None},
+        {"news": News.OVER},
+        {"raised_at": 1 << 62},
+    ],
+)
+@pytest.mark.parametrize("written_by", ["?", "run 1"])
+def test_an_entry_that_somebody_added_silences_no_failure(golden: OpenGolden, forged: dict[str, Any], written_by: str) -> None:
+    told, recovery = Told(), later(golden, 0)
+    tell_news(recovery, [OTHER], run="run 1", tell=told)
+    known = open_alerts(recovery)
+    alert = Alert(
+        source="monitor",
+        finding=LAG,
+        raised_at=NOW,
+        seen_at=NOW,
+        news=News.RAISED,
+        claimed_by=None,
+        claimed_at=None,
+        delivered_at=None,
+        delivered_severity=None,
+    )
+    alert_log(recovery).append(AlertsEntry(at=NOW, run=written_by, alerts=(*known, replace(alert, **forged))))
+    tell_news(later(golden, 1), [OTHER, LAG], run="run 2", tell=told)
+    assert told.heard == [("disk-full", "raised"), ("lag-high", "raised")]
 
 
 def test_a_strange_entry_silences_nobody(golden: OpenGolden) -> None:
