@@ -110,15 +110,18 @@ def first_timestamp(repository: Repository, file: SegmentFile) -> int:
 
 def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> IntervalLook:
     """Which rows of a segment are within these bounds. Reads offsets and timestamps only."""
-    rows = behind = own = lead = 0
+    rows = behind = own = lead = wrong = 0
     first_later = stop = None
     for batch in _batches(repository, file, "offset", "timestamp"):
-        ends = pc.index(pc.greater_equal(batch.column("timestamp"), bounds.closed), True).as_py()
+        stamped = batch.column("timestamp")
+        ends = pc.index(pc.and_(pc.greater_equal(stamped, bounds.closed), pc.less_equal(stamped, bounds.latest)), True).as_py()
         stop = batch.column("offset")[ends].as_py() if ends >= 0 else None
         later = pc.index(pc.greater(batch.column("timestamp"), bounds.last), True).as_py()
         if first_later is None and later >= 0:
             first_later = batch.column("offset")[later].as_py()
-        taken = _within(batch.slice(0, ends) if ends >= 0 else batch, bounds)
+        reach = batch.slice(0, ends) if ends >= 0 else batch
+        wrong += _count(pc.greater(reach.column("timestamp"), bounds.latest))
+        taken = _within(reach, bounds)
         stamps = taken.column("timestamp")
         if lead == rows:
             begins = pc.index(pc.greater_equal(stamps, bounds.own.start), True).as_py()
@@ -128,7 +131,7 @@ def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> Inte
         behind += 0 if first_later is None else _count(pc.greater(taken.column("offset"), first_later))
         if stop is not None:
             break
-    return IntervalLook(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop)
+    return IntervalLook(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop, wrong=wrong)
 
 
 def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:

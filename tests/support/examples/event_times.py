@@ -91,7 +91,7 @@ def slices(draw: st.DrawFn) -> IntervalSlice:
 
 def expected(log: Log, bounds: Bounds) -> tuple[list[tuple[int, int]], int | None]:
     """Rows that are taken, and where reading stops."""
-    stop = next((offset for offset, at in log.rows if at >= bounds.closed), None)
+    stop = next((offset for offset, at in log.rows if bounds.closed <= at <= bounds.latest), None)
     rows = [
         (offset, at)
         for offset, at in log.rows

@@ -39,20 +39,29 @@ def store(repository: Repository, key: str, rows: tuple[tuple[int, int], ...], *
 
 
 @settings(max_examples=60, deadline=None)
-@given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30), groups=st.integers(1, 4))
-def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted, *, whole: bool, first: int | None, groups: int) -> None:
+@given(
+    log=logs(),
+    wanted=slices(),
+    whole=st.booleans(),
+    first=st.none() | st.integers(0, 30),
+    groups=st.integers(1, 4),
+    latest=st.integers(3, 7),
+)
+def test_the_rows_that_are_written_are_those_that_were_counted(
+    log: Log, wanted, *, whole: bool, first: int | None, groups: int, latest: int
+) -> None:
     repository = Repository(StorageLocation(backend="memory"), None)
     files = []
     for piece, file in zip([piece for piece in log.pieces if piece], log.image.files(), strict=True):
         files.append(replace(file, bytes=store(repository, file.key, piece, rows_of_a_group=groups)))
         assert first_timestamp(repository, files[-1]) == piece[0][1]
-    bounds = bounds_of(wanted, whole=whole, first=first)
+    bounds = replace(bounds_of(wanted, whole=whole, first=first), latest=max(latest, wanted.closed))
 
     def look(file: SegmentFile, limits):
         return look_into(repository, file, limits)
 
     cut = slice_log(files, bounds, look)
-    rows, _ = expected(log, bounds)
+    rows, stop = expected(log, bounds)
     found = [
         (offset, at)
         for piece in log.pieces
@@ -64,6 +73,7 @@ def test_the_rows_that_are_written_are_those_that_were_counted(log: Log, wanted,
     assert cut.rows.slice is not None
     assert cut.rows.slice.own == sum(at in wanted.interval for _, at in rows)
     assert cut.rows.slice.lead == lead(rows, wanted.interval)
+    assert cut.rows.slice.wrong == sum(at > bounds.latest and (stop is None or offset < stop) for offset, at in log.rows)
 
 
 def stored(rows: tuple[tuple[int, int], ...]) -> tuple[Repository, SegmentFile]:

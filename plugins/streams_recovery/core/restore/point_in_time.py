@@ -43,7 +43,7 @@ class AsOf:
 class RowSlice:
     """More bounds than the moment. Left out are rows with a timestamp before ``since``, rows below the offset ``first``, and rows from the offset
     ``stop`` on. None is no bound. Of the taken rows, ``own`` belong to the requested interval. The others are around it; ``lead`` of them come before
-    its first record or any later one.
+    its first record or any later one. ``wrong`` records before ``stop`` have a wrong clock and are left out.
     """
 
     since: int | None
@@ -51,6 +51,7 @@ class RowSlice:
     stop: int | None
     own: int
     lead: int
+    wrong: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """An interval of event time: which archived records are its input, whether all of them are archived, and which belong to the interval itself.
 
 The input of an interval ``[start, end)`` begins ``overlap`` earlier, to fill windows and joins, and ends ``beyond`` later, so that windows close.
-Each log is read in order until the first record that is ``lateness`` later than that. Records after it are too late and are left out. Tables and
+Each log is read in order until the first record that is ``lateness`` later than that. Records after it are too late and are left out. A record that is
+later than the capture of its archive has a wrong clock: it is left out, and reading goes on. Tables and
 globals are read from their first record, because old values of a key may still be valid.
 """
 
@@ -14,10 +15,11 @@ from datetime import UTC, datetime
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
-from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, CutBy, LogCut, RowCut, RowSlice
 from streams_recovery.core.timestamps import LAST_MOMENT
 
 _SECOND = 1_000
+LAST_TIMESTAMP = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,8 @@ class IntervalSlice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The bounds for one log: timestamps from ``since`` (None: from the beginning) to ``last``, offsets from ``first`` (None: from the beginning) up
-    to the first record of ``closed`` or later. Records of the interval ``own`` are counted separately.
+    to the first record of ``closed`` or later. Records of the interval ``own`` are counted separately. A record later than ``latest`` has a wrong clock: it
+    is left out, and ends nothing.
     """
 
     own: Interval
@@ -90,13 +93,14 @@ class Bounds:
     last: int
     closed: int
     first: int | None = None
+    latest: int = LAST_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalLook:
     """One file within bounds. ``rows`` are taken. ``behind`` of these come after ``first_later``, the first record later than the last moment.
     ``own`` of them belong to the interval. ``lead`` of them come before the first taken record of the interval or later. ``stop`` is the first record
-    that ends the log, None if the file has none. Records from there on do not count.
+    that ends the log, None if the file has none. Records from there on do not count. ``wrong`` records before it have a wrong clock.
     """
 
     rows: int
@@ -105,15 +109,20 @@ class IntervalLook:
     lead: int
     first_later: int | None
     stop: int | None
+    wrong: int = 0
 
 
 LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]
 """Reads a file. Called only for files whose description in the manifest does not decide it."""
 
 
-def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None) -> Bounds:
-    """The bounds of a log. ``whole`` is True for a log that is read from its beginning."""
-    return Bounds(own=wanted.interval, since=None if whole else wanted.since, last=wanted.last, closed=wanted.closed, first=first)
+def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None, archived_at: int | None = None) -> Bounds:
+    """The bounds of a log. ``whole`` is True for a log that is read from its beginning. All its records were written when the savepoint that was captured
+    at ``archived_at`` had settled.
+    """
+    latest = LAST_TIMESTAMP if archived_at is None else max(wanted.closed, archived_at + CLOCK_DIFFERENCE_MS + SETTLED_MS)
+    since = None if whole else wanted.since
+    return Bounds(own=wanted.interval, since=since, last=wanted.last, closed=wanted.closed, first=first, latest=latest)
 
 
 def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) -> LogCut:
@@ -121,19 +130,20 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
     taken: list[SegmentFile] = []
     first_later: int | None = None
     stop: int | None = None
-    rows = late = own = lead = 0
+    rows = late = own = lead = wrong = 0
     for file in files:
         if stop is not None:
             break
         found = _known(file, bounds) or look(file, bounds)
         if found.rows:
             taken.append(file)
+        wrong += found.wrong
         lead += found.lead if lead == rows else 0
         rows, own, stop = rows + found.rows, own + found.own, found.stop
         late += found.behind if first_later is None else found.rows
         if first_later is None:
             first_later = found.first_later
-    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead)
+    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead, wrong=wrong)
     return LogCut(
         files=tuple(taken),
         rows=RowCut(by=CutBy.TIMESTAMP, moment=bounds.last, first_later=first_later, rows=rows, late=late, slice=cut),
@@ -143,7 +153,9 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
 def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
     """The result for a file whose description shows that all or none of it is taken. None if the file must be read."""
     nothing = IntervalLook(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
-    if file.min_timestamp >= bounds.closed:
+    if file.min_timestamp > bounds.latest:
+        return replace(nothing, first_later=file.first_offset, wrong=file.rows)
+    if file.min_timestamp >= bounds.closed and file.max_timestamp <= bounds.latest:
         return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
     if file.max_timestamp >= bounds.closed:
         return None

@@ -34,6 +34,12 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
             f"{sum(ahead.values()):,} records are dated later than the moment, but savepoints of before it show that they had been written: they are "
             f"taken. They are in {_counted(ahead)}"
         )
+    wrong = {tp: part.wrong for tp, cut in sorted(begin.cuts.items()) if (part := cut.rows.slice) is not None and part.wrong}
+    if wrong:
+        warnings.append(
+            f"{sum(wrong.values()):,} records are dated later than the savepoint that holds them: their clocks were wrong, so they are left out, and the "
+            f"records behind them are read. They are in {_counted(wrong)}"
+        )
     behind = {tp: cut.rows.behind for tp, cut in sorted(begin.cuts.items()) if cut.rows.behind}
     if behind:
         warnings.append(

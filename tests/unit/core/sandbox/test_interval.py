@@ -34,6 +34,7 @@ def look_in(log: Log, file: SegmentFile, bounds: Bounds) -> IntervalLook:
         lead=lead(taken, bounds.own),
         first_later=first_later,
         stop=stop,
+        wrong=sum(at > bounds.latest and (stop is None or offset < stop) for offset, at in rows),
     )
 
 
@@ -44,14 +45,15 @@ def cut(log: Log, bounds: Bounds) -> LogCut:
 LATE = Log(0, 7, (((0, 1), (1, 3), (2, 2)), ((3, 4), (4, 2)), ((5, 6), (6, 2))), (0, 3, 5, 7))
 
 
-@given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30))
-@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None)
-@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None)
-@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2)
+@given(log=logs(), wanted=slices(), whole=st.booleans(), first=st.none() | st.integers(0, 30), latest=st.integers(3, 7))
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None, latest=7)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None, latest=3)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None, latest=7)
+@example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2, latest=7)
 def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(
-    log: Log, wanted: IntervalSlice, *, whole: bool, first: int | None
+    log: Log, wanted: IntervalSlice, *, whole: bool, first: int | None, latest: int
 ) -> None:
-    bounds = bounds_of(wanted, whole=whole, first=first)
+    bounds = replace(bounds_of(wanted, whole=whole, first=first), latest=max(latest, wanted.closed))
     rows, stop = expected(log, bounds)
     reach = [row for row in log.rows if stop is None or row[0] <= stop]
     first_later = next((offset for offset, at in reach if at > bounds.last), None)
@@ -68,11 +70,25 @@ def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(
             stop=stop,
             own=sum(at in wanted.interval for _, at in rows),
             lead=lead(rows, wanted.interval),
+            wrong=sum(at > bounds.latest and (stop is None or offset < stop) for offset, at in log.rows),
         ),
     )
     assert found.files == tuple(
         file for file in log.image.files() if any(file.first_offset <= offset <= file.last_offset for offset, _ in rows)
     )
+
+
+def test_one_record_of_2099_takes_nothing_from_the_intervals_behind_it() -> None:
+    hour, ahead = 3_600_000, NOON + 73 * 365 * 24 * 3_600_000
+    rows = ((0, NOON + 1), (1, ahead), (2, NOON + 2), (3, NOON + hour), (4, NOON + hour + 1))
+    log = Log(0, 5, (rows[:2], rows[2:]), (0, 2, 5))
+    taken = []
+    for start in (NOON, NOON + hour):
+        wanted = IntervalSlice(interval=Interval(start=start, end=start + hour))
+        part = cut(log, bounds_of(wanted, whole=False, archived_at=NOON + 2 * hour)).rows.slice
+        assert part is not None
+        taken.append((part.own, part.wrong))
+    assert taken == [(2, 1), (2, 1)]
 
 
 @given(log=logs(), borders=st.sets(st.integers(1, 9), min_size=2, max_size=4))

@@ -121,7 +121,7 @@ def _cuts(recovery: RecoveryContext, archive: Manifest, wanted: IntervalSlice, b
         for image in topic.partitions:
             # With state, a stream goes on where the state ends; a table may be read from its topic.
             first = None if table else read.get(image.partition)
-            bounds = bounds_of(wanted, whole=table or base is not None, first=first)
+            bounds = bounds_of(wanted, whole=table or base is not None, first=first, archived_at=archive.captured_at)
             cuts[TopicPartition(topic.name, image.partition)] = slice_log(
                 image.files(), bounds, lambda file, limits: look_into(recovery.repository, file, limits)
             )
