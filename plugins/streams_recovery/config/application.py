@@ -10,14 +10,13 @@ from streams_recovery.config.fields import (
     ApplicationId,
     Argument,
     ConnectionId,
-    GroupGlob,
+    Globs,
     Integer,
     LocalPath,
     Seconds,
     Section,
     Switch,
     Text,
-    TopicGlob,
     TopicName,
 )
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
@@ -63,8 +62,8 @@ class Topics(Section):
     inputs: Annotated[tuple[TopicName, ...], Field(min_length=1)]
     outputs: tuple[TopicName, ...] = ()
     globals: tuple[TopicName, ...] = ()
-    include: tuple[TopicGlob, ...] = ()
-    exclude: tuple[TopicGlob, ...] = ()
+    include: Globs = ()
+    exclude: Globs = ()
     owned: tuple[TopicName, ...] = ()
     foreign: tuple[TopicName, ...] = ()
 
@@ -90,7 +89,7 @@ class Topics(Section):
 class Groups(Section):
     """Other consumer groups whose offsets on the application's topics are kept with every savepoint."""
 
-    include: tuple[GroupGlob, ...] = ()
+    include: Globs = ()
 
 
 class Store(Section):

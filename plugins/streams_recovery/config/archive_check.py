@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
 from streams_recovery.core.kafka_types import Profile, TopicRole
+from streams_recovery.core.names import matches_any
 from streams_recovery.core.savepoint.topology import Declared
 
 
 def archive_problems(declared: Declared) -> Iterator[str]:
     """Everything that would make savepoints useless for what they are taken for."""
-    excluded = [name for name in (*declared.inputs, *declared.globals) if any(fnmatchcase(name, glob) for glob in declared.exclude)]
+    excluded = [name for name in (*declared.inputs, *declared.globals) if matches_any(name, declared.exclude)]
     if declared.all_read and excluded:
         yield (
             f"topics.exclude takes {', '.join(excluded)} out of savepoints that are to survive the loss of the cluster, and without these records none "

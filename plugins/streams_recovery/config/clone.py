@@ -9,6 +9,7 @@ from pydantic import Field
 
 from streams_recovery.config.fields import Argv, ConfigurationName, Environment, Integer, Section
 from streams_recovery.config.runs import Runs, StartingKind
+from streams_recovery.config.runs.kind import StartTexts
 
 
 class CutOver(Section):
@@ -77,10 +78,10 @@ def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], run
 
 def _argument_problems(runs: StartingKind, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
     """Outputs that a started instance would not know of, and those that it is still told of."""
-    given = runs.start_texts()
+    given = StartTexts(runs.start_texts())
     for name in names:
-        if not all(any(name in text for text in texts) for texts in given):
+        if not given.everywhere(name):
             yield f"{where}: the output {name} is neither in the environment nor in the command of every instance, so it would not be written"
     for name in others:
-        if any(name in texts for texts in given):
+        if given.is_one(name):
             yield f"{where}: the environment or the command of an instance names the output {name}"

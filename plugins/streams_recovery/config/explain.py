@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import typing
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,16 +15,28 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.yaml_reader import Document
 
 MAX_PROBLEMS = 20
+# A file may hold keys and values of any length.
+_MOST_OF_A_KEY = 100
+_MOST_OF_A_REASON = 1_000
 
 
 def problems(errors: Sequence[ErrorDetails], document: Document) -> list[tuple[int, str]]:
-    """Line and sentence for each error, in the order of the file, at most ``MAX_PROBLEMS``."""
-    found = sorted({(document.line(error["loc"]), _sentence(error)) for error in errors})
-    return found[:MAX_PROBLEMS]
+    """Line and sentence for each error, in the order of the file. Behind the first ``MAX_PROBLEMS`` only their number: a sentence costs much more than
+    an error.
+    """
+    in_order = sorted(((document.line(error["loc"]), error) for error in errors), key=lambda found: found[0])
+    found = sorted({(line, _cut(_sentence(error), _MOST_OF_A_REASON)) for line, error in in_order[:MAX_PROBLEMS]})
+    if rest := in_order[MAX_PROBLEMS:]:
+        found.append((rest[0][0], f"{len(rest)} more from here on"))
+    return found
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _sentence(error: ErrorDetails) -> str:
-    place = ".".join(str(part) for part in error["loc"])
+    place = ".".join(_cut(str(part), _MOST_OF_A_KEY) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"unknown key {place}{_suggestion(error['loc'])}"
     if error["type"] == "missing":
@@ -35,10 +48,10 @@ def _sentence(error: ErrorDetails) -> str:
 def _suggestion(location: tuple[int | str, ...]) -> str:
     *parents, key = location
     here = _fields(_model_at(parents))
-    near = difflib.get_close_matches(str(key), here, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(str(key)[:_MOST_OF_A_KEY], here, n=1, cutoff=0.5)
     if near:
         return f"; did you mean {near[0]}?"
-    elsewhere = next((path for path in _all_paths(ApplicationConfig) if path[-1] == key), None)
+    elsewhere = next((path for path in _every_path() if path[-1] == key), None)
     if elsewhere:
         return f"; it belongs to {'.'.join(elsewhere[:-1]) or 'the top level'}"
     return f"; known here: {', '.join(here)}"
@@ -70,6 +83,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for part in typing.get_args(annotation) if (model := _model_in(part))), None)
+
+
+@cache
+def _every_path() -> tuple[tuple[str, ...], ...]:
+    return tuple(_all_paths(ApplicationConfig))
 
 
 def _all_paths(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -25,6 +25,9 @@ _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
 # Airflow takes no longer tag.
 MAX_NAME = 100
+# Work grows with the length of both, and each part of a path is looked up. Linux takes no longer path.
+_MOST_CRON = 200
+_MOST_PATH = 4096
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RANDOM = re.compile(r"(^|\s)R(\(|/|\s|$)", re.IGNORECASE)
 # H in a schedule is a number that depends on a name. Any name tells whether the rest is right.
@@ -64,7 +67,7 @@ def _integer(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}", value):
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"expected a whole number, found {value!r}")  # noqa: TRY004 - pydantic collects ValueError only
+        raise ValueError(f"expected a whole number, found {value!r:.60}")  # noqa: TRY004 - pydantic collects ValueError only
     return value
 
 
@@ -72,7 +75,7 @@ def _switch(value: Any) -> Any:
     if isinstance(value, str) and value.lower() in _SWITCH:
         return _SWITCH[value.lower()]
     if not isinstance(value, bool):
-        raise ValueError(f"expected true or false, found {value!r}")  # noqa: TRY004
+        raise ValueError(f"expected true or false, found {value!r:.60}")  # noqa: TRY004
     return value
 
 
@@ -91,6 +94,8 @@ def _plain(value: str) -> str:
 def _path(value: str, info: ValidationInfo) -> str:
     """Absolute: tasks run in whatever directory their worker was started in. Relative ones count from the configuration file."""
     base = (info.context or {}).get("directory", ".")
+    if len(value) > _MOST_PATH:
+        raise ValueError(f"a path has at most {_MOST_PATH} characters, this one has {len(value)}")
     try:
         return str((Path(base) / Path(_plain(value)).expanduser()).resolve())
     except RuntimeError as error:
@@ -129,6 +134,8 @@ def _text(value: Any) -> Any:
 def _schedule(value: Any) -> Any:
     if isinstance(value, str) and value.strip().lower() == "none":
         return None
+    if isinstance(value, str) and len(value) > _MOST_CRON:
+        raise ValueError(f"a cron expression has at most {_MOST_CRON} characters, this one has {len(value)}")
     # R is another number each time the file is read.
     if isinstance(value, str) and (not croniter.is_valid(value, hash_id=_ANY_NAME) or _RANDOM.search(value)):
         raise ValueError(
@@ -174,8 +181,8 @@ Argument = Annotated[str, BeforeValidator(_text)]
 Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
 Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
 TopicName = Annotated[str, AfterValidator(named("topic"))]
-TopicGlob = Annotated[str, AfterValidator(_glob)]
-GroupGlob = Annotated[str, AfterValidator(_glob)]
+# Each is asked of each name.
+Globs = Annotated[tuple[Annotated[str, AfterValidator(_glob)], ...], Field(max_length=1_000)]
 StoreName = Annotated[str, AfterValidator(named("store"))]
 ApplicationId = Annotated[str, AfterValidator(named("application id"))]
 ConfigurationName = Annotated[str, AfterValidator(_configuration_name)]

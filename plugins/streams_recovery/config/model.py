@@ -138,8 +138,9 @@ class ApplicationConfig(Section):
 
     @model_validator(mode="after")
     def _restored_from_own_topics(self) -> Self:
+        read = {*self.topics.inputs, *self.topics.globals}
         for store, topic in self.sources.items():
-            if topic not in (*self.topics.inputs, *self.topics.globals):
+            if topic not in read:
                 raise ValueError(f"stores.{store}.source: {topic} is neither in topics.inputs nor in topics.globals")
         return self
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from streams_recovery.config.fields import ApplicationId, Cron, Duration, Integer, Switch, TopicName
 from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns
-from streams_recovery.config.sandbox import Sandbox, Topics, sandbox_problems
+from streams_recovery.config.sandbox import Sandbox, Topics, sandbox_problems, start_problems
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"
@@ -35,16 +35,21 @@ class Reprocess(IntervalRuns):
         if not 0 <= slot < self.parallel:
             raise ValueError(f"reprocess: there is no slot {slot}, they go from 0 to {self.parallel - 1}")
 
-        def filled(text: str) -> str:
-            return text.replace("{interval}", interval).replace("{slot}", str(slot))
-
-        own = {kind: section for kind in IntervalRuns.model_fields if (section := self.section_of(kind)) is not None}
         return Sandbox(
             section="reprocess",
             application_id=f"{self.application_id}-{interval}",
             topic_map={name: f"{mapped}-{interval}" for name, mapped in self.topic_map.items()},
-            runs=SandboxRuns.model_validate({kind: section.in_slot(slot, filled) for kind, section in own.items()}),
+            runs=self.runs_in(interval, slot),
         )
+
+    def runs_in(self, interval: str, slot: int) -> SandboxRuns:
+        """How it runs. Raises ``ValueError`` for texts that become too long."""
+
+        def filled(text: str) -> str:
+            return text.replace("{interval}", interval).replace("{slot}", str(slot))
+
+        own = {kind: section for kind in IntervalRuns.model_fields if (section := self.section_of(kind)) is not None}
+        return SandboxRuns.model_validate({kind: section.in_slot(slot, filled) for kind, section in own.items()})
 
 
 def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reprocess: Reprocess) -> list[str]:
@@ -57,11 +62,16 @@ def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reproces
         for name in topics.inputs
         if name not in reprocess.topic_map
     ]
-    found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in topics.inputs]
-    for slot in range(min(slots, reprocess.parallel)):
-        try:
-            problems = sandbox_problems(application_id, topics, runs, reprocess.sandbox(EXAMPLE, slot))
-        except ValueError as error:
-            problems = [str(error)]
-        found += [text for text in problems if text not in found]
+    inputs = frozenset(topics.inputs)
+    found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in inputs]
+    try:
+        sandbox = reprocess.sandbox(EXAMPLE, 0)
+        found += sandbox_problems(application_id, topics, runs, sandbox)
+        for slot in range(1, min(slots, reprocess.parallel)):
+            # The rest is the same in every slot. What is wrong in one of them is enough: it is wrong in most, and there are up to 64.
+            if found:
+                break
+            found += start_problems(topics, runs, sandbox.model_copy(update={"runs": reprocess.runs_in(EXAMPLE, slot)}))
+    except ValueError as error:
+        found.append(str(error))
     return found

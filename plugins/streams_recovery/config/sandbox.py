@@ -8,6 +8,7 @@ from typing import Protocol
 
 from streams_recovery.config.fields import ApplicationId, Section, TopicName
 from streams_recovery.config.runs import Runs, SandboxRuns, StartingKind
+from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.names import internal_role
 
 
@@ -44,16 +45,23 @@ class Topics(Protocol):
 
 def sandbox_problems(application_id: str, topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
     """Everything that would let a sandbox touch the application that it is of."""
-    found = [*_id_problems(application_id, sandbox), *_topic_problems(application_id, topics, sandbox)]
+    return [
+        *_id_problems(application_id, sandbox),
+        *_topic_problems(application_id, topics, sandbox),
+        *start_problems(topics, runs, sandbox),
+    ]
+
+
+def start_problems(topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
+    """The part of it that is about how the sandbox is started."""
     try:
         own, scratch = runs.starting(sandbox.section), sandbox.runs_as(runs).starting(sandbox.section)
+        return [
+            *own.shared_with(scratch, sandbox.section),
+            *_unknown_names(sandbox, f"{sandbox.section}.{runs.kind}", scratch, topics.outputs),
+        ]
     except ValueError as error:
-        return [*found, str(error)]
-    return [
-        *found,
-        *own.shared_with(scratch, sandbox.section),
-        *_unknown_names(sandbox, f"{sandbox.section}.{runs.kind}", scratch, topics.outputs),
-    ]
+        return [str(error)]
 
 
 def _id_problems(application_id: str, sandbox: Sandbox) -> Iterable[str]:
@@ -70,17 +78,17 @@ def clash(one: str, other: str) -> bool:
 
 
 def _topic_problems(application_id: str, topics: Topics, sandbox: Sandbox) -> Iterable[str]:
-    names = Counter(sandbox.topic_map.values())
+    names, declared = Counter(sandbox.topic_map.values()), topics.declared
     unmapped = [name for name in topics.outputs if name not in sandbox.topic_map]
     if unmapped:
         yield f"{sandbox.section}.topic_map: outputs {', '.join(unmapped)} have no name of their own, so {sandbox.section} would write into them"
     for name in sandbox.topic_map:
-        if name not in topics.declared:
+        if name not in declared:
             yield f"{sandbox.section}.topic_map: {name} is no topic of this application"
     for name, count in names.items():
         if count > 1:
             yield f"{sandbox.section}.topic_map: {name} would stand for {count} topics"
-        if name in topics.declared:
+        if name in declared:
             yield f"{sandbox.section}.topic_map: {name} is a topic of the application itself"
         if internal_role(name, application_id) or internal_role(name, sandbox.application_id):
             yield f"{sandbox.section}.topic_map: {name} is the name of an internal topic"
@@ -88,13 +96,13 @@ def _topic_problems(application_id: str, topics: Topics, sandbox: Sandbox) -> It
 
 def _unknown_names(sandbox: Sandbox, where: str, scratch: StartingKind, outputs: Iterable[str]) -> Iterable[str]:
     """Names that the started application cannot know, and outputs in production that it is still told of."""
-    texts = scratch.start_texts()
+    texts = StartTexts(scratch.start_texts())
     for name in (*sandbox.topic_map.values(), *(() if scratch.knows_application_id else (sandbox.application_id,))):
-        if not all(any(name in text for text in known) for known in texts):
+        if not texts.everywhere(name):
             yield (
                 f"{where}: {name} is neither in the environment nor in the command of every instance, so the application could not "
                 "know of it and would go on with the name that it has in production"
             )
     for name in outputs:
-        if name in sandbox.topic_map and any(name in known for known in texts):
+        if name in sandbox.topic_map and texts.is_one(name):
             yield f"{where}: the environment or the command still names the output {name}"

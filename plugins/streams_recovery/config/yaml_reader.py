@@ -16,6 +16,7 @@ from streams_recovery.config.variables import VariableError, expand
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 20
+MAX_NODES = 10_000
 
 Path = tuple[str | int, ...]
 
@@ -70,6 +71,7 @@ def read(content: bytes, environment: Mapping[str, str]) -> Document:
 
 class _Loader(yaml.SafeLoader):
     depth = 0
+    nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()  # type: ignore[no-untyped-call]
@@ -85,6 +87,13 @@ class _Loader(yaml.SafeLoader):
         tag = getattr(event, "tag", None)
         if tag:
             raise YamlError(f"the tag {tag!r:.80} is not allowed", event.start_mark.line + 1, "remove it; only plain values can be used")
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise YamlError(
+                f"the file has more than {MAX_NODES} keys and values",
+                event.start_mark.line + 1,
+                "an application's configuration is a few hundred lines",
+            )
         self.depth += 1
         try:
             return super().compose_node(parent, index)
@@ -92,10 +101,12 @@ class _Loader(yaml.SafeLoader):
             self.depth -= 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reader:
     environment: Mapping[str, str]
     lines: dict[Path, int]
+    # What variables may still add to the file.
+    left: int = MAX_BYTES
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -136,9 +147,10 @@ class _Reader:
 
     def _expanded(self, node: yaml.Node, text: str) -> str | None:
         try:
-            expanded = expand(text, self.environment)
+            expanded = expand(text, self.environment, most=self.left)
         except VariableError as error:
             raise YamlError(str(error), _line(node), "see docs/configuration.md, Variables") from error
+        self.left -= len(expanded)
         # An unquoted value that came out empty is what an unquoted empty value is in YAML: null.
         plain = isinstance(node, yaml.ScalarNode) and node.style is None
         return None if plain and not expanded else expanded

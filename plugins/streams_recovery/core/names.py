@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from fnmatch import translate
+from functools import lru_cache
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
@@ -38,6 +40,17 @@ def checked_name(what: str, name: str) -> str:
 def is_name(name: str) -> bool:
     """True when ``name`` is on the allow-list."""
     return name not in (".", "..") and _ALLOWED.fullmatch(name) is not None
+
+
+def matches_any(name: str, globs: tuple[str, ...]) -> bool:
+    """True if one of ``globs`` is a pattern of ``name``, as in a shell and with regard to case."""
+    return bool(globs) and _any_of(globs).match(name) is not None
+
+
+@lru_cache(maxsize=16)
+def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
+    # One pattern: a thousand globs are asked of ten thousand topics.
+    return re.compile("|".join(map(translate, globs)))
 
 
 def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:

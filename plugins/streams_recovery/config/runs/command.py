@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -30,7 +30,7 @@ class CommandRuns(StartingKind, IntervalSection):
         """Why it cannot be paused, None when it can."""
         return "runs.command has no pause and no resume" if self.pause is None else None
 
-    def start_texts(self) -> list[list[str]]:
+    def start_texts(self) -> Iterable[Iterable[str]]:
         """See StartingKind: those of the one program that starts all instances."""
         return [[*self.start, *self.environment.values()]]
 

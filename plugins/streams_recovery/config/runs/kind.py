@@ -4,9 +4,54 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Self
+from itertools import chain
+from typing import Any, ClassVar, Final, Self
 
 from streams_recovery.config.fields import Argv, Section
+
+# Characters. Placeholders are filled for each instance, and each name is looked for in all of it: without a limit a small file makes gigabytes of that.
+_MOST_TEXT: Final = 4 << 20
+_MOST_SEARCHED: Final = 64 << 20
+# What a text costs, however short it is.
+_EACH_TEXT: Final = 64
+
+
+class TooMuchText(ValueError):
+    """Raised when it would take long to tell which names instances are started with."""
+
+
+class StartTexts:
+    """The texts that each instance is started with. A name that is in none of them it does not know. Raises ``TooMuchText``."""
+
+    def __init__(self, instances: Iterable[Iterable[str]]) -> None:
+        self._instances: list[frozenset[str]] = []
+        left = _MOST_TEXT
+        for instance in instances:
+            texts = set()
+            for text in instance:
+                left -= len(text) + _EACH_TEXT
+                if left < 0:
+                    raise TooMuchText("command and environment of all instances are too long together: make them shorter")
+                texts.add(text)
+            self._instances.append(frozenset(texts))
+        self._texts = frozenset(chain.from_iterable(self._instances))
+        self._each = sum(len(text) + _EACH_TEXT for text in self._texts) + sum(map(len, self._instances))
+        self._left = _MOST_SEARCHED
+
+    def everywhere(self, name: str) -> bool:
+        """True if every instance is told of ``name``."""
+        found = self._with(name)
+        return all(not found.isdisjoint(texts) for texts in self._instances)
+
+    def is_one(self, name: str) -> bool:
+        """True if some instance is started with ``name`` by itself."""
+        return name in self._texts
+
+    def _with(self, name: str) -> frozenset[str]:
+        self._left -= self._each
+        if self._left < 0:
+            raise TooMuchText("there are too many names to look for in command and environment of all instances: make these shorter")
+        return frozenset(text for text in self._texts if name in text)
 
 
 class Kind(Section):
@@ -35,7 +80,7 @@ class StartingKind(Kind):
     knows_application_id: ClassVar[bool] = False
 
     @abstractmethod
-    def start_texts(self) -> list[list[str]]:
+    def start_texts(self) -> Iterable[Iterable[str]]:
         """For each instance: its command and the values of its environment. It knows only names that are in them."""
 
     @abstractmethod

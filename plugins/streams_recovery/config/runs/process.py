@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from streams_recovery.config.fields import Argv, Environment, InstanceName, LocalPath, Route, Seconds, Section, Switch, Url
-from streams_recovery.config.runs.kind import IntervalSection, StartingKind
+from streams_recovery.config.runs.kind import IntervalSection, StartingKind, StartTexts
 from streams_recovery.core.http_address import require_encrypted
+
+# What Linux takes as one argument or variable.
+_MOST_ARGUMENT: Final = 128 << 10
 
 
 class Control(Section):
@@ -43,8 +47,12 @@ class ProcessInstance(Section):
 
     def filled(self, text: str) -> str:
         """``text`` with this instance's ``{name}``, ``{port}`` and ``{state_directory}``. Other braces stay as they are."""
+        if "{" not in text:
+            return text
         port = urlsplit(self.url).port
         values = {"{name}": self.name, "{state_directory}": self.state_directory, "{port}": "" if port is None else str(port)}
+        if len(text) + sum(text.count(placeholder) * len(value) for placeholder, value in values.items()) > _MOST_ARGUMENT:
+            raise ValueError(f"{text[:60]!r} has more than {_MOST_ARGUMENT} characters once it is filled for {self.name}")
         for placeholder, value in values.items():
             text = text.replace(placeholder, value)
         return text
@@ -94,9 +102,10 @@ class ProcessRuns(StartingKind):
         """What one instance finds in its environment besides what it inherits."""
         return {name: instance.filled(value) for name, value in {**self.environment, **instance.environment}.items()}
 
-    def start_texts(self) -> list[list[str]]:
+    def start_texts(self) -> Iterable[Iterable[str]]:
         """See StartingKind."""
-        return [[*self.command_of(one), *self.environment_of(one).values()] for one in self.instances]
+        for one in self.instances:
+            yield map(one.filled, (*self.command, *{**self.environment, **one.environment}.values()))
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
         """See StartingKind."""
@@ -116,6 +125,11 @@ class ProcessRuns(StartingKind):
         for instance in sandbox.instances:
             if instance.url in urls:
                 yield f"{section}.process.instances: {instance.url} is an instance of the application itself"
+
+    @model_validator(mode="after")
+    def _can_be_started(self) -> Self:
+        StartTexts(self.start_texts())
+        return self
 
     @model_validator(mode="after")
     def _encrypted(self) -> Self:
@@ -190,7 +204,7 @@ def _twice(instances: Iterable[ProcessInstance]) -> Iterator[tuple[str, str]]:
     """What two of them have in common and must not, with the first value that is there twice."""
     every = list(instances)
     for what in ("name", "url", "state_directory"):
-        values = [getattr(instance, what) for instance in every]
-        twice = sorted({value for value in values if values.count(value) > 1})
+        counted = Counter(getattr(instance, what) for instance in every)
+        twice = sorted(value for value, count in counted.items() if count > 1)
         if twice:
             yield what, twice[0]

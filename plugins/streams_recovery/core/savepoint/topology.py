@@ -10,12 +10,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Final
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Evidence, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_name
+from streams_recovery.core.names import internal_role, longer_owner, matches_any, only_its_own, store_name
 
 _PRESENT: Final = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
 _REPOSITORY: Final = (Evidence.RESTORED, Evidence.SAVEPOINT)
@@ -48,7 +47,7 @@ class Declared:
             return self.profile is Profile.FULL
         if self.all_read and role in (TopicRole.INPUT, TopicRole.GLOBAL):
             return True
-        return any(fnmatchcase(topic, glob) for glob in self.include) and not any(fnmatchcase(topic, glob) for glob in self.exclude)
+        return matches_any(topic, self.include) and not matches_any(topic, self.exclude)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

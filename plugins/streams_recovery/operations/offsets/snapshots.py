@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from fnmatch import fnmatchcase
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.ids import in_order, is_id
+from streams_recovery.core.names import matches_any
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
@@ -22,7 +22,7 @@ def included_groups(recovery: RecoveryContext) -> tuple[str, ...]:
     if not globs:
         return ()
     found = recovery.cluster.groups()
-    chosen = (name for name, kind in found.items() if kind != "share" and any(fnmatchcase(name, glob) for glob in globs))
+    chosen = (name for name, kind in found.items() if kind != "share" and matches_any(name, globs))
     return tuple(sorted(name for name in chosen if name != recovery.application_id))
 
 
