@@ -22,9 +22,9 @@ Found = SavepointDetail | None
 
 
 class Details:
-    """See above. ``read`` gets the name of the application and the id of the savepoint, in a thread of ``readers``."""
+    """See above. ``read`` gets the name of the application and the id of the savepoint, in a thread of the application's ``readers``."""
 
-    def __init__(self, read: Callable[[str, str], Found], readers: Executor) -> None:
+    def __init__(self, read: Callable[[str, str], Found], readers: Callable[[str], Executor]) -> None:
         self._read, self._readers = read, readers
         self._changed = threading.Condition()
         self._known: OrderedDict[Key, SavepointDetail] = OrderedDict()
@@ -45,7 +45,7 @@ class Details:
         return Counter(application for application, _ in self._under_way)[name] < AT_ONCE
 
     def _begun(self, key: Key) -> Future[Found]:
-        self._under_way[key] = future = self._readers.submit(self._read_and_kept, key)
+        self._under_way[key] = future = self._readers(key[0]).submit(self._read_and_kept, key)
         return future
 
     def _read_and_kept(self, key: Key) -> Found:

@@ -2,7 +2,8 @@
 read last when that is over.
 
 A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application's status is
-under way at a time, and few of its savepoints (``details.py``), so a repository that hangs holds few threads and no request.
+under way at a time, and few of its savepoints (``details.py``). Each application has threads of its own for that: a repository that hangs holds these, no
+request, and none that reads another application.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,11 +28,12 @@ from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.operations.status.under_way import under_way
 from streams_recovery.storage.repository import Repository
-from streams_recovery.ui.details import Details
+from streams_recovery.ui.details import AT_ONCE, Details
 
 LOGGER = logger("streams_recovery.ui")
 
-_READERS: Final = 32
+# Of one application: its status, what people looked up, and savepoints. None of these waits for another.
+_READERS: Final = 2 + AT_ONCE
 
 Place = tuple[Repository, Layout]
 
@@ -68,12 +70,12 @@ class Statuses:
         self._open_place = open_place
         self._fresh, self._wait, self._limit, self._clock = fresh_seconds, wait_seconds, limit_seconds, clock
         self._lock = threading.Lock()
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="streams-recovery-page")
+        self._readers: dict[str, ThreadPoolExecutor] = {}
         self._known: dict[str, Known] = {}
         self._read_at: dict[str, float] = {}
         self._under_way: dict[str, tuple[Future[None], float]] = {}
         self._inspections: dict[str, Future[tuple[Inspection, ...]]] = {}
-        self._details = Details(self._detail, self._readers)
+        self._details = Details(self._detail, self._readers_of)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
         """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
@@ -101,7 +103,7 @@ class Statuses:
         with self._lock:
             future = self._inspections.get(name)
             if future is None or future.done():
-                future = self._inspections[name] = self._readers.submit(lambda: newest(*self._open_place(name)))
+                future = self._inspections[name] = self._readers_of(name).submit(lambda: newest(*self._open_place(name)))
         try:
             return future.result(timeout=self._limit)
         except TimeoutError:
@@ -109,13 +111,18 @@ class Statuses:
         except Exception as error:  # noqa: BLE001 - as above
             return _problem(name, error)
 
+    def _readers_of(self, name: str) -> Executor:
+        made = self._readers.get(name) or ThreadPoolExecutor(_READERS, thread_name_prefix=f"streams-recovery-page-{name}")
+        # Two requests may be the first ones at once.
+        return self._readers.setdefault(name, made)
+
     def _reading(self, name: str) -> Future[None] | None:
         with self._lock:
             if (under_way := self._under_way.get(name)) is not None:
                 return under_way[0]
             if name in self._read_at and self._clock() - self._read_at[name] < self._fresh:
                 return None
-            future = self._readers.submit(self._read, name)
+            future = self._readers_of(name).submit(self._read, name)
             self._under_way[name] = future, self._clock()
             return future
 

@@ -38,7 +38,7 @@ def readers() -> Iterator[ThreadPoolExecutor]:
 
 def test_one_application_leaves_readers_for_the_others_and_goes_on_once_it_answers(readers: ThreadPoolExecutor) -> None:
     store = Store()
-    details = Details(store.read, readers)
+    details = Details(store.read, lambda _: readers)
     for savepoint_id in ("a", "b", "c", "a"):
         with pytest.raises(TimeoutError):
             details.of("orders", savepoint_id, limit_seconds=0.01)
@@ -52,7 +52,7 @@ def test_one_application_leaves_readers_for_the_others_and_goes_on_once_it_answe
 def test_what_was_read_is_kept_and_what_was_not_is_asked_for_again(readers: ThreadPoolExecutor) -> None:
     store = Store()
     store.let_go.set()
-    details = Details(store.read, readers)
+    details = Details(store.read, lambda _: readers)
     for _ in range(2):
         assert details.of("orders", "a", limit_seconds=30) == DETAIL
         assert details.of("orders", "unknown", limit_seconds=30) is None

@@ -109,3 +109,26 @@ def test_savepoints_of_a_repository_that_hangs_hold_few_threads(repositories: Re
     assert repositories.opened == 2
     repositories.let_go.set()
     assert Statuses(repositories.open, wait_seconds=5).detail("orders", "20261121T012345Z-aaaaaaaaaa") is None
+
+
+def test_repositories_that_hang_keep_no_application_from_its_own(repositories: Repositories) -> None:
+    let_go = threading.Event()
+
+    def open_place(name: str) -> Place:
+        if name != "orders":
+            let_go.wait(30)
+        return repositories.open("orders")
+
+    statuses = Statuses(open_place, wait_seconds=0.01, limit_seconds=0.01)
+    hanging = [f"hangs-{number}" for number in range(100)]
+    try:
+        statuses.of(hanging)
+        for name in hanging[:10]:
+            for savepoint in ("one", "two", "three"):
+                assert isinstance(statuses.detail(name, savepoint), str)
+            assert isinstance(statuses.inspections(name), str)
+        statuses._limit = 10.0  # the machine may be slow; what hangs does so for longer
+        assert statuses.of(["orders"], patient=True)["orders"].report == report()
+        assert statuses.inspections("orders") == ()
+    finally:
+        let_go.set()
