@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
@@ -19,6 +20,8 @@ from streams_recovery.core.waiting import poll
 _LOOK_SECONDS: Final = 0.5
 _JOB_HISTORY_SECONDS: Final = 3600
 _REMOVE_SECONDS: Final = 10.0
+# Whose a Job is, in its annotations.
+CLAIM, APPLICATION, WIPE = (f"kafka-streams-recovery/{what}" for what in ("claim", "application", "wipe"))
 # What of a pod decides where it may run and to whom its files belong.
 _AS_THE_APPLICATION: Final = ("securityContext", "imagePullSecrets", "tolerations", "nodeSelector", "runtimeClassName", "priorityClassName")
 # A namespace with a quota takes no pod without.
@@ -26,31 +29,33 @@ _LITTLE: Final = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu"
 
 
 class WipingJobs:
-    """The Jobs of one namespace, one for each claim at most. ``pod`` is the specification of the application's pods: a Job runs where and as whom they do."""
+    """The Jobs of one application, one for each claim at most. ``pod`` is the specification of the application's pods: a Job runs where and as whom they
+    do. What has the name of one and does not say that it is this application's is neither removed nor believed.
+    """
 
     def __init__(self, cluster: Cluster, settings: KubernetesSettings, pod: Mapping[str, Any]) -> None:
         self._call, self._settings, self._pod = cluster.client.call, settings, pod
+        self._wipe = uuid.uuid4().hex
         self._batch = cluster.client.api("BatchV1Api")
 
     def wipe(self, claims: Sequence[str], volume: StateVolume, *, seconds: float) -> tuple[str, ...]:
         """Have a Job remove the application's directory in each, and return those for which none said that it did, each with the reason. No Job is left."""
         deadline = time.monotonic() + seconds
+        names = {claim: job_name(claim, self._settings.application_id) for claim in claims}
         stuck = self.remove(claims, seconds=seconds)
         if stuck:
-            return tuple(
-                f"claim {claim}: job {job_name(claim)} of an earlier run is still there" for claim in claims if job_name(claim) in stuck
-            )
-        for claim in claims:
-            self._create(claim, volume, seconds)
-        ends = {claim: self._end(job_name(claim), deadline) for claim in claims}
+            return tuple(f"claim {claim}: job {job} of an earlier run is still there" for claim, job in names.items() if job in stuck)
+        refused = {claim: why for claim in claims if (why := self._created(claim, names[claim], volume, seconds))}
+        ends = refused | {claim: self._end(names[claim], deadline) for claim in claims if claim not in refused}
         left = self.remove(claims, seconds=max(_REMOVE_SECONDS, deadline - time.monotonic()))
-        ends |= {claim: f"job {job_name(claim)} is still there" for claim in claims if job_name(claim) in left}
-        return tuple(f"claim {claim}: {why}" for claim, why in ends.items() if why)
+        ends |= {claim: f"job {job} is still there" for claim, job in names.items() if job in left}
+        return tuple(f"claim {claim}: {ends[claim]}" for claim in claims if ends[claim])
 
     def remove(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
-        """Remove the Jobs that wipe these claims, with their pods, and return those that are still there when the time is up."""
+        """Remove the application's Jobs that wipe these claims, with their pods, and return those that are still there when the time is up."""
         deadline = time.monotonic() + seconds
-        jobs = [job for claim in claims if self._job(job := job_name(claim)) is not None]
+        named = {claim: job_name(claim, self._settings.application_id) for claim in claims}
+        jobs = [job for claim, job in named.items() if (found := self._job(job)) is not None and self._is_own(found, claim)]
         for job in jobs:
             delete = self._batch.delete_namespaced_job
             # Its pod holds the claim, which may be for one node at a time.
@@ -61,14 +66,26 @@ class WipingJobs:
             poll(lambda job=job: self._job(job) is None or None, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=what)  # type: ignore[misc]
         return tuple(job for job in jobs if self._job(job) is not None)
 
-    def _create(self, claim: str, volume: StateVolume, seconds: float) -> None:
-        body = wiping_job(claim, volume, self._settings, self._pod, seconds=seconds)
+    def _created(self, claim: str, name: str, volume: StateVolume, seconds: float) -> str:
+        """Why the Job is not there, empty when it is."""
+        body = wiping_job(claim, volume, self._settings, self._pod, wipe=self._wipe, seconds=seconds)
         try:
             self._call("create a job", self._batch.create_namespaced_job, self._settings.namespace, body)
         except ControlPlaneUnavailable as error:
-            # The answer to the first request was lost, and the job is there.
             if error.facts["status"] != HTTPStatus.CONFLICT:
                 raise
+            # The answer to the first request may have been lost, and the job is there. Any other one wipes something else, or did so long ago.
+            found = self._job(name)
+            if found is None or not self._is_of_this_wipe(found):
+                return f"a job {name} that is not of this wipe is there; see whose it is (kubectl describe job {name}), and remove it"
+        return ""
+
+    def _is_own(self, found: Mapping[str, Any], claim: str) -> bool:
+        written = found["metadata"].get("annotations") or {}
+        return (written.get(CLAIM), written.get(APPLICATION)) == (claim, self._settings.application_id)
+
+    def _is_of_this_wipe(self, found: Mapping[str, Any]) -> bool:
+        return bool((found["metadata"].get("annotations") or {}).get(WIPE) == self._wipe)
 
     def _job(self, name: str) -> Mapping[str, Any] | None:
         try:
@@ -84,6 +101,8 @@ class WipingJobs:
             found = self._job(job)
             if found is None:
                 return f"somebody removed job {job}"
+            if not self._is_of_this_wipe(found):
+                return f"somebody replaced job {job}"
             conditions = {one["type"]: one for one in found["status"].get("conditions") or () if one["status"] == "True"}
             if "Complete" in conditions:
                 return ""
@@ -97,16 +116,17 @@ class WipingJobs:
         return why
 
 
-def job_name(claim: str) -> str:
-    """The name of the Job that wipes a claim: there is one of them at most, whoever began it."""
-    return f"streams-recovery-wipe-{hashlib.sha256(claim.encode()).hexdigest()[:16]}"
+def job_name(claim: str, application_id: str) -> str:
+    """The name of the Job that wipes an application's directory on a claim: there is one of them at most, whichever run began it."""
+    return f"streams-recovery-wipe-{hashlib.sha256(f'{claim}/{application_id}'.encode()).hexdigest()[:16]}"
 
 
 def wiping_job(
-    claim: str, volume: StateVolume, settings: KubernetesSettings, pod: Mapping[str, Any], *, seconds: float
+    claim: str, volume: StateVolume, settings: KubernetesSettings, pod: Mapping[str, Any], *, wipe: str, seconds: float
 ) -> Mapping[str, Any]:
     """A Job that removes ``{state_directory}/{application.id}`` whole, and then looks that it is gone. No shell, and no rights of its own. It runs where
-    and as whom the application's ``pod`` does, to whom the files belong, and is ended after ``seconds``.
+    and as whom the application's ``pod`` does, to whom the files belong, and is ended after ``seconds``. ``wipe`` is the
+    name of one call of ``WipingJobs.wipe``.
     """
     directory = f"{settings.state_directory}/{checked_name('application id', settings.application_id)}"
     mount = {key: volume.mount[key] for key in ("mountPath", "subPath") if key in volume.mount} | {"name": "state"}
@@ -135,6 +155,9 @@ def wiping_job(
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": job_name(claim), "annotations": {"kafka-streams-recovery/claim": claim}},
+        "metadata": {
+            "name": job_name(claim, settings.application_id),
+            "annotations": {CLAIM: claim, APPLICATION: settings.application_id, WIPE: wipe},
+        },
         "spec": {**limits, "template": {"spec": spec}},
     }

@@ -113,4 +113,4 @@ def left_job(one, claim):
     cluster, settings = application._cluster, application._settings
     workload = cluster.workload()
     volume = wipeable(cluster, settings, workload)
-    return wiping_job(claim, volume, settings, workload.template["spec"], seconds=600)
+    return wiping_job(claim, volume, settings, workload.template["spec"], wipe="an earlier run", seconds=600)
