@@ -22,7 +22,7 @@ from streams_recovery.core.kubernetes.autoscalers import (
     scaled_objects_of,
 )
 from streams_recovery.core.kubernetes.owners import Owner
-from streams_recovery.core.kubernetes.pods import NodeState, Pod, application_container, node_state, pod_of
+from streams_recovery.core.kubernetes.pods import NodeState, Pod, application_container, node_state, of_another, pod_of
 from streams_recovery.core.kubernetes.rights import Right
 from streams_recovery.core.kubernetes.workload import Workload, workload_of
 
@@ -59,11 +59,12 @@ class Cluster:
         return application_container(workload.template, self._settings.container, str(workload.name))
 
     def pods(self, workload: Workload) -> tuple[tuple[Pod, ...], str]:
-        """The pods that it selects, its own or not, and the version from which a watch tells what changes."""
+        """The pods that it selects, without those of other controllers, and the version from which a watch tells what changes."""
         listed = self._core.list_namespaced_pod
         found = self.client.call("list pods", listed, self._settings.namespace, label_selector=workload.selector)
         container = self.container(workload)
-        return tuple(pod_of(one, container) for one in found["items"]), found["metadata"]["resourceVersion"]
+        own = [one for one in found["items"] if not of_another(one, workload.name)]
+        return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
 
     def pod_events(self, workload: Workload, version: str, *, seconds: int) -> Iterator[Mapping[str, Any]]:
         """What changes at its pods."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.core.errors import ControlPlaneUnavailable, RecoveryError, ScaledByAnother
-from streams_recovery.core.kubernetes.pods import Pod, pod_of
+from streams_recovery.core.kubernetes.pods import Pod, of_another, pod_of
 from streams_recovery.core.kubernetes.workload import Workload
 
 _WATCH_SECONDS: Final = 1
@@ -95,7 +95,7 @@ class PodWatch:
             self._list()
             return False
         self._version = found["metadata"]["resourceVersion"]
-        if kind != "BOOKMARK":
+        if kind != "BOOKMARK" and not of_another(found, self._workload.name):
             pod = pod_of(found, self._container)
             if kind == "DELETED":
                 self._pods.pop(pod.uid, None)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kubernetes.workload import WorkloadName
 
 _OVER: Final = ("Succeeded", "Failed")
 # A kubelet that works removes a pod within seconds of its grace period.
@@ -50,6 +51,20 @@ class Pod:
     def overdue(self, now: datetime) -> bool:
         """True when it should have been gone for a while. Then its node may be lost."""
         return self.ends_by is not None and now > self.ends_by + _OVERDUE
+
+
+def of_another(found: Mapping[str, Any], workload: WorkloadName) -> bool:
+    """True for the pod of another controller, such as a Job, that has the labels of the workload's. It is no instance, and not for us to end. One without a
+    controller the workload's takes over.
+    """
+    owners = found["metadata"].get("ownerReferences") or ()
+    owner = next((one for one in owners if one.get("controller")), None)
+    if owner is None:
+        return False
+    if workload.kind == "statefulset":
+        return (owner["kind"], owner["name"]) != ("StatefulSet", workload.name)
+    # A Deployment's pods are those of its ReplicaSets, which have its name and a hash.
+    return owner["kind"] != "ReplicaSet" or not owner["name"].startswith(f"{workload.name}-")
 
 
 def pod_of(found: Mapping[str, Any], container: str) -> Pod:

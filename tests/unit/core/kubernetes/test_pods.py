@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kubernetes.pods import ContainerEnd, Pod, application_container, in_slots, node_state, pod_of
+from streams_recovery.core.kubernetes.pods import ContainerEnd, Pod, application_container, in_slots, node_state, of_another, pod_of
+from streams_recovery.core.kubernetes.workload import WorkloadName
 
 ENDS_BY = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -97,3 +98,24 @@ def test_a_node_that_is_not_ready_is_lost(status: str, state: str) -> None:
 
 def test_a_node_without_an_object_is_absent_and_one_that_never_reported_is_lost() -> None:
     assert (node_state(None), node_state({})) == ("absent", "lost")
+
+
+@pytest.mark.parametrize(
+    ("workload", "owner", "another"),
+    [
+        ("statefulset/orders", ("StatefulSet", "orders"), False),
+        ("statefulset/orders", ("StatefulSet", "orders-2"), True),
+        ("statefulset/orders", ("Job", "orders"), True),
+        ("deployment/orders", ("ReplicaSet", "orders-5d8c7"), False),
+        ("deployment/orders", ("ReplicaSet", "payments-5d8c7"), True),
+        ("deployment/orders", ("Job", "orders-5d8c7"), True),
+        ("deployment/orders", None, False),
+    ],
+)
+def test_a_pod_of_another_controller_is_no_instance_whatever_its_labels(
+    workload: str, owner: tuple[str, str] | None, another: bool
+) -> None:
+    references: list[dict[str, Any]] = [{"kind": "ConfigMap", "name": "orders"}]
+    references += [{"kind": owner[0], "name": owner[1], "controller": True}] if owner else []
+    found = {"metadata": {"name": "orders-0", "ownerReferences": references}}
+    assert of_another(found, WorkloadName.parse(workload)) is another
