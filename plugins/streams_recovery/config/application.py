@@ -20,6 +20,7 @@ from streams_recovery.config.fields import (
     TopicName,
 )
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.savepoint.assumptions import MOST_COMMIT_INTERVAL_MS
 from streams_recovery.core.state.cells import Format
 from streams_recovery.core.state.table import READABLE
 
@@ -32,7 +33,7 @@ class Application(Section):
     id: ApplicationId
     guarantee: Guarantee
     # Kafka Streams' own defaults: 100 ms under exactly-once, 30 s under at-least-once. A pause must outlast one interval.
-    commit_interval_ms: Annotated[Integer, Field(ge=1, le=3_600_000)] | None = None
+    commit_interval_ms: Annotated[Integer, Field(ge=1, le=MOST_COMMIT_INTERVAL_MS)] | None = None
     auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
     session_timeout_ms: Annotated[Integer, Field(ge=1_000, le=3_600_000)] = 45_000
     standby_replicas: Annotated[Integer, Field(ge=0, le=1_000)] = 0

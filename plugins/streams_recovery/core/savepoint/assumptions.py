@@ -8,16 +8,27 @@ savepoint says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Guarantee
 
 BELIEVED_MS = 86_400_000
+MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
 
 
 def commit_interval(reported: Mapping[str, int | None], configured_ms: int) -> int:
     """The longest time (ms) until an application commits: the longest interval that an instance reports. If an instance reports none, at least the
-    configured one.
+    configured one. Raises ``Refused`` for an interval that no configuration may have: the application would be held for as long as an instance likes.
     """
+    beyond = {name: interval for name, interval in reported.items() if interval is not None and interval > MOST_COMMIT_INTERVAL_MS}
+    if beyond:
+        raise Refused(
+            f"{', '.join(f'{name} reports a commit interval of {interval} ms' for name, interval in sorted(beyond.items()))}, and {MOST_COMMIT_INTERVAL_MS} ms "
+            "is the longest that a pause waits for",
+            next_step="correct what it reports as commit_interval_ms, or set backup.consistency.mode: stop",
+            intervals=beyond,
+        )
     known = [interval for interval in reported.values() if interval is not None]
     return max(known) if known and len(known) == len(reported) else max([*known, configured_ms])
 

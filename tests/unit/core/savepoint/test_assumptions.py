@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.savepoint.assumptions import commit_interval, of_pause, of_stop
 
@@ -22,6 +23,13 @@ from streams_recovery.core.savepoint.assumptions import commit_interval, of_paus
 )
 def test_a_pause_lasts_as_long_as_the_application_itself_says(reported: dict[str, int | None], wanted: int) -> None:
     assert commit_interval(reported, 100) == wanted
+
+
+def test_a_pause_does_not_last_as_long_as_an_instance_likes() -> None:
+    assert commit_interval({"a": 3_600_000}, 100) == 3_600_000
+    with pytest.raises(Refused, match="b reports a commit interval of 3600001 ms") as caught:
+        commit_interval({"a": 50, "b": 3_600_001, "c": None}, 100)
+    assert caught.value.facts["intervals"] == {"b": 3_600_001}
 
 
 def test_what_a_pause_rests_on_is_said() -> None:
