@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from streams_recovery.application.http_exchange import Answer, exchange
 from streams_recovery.application.port import AnswerTooLarge, InstanceStatus
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked
 
 _SECONDS = 3.0
 _QUERY_SECONDS = 60.0
@@ -20,6 +20,10 @@ _QUERY_SECONDS = 60.0
 _MAX_BYTES = 1 << 16
 # As text: as Python's objects a store takes many times as much.
 MAX_STORE_BYTES = 32 << 20
+# Kafka has no count that is longer.
+_TOO_MANY = 2**63
+# Kafka Streams' own are short words, and people see this.
+_MOST_STATE = 40
 _OK = range(200, 300)
 _TURNED_AWAY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _SERVER_ERRORS = range(500, 600)
@@ -68,7 +72,7 @@ def reported(url: str, path: str, *, token: str | None = None) -> Reported:
     if not isinstance(state, str):
         return Reported(state=None, problem=f"{url}{path} answers {answer.status}") if answer.status in _TURNED_AWAY else _SILENT
     return Reported(
-        state="PAUSED" if found.get("paused") is True and state not in _ENDING else state,
+        state="PAUSED" if found.get("paused") is True and state not in _ENDING else masked(state[:_MOST_STATE]),
         restoring=_counted(found.get("restoring")),
         standby_tasks=_counted(found.get("standby_tasks")),
         commit_interval_ms=_counted(found.get("commit_interval_ms")),
@@ -84,7 +88,7 @@ def _plain(answer: Answer) -> Mapping[str, object]:
 
 
 def _counted(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value < _TOO_MANY else None
 
 
 def post(url: str, path: str, *, token: str | None = None) -> None:
@@ -136,7 +140,9 @@ def _asked(method: str, url: str, path: str, *, seconds: float, limit: int, toke
 
 
 def _check(url: str, path: str, answer: Answer) -> None:
-    message = f"{url}{path} answered {answer.status}: {answer.body[:200]!r}"
+    # Before it is cut: a half of a token is not known to be one.
+    said = masked(answer.body.decode("latin-1")).encode("latin-1")[:200]
+    message = f"{url}{path} answered {answer.status}: {said!r}"
     if answer.status in _SERVER_ERRORS:
         raise ApplicationNotReady(message, next_step="wait until the instance is RUNNING, or look at its log", url=url)
     if answer.status in _TURNED_AWAY:

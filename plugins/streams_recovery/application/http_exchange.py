@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from urllib.parse import urlsplit
 
+from streams_recovery.core.errors import masked, remember_secrets
+
 _PIECE = 1 << 20
 
 
@@ -31,6 +33,7 @@ def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, to
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=seconds)
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    remember_secrets([] if token is None else [token])
     try:
         connection.connect()
         with _deadline(connection.sock, seconds):
@@ -40,6 +43,9 @@ def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, to
             if len(body) <= limit and answer.length:
                 raise ConnectionError(f"the answer ended {answer.length} bytes too early")
         return Answer(status=answer.status, body=body[:limit], whole=len(body) <= limit)
+    except HTTPException as error:
+        # Its text is what came in place of an answer, and a traceback shows it.
+        raise HTTPException(f"{type(error).__name__}: {masked(str(error))}") from None
     finally:
         connection.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, remember_secrets
 
 # RFC 6750, section 2.1: anything else could end the header it is sent in.
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -34,4 +34,5 @@ def token_in(file: str | None) -> str | None:
             next_step="write one line of letters, digits and -._~+/ into it, such as openssl rand -hex 32 prints",
             path=file,
         )
+    remember_secrets([text])
     return text

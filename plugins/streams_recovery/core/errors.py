@@ -35,7 +35,11 @@ directly. ``exit_code`` is the exit code of the command line.
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Iterable
 from typing import ClassVar, Final, Self
+from urllib.parse import quote
 
 from streams_recovery.core.text.escaping import visible, visible_lines
 
@@ -56,6 +60,47 @@ EXIT_CODES: Final = (
 )
 
 
+# A shorter one is a part of many words: names and addresses could not be read any more.
+LEAST_SECRET: Final = 8
+_SECRETS: dict[str, None] = {}
+# A token that is renewed every few minutes does not stay for ever.
+_MOST_SECRETS: Final = 1_000
+
+
+def remember_secrets(secrets: Iterable[object]) -> None:
+    """Show ``***`` in place of these in every error of this process from now on, whoever repeats them: what a peer was sent it may answer with. Those with
+    fewer than ``LEAST_SECRET`` characters are shown.
+    """
+    for secret in secrets:
+        text = str(secret)
+        if len(text) >= LEAST_SECRET:
+            encoded = base64.b64encode(text.encode()).decode()
+            json_text = json.dumps(text)[1:-1]
+            forms = (text, json_text, json_text.replace("/", "\\/"), repr(text)[1:-1], quote(text), quote(text, safe=""), encoded)
+            _SECRETS.update(dict.fromkeys(forms))
+    while len(_SECRETS) > _MOST_SECRETS:
+        _SECRETS.pop(next(iter(_SECRETS)), None)
+
+
+def masked(text: str) -> str:
+    """``text`` without any secret that is known."""
+    # The longest first: one may be a part of another one.
+    for secret in sorted(_SECRETS, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def without_secret_causes(error: BaseException) -> None:
+    """Cut from ``error`` the first cause whose text has a secret, and all behind it: a traceback would show it."""
+    shown: BaseException | None = error
+    while shown is not None:
+        cause = shown.__cause__ or shown.__context__
+        if cause is not None and masked(str(cause)) != str(cause):
+            shown.__cause__ = shown.__context__ = None
+            return
+        shown = cause
+
+
 class RecoveryError(Exception):
     """Base class of all errors that this project raises on purpose. ``facts`` are the values that an operator needs: topic, partition, offsets, path.
     ``commands`` are complete commands to run next, each shown on its own line.
@@ -66,12 +111,13 @@ class RecoveryError(Exception):
     _own_lines: ClassVar[bool] = False
 
     def __init__(self, reason: str, *, next_step: str, **facts: object) -> None:
-        reason = visible_lines(reason) if self._own_lines else visible(reason)
-        self.reason = reason
-        self.next_step = visible(next_step)
+        # Here, because every answer of a peer that people get to see is in one of these. Before it is escaped: then a secret would look otherwise.
+        reason = masked(reason)
+        self.reason = visible_lines(reason) if self._own_lines else visible(reason)
+        self.next_step = visible(masked(next_step))
         self.commands: tuple[str, ...] = ()
         self.facts = facts
-        super().__init__(reason)
+        super().__init__(self.reason)
 
     def then(self, *commands: str) -> Self:
         """Add the commands to run next, and return this error."""

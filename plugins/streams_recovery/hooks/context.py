@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_application, load_applications
-from streams_recovery.core.errors import PermanentError, RecoveryError
+from streams_recovery.core.errors import PermanentError, RecoveryError, without_secret_causes
 from streams_recovery.core.text.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -61,5 +61,8 @@ def airflow_errors() -> Iterator[None]:
     """Fail at once on errors that would come again. All others pass unchanged, and Airflow retries them while the task has retries left."""
     try:
         yield
-    except PermanentError as error:
+    except RecoveryError as error:
+        without_secret_causes(error)
+        if not isinstance(error, PermanentError):
+            raise
         raise AirflowFailException(str(error)) from error

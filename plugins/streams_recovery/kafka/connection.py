@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, remember_secrets
 from streams_recovery.core.http_address import unencrypted
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka import properties as known
@@ -49,6 +49,10 @@ class KafkaConnection:
         if known.OAUTH_ENDPOINT in texts:
             _check_endpoint(texts[known.OAUTH_ENDPOINT], where)
         return cls(bootstrap_servers=",".join(part.strip() for part in servers.split(",") if part.strip()), properties=texts)
+
+    def __post_init__(self) -> None:
+        # A broker may answer with what it was sent.
+        remember_secrets(self.secrets().values())
 
     def client_config(self, **overrides: object) -> dict[str, object]:
         """Configuration of a librdkafka client, ``overrides`` laid over it (pass dotted names as ``**{"group.id": ...}``).

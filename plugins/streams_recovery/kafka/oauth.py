@@ -14,7 +14,7 @@ from typing import IO
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streams_recovery.core.errors import BrokerUnavailable
+from streams_recovery.core.errors import BrokerUnavailable, remember_secrets
 
 _PREFIX = "sasl.oauthbearer."
 _TIMEOUT_SECONDS = 10.0
@@ -48,6 +48,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         if time.monotonic() >= self._ends_at:
             answer = self._ask()
             self._token = str(answer["access_token"])
+            remember_secrets([self._token])
             self._ends_at = time.monotonic() + float(str(answer.get("expires_in", 0))) - _MARGIN_SECONDS
         return self._token
 
@@ -61,6 +62,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-p
         form = {"grant_type": "client_credentials"} | {key: self._properties[key] for key in ("scope",) if key in self._properties}
         request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # its connection is checked
         request.add_header("Authorization", f"Basic {self._basic()}")
+        remember_secrets([self._basic(), self._properties["client.secret"]])
         try:
             with _opener(url).open(request, timeout=_TIMEOUT_SECONDS) as response:
                 answer = json.loads(_bounded(response))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, remember_secrets
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
 from streams_recovery.core.text.escaping import logger
 
@@ -24,6 +24,10 @@ class StorageCredentials:
     access_key_id: str
     secret_access_key: str
     session_token: str | None = None
+
+    def __post_init__(self) -> None:
+        # A store may answer with what it was sent.
+        remember_secrets(secret for secret in (self.secret_access_key, self.session_token) if secret is not None)
 
     def __repr__(self) -> str:
         return "StorageCredentials(***)"

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, masked
 from streams_recovery.core.repository.location import StorageLocation
 
 # The library has no fields for these; its messages are the only place where they are.
@@ -21,6 +21,8 @@ _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # Of what a server blames on the client, only these pass: it is too slow, in conflict with another one, too early, too many.
 _PASSING_4XX = frozenset({408, 409, 425, 429})
+# Of a session token whose time is over, Amazon's and others'.
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
 
 
@@ -54,6 +56,14 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         return missing(key, location)
     if isinstance(error, exceptions.InvalidPathError):
         return ConfigInvalid(f"{key!r:.200} is no valid key", next_step="use names from the allow-list", key=key)
+    if (code := _CODE.search(str(error))) and code[1] in _EXPIRED:
+        # The next attempt reads the connection again, and may find a new one there.
+        return RepositoryUnavailable(
+            f"{doing} {key} in {location} failed: the session token of the credentials has expired ({code[1]})",
+            next_step="renew the session token in the storage connection, or use long-lived keys or the machine's own role; then run again",
+            key=key,
+            attempts=attempts or 1,
+        )
     if isinstance(error, _FORBIDDEN) or status_of(error) == HTTPStatus.FORBIDDEN or _os_error(error) in _NOT_ALLOWED:
         return ConfigInvalid(
             f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
@@ -86,10 +96,10 @@ def _os_error(error: BaseException) -> int | None:
 
 def _message(error: BaseException) -> str:
     # The server's own words are XML, which begins a line of its own after the declaration.
-    parts = [found[1] for pattern in (_CODE, _MESSAGE) if (found := pattern.search(str(error)))]
+    parts = [found[1] for pattern in (_CODE, _MESSAGE) if (found := pattern.search(masked(str(error))))]
     line = _first_line(error).partition(": <?xml")[0].partition(": <Error>")[0]
     return f"{line} ({': '.join(parts)})" if parts else line
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:600]
+    return (masked(str(error)).strip().splitlines() or [type(error).__name__])[0][:600]

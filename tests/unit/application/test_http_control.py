@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import json
+import socket
 import threading
 import time
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -146,3 +149,37 @@ def test_no_proxy_is_asked(answering, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy)
     assert http_control.reported(url, "/health").state == "RUNNING"
     assert asked == []
+
+
+TOKEN = "abcdefgh+/0123456789=="
+
+
+@pytest.mark.parametrize("echoed", [TOKEN, TOKEN.replace("/", "\\/"), "abcdefgh%2B/0123456789%3D%3D"])
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_token_that_a_peer_repeats_is_not_shown(answering, status, echoed):
+    url, _ = answering(status=status, body=b"x" * 180 + f"Bearer {echoed}".encode())
+    with pytest.raises((ApplicationNotReady, ConfigInvalid)) as caught:
+        http_control.post(url, "/pause", token=TOKEN)
+    assert "abcdefgh" not in str(caught.value)
+    assert "***" in str(caught.value)
+
+
+def test_a_state_is_no_place_for_a_token(answering):
+    url, _ = answering(body=json.dumps({"state": TOKEN, "commit_interval_ms": 2**63, "restoring": 2**70}).encode())
+    found = http_control.reported(url, "/health", token=TOKEN)
+    assert (found.state, found.commit_interval_ms, found.restoring) == ("***", None, None)
+
+
+def test_a_token_in_place_of_an_answer_is_not_in_the_traceback():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connected, _ = server.accept()
+            with connected:
+                connected.recv(65_536)
+                connected.sendall(f"{TOKEN}\r\n\r\n".encode())
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(ApplicationNotReady) as caught:
+            http_control.post(f"http://127.0.0.1:{server.getsockname()[1]}", "/pause", token=TOKEN)
+    assert TOKEN not in "".join(traceback.format_exception(caught.value))

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 
 import pytest
 
 from streams_recovery.cli.maintenance import LEFT_BEHIND
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.core import errors
-from streams_recovery.core.errors import EXIT_CODES, PermanentError, RecoveryError, TransientError
+from streams_recovery.core.errors import (
+    EXIT_CODES,
+    PermanentError,
+    RecoveryError,
+    Refused,
+    TransientError,
+    masked,
+    remember_secrets,
+    without_secret_causes,
+)
 from streams_recovery.core.jobs import JobFailure
 from streams_recovery.core.repository.check_findings import Cause
 from tests.support.project import PROJECT
@@ -58,3 +68,20 @@ def test_every_exit_code_has_its_meaning_and_the_page_has_the_same_table() -> No
     assert {cause.exit_code for cause in Cause} == set(range(int(first), int(last) + 1))
     page = (PROJECT / "docs" / "command-line.md").read_text()
     assert [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES] == page.split("|---|---|\n", 1)[1].split("\n\n", 1)[0].splitlines()
+
+
+def test_a_secret_that_is_known_is_in_no_error_and_in_no_cause() -> None:
+    remember_secrets(["a secret of a peer", "short"])
+    error = Refused("the peer said a secret of a peer, and short", next_step="ask a secret of a peer")
+    assert str(error) == "the peer said ***, and short. Next: ask ***"
+    error.__cause__ = ValueError("the client repeats a secret of a peer")
+    assert "a secret of a peer" in "".join(traceback.format_exception(error))
+    without_secret_causes(error)
+    assert "a secret of a peer" not in "".join(traceback.format_exception(error))
+
+
+def test_secrets_do_not_pile_up() -> None:
+    for number in range(3_000):
+        remember_secrets([f"token-of-minute-{number}"])
+    assert masked("token-of-minute-2999") == "***"
+    assert masked("token-of-minute-0") == "token-of-minute-0"

@@ -8,6 +8,7 @@ from obstore import exceptions
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.conditional_put import Retries
+from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.errors import explained, passes, status_of
 
 BUCKET = StorageLocation(backend="s3", bucket="b", prefix="p")
@@ -20,6 +21,23 @@ def http(status: str, body: str = "", after: str = "") -> exceptions.GenericErro
         f"Generic S3 error: Error performing PUT http://s3/b/p/key in 1.8ms{after} - Server returned non-2xx status code: {status}: {body}\n\n"
         "Debug source:\nGeneric { store: S3 }"
     )
+
+
+def test_a_session_token_that_expired_is_said_to_be_one_and_the_next_attempt_may_have_another() -> None:
+    error = http("400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
+    found = explained(error, doing="reading", key="key", location=BUCKET)
+    assert type(found) is RepositoryUnavailable
+    assert "the session token of the credentials has expired" in str(found)
+    assert type(explained(http("400 Bad Request", "<Code>InvalidToken</Code>"), doing="a", key="k", location=BUCKET)) is ConfigInvalid
+
+
+def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
+    StorageCredentials(access_key_id="key", secret_access_key="0123456789secret", session_token="tok+en/of/a/session==")
+    for said in ("tok+en/of/a/session==", "0123456789secret", "tok%2Ben%2Fof%2Fa%2Fsession%3D%3D"):
+        error = http("403 Forbidden", f"<Error><Code>InvalidToken</Code><Message>{'x' * 290}{said}</Message></Error>")
+        shown = str(explained(error, doing="reading", key="key", location=BUCKET))
+        assert "***" in shown
+        assert said[:8] not in shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from streams_recovery.application.kubernetes.settings import KubernetesSettings
-from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused, masked, remember_secrets
 
 # An API server that is replaced or elects a leader is away for seconds.
 _PATIENCE = 30.0
@@ -79,14 +79,21 @@ class Client:
             answer = function(*arguments, **named, _preload_content=False, _request_timeout=limits)
             try:
                 if answer.status not in _OK:
+                    self._remember_token()
                     raise failure(doing, answer.status, _message(answer.read()))
                 yield answer
             finally:
                 answer.close()
         except self._kubernetes.client.ApiException as error:
+            self._remember_token()
             raise failure(doing, error.status, str(error.reason)) from error
         except self._failures as error:
             raise failure(doing, None, str(error)) from error
+
+    def _remember_token(self) -> None:
+        # A service account's is another one every hour.
+        keys = self._api.configuration.api_key.values()
+        remember_secrets(part for key in keys for part in str(key).split())
 
     def _configuration(self, settings: KubernetesSettings) -> Any:
         configuration = self._kubernetes.client.Configuration()
@@ -130,6 +137,8 @@ def failure(doing: str, status: int | None, message: str) -> RecoveryError:
 
 def _message(body: bytes) -> str:
     try:
-        return str(json.loads(body)["message"])[:500]
+        text = str(json.loads(body)["message"])
     except (ValueError, TypeError, KeyError):
-        return body[:500].decode(errors="replace")
+        text = body.decode(errors="replace")
+    # Before it is cut: a half of a secret is not known to be one.
+    return masked(text)[:500]
