@@ -120,8 +120,9 @@ class TopicDescription:
 
 class Evidence(enum.StrEnum):
     """Why an internal topic is taken for the application's, strongest first. ``store``: the configuration has its store. ``committed``: the application's
-    group has committed offsets on it. ``named``: a person has named it. ``restored``: a restore of the application has created it. ``savepoint``: a savepoint
-    has it with evidence that the cluster no longer shows. ``name``: no other application's id could be the beginning of its name.
+    group has committed offsets on it, or on the repartition topic that Kafka Streams names like this changelog. ``named``: a person has named it.
+    ``restored``: a restore of the application has created it. ``savepoint``: a savepoint has it with evidence that the cluster no longer shows. ``name``: no
+    other application's id could be the beginning of its name.
     """
 
     STORE = "store"

@@ -22,6 +22,7 @@ _FOREIGN_KEY_TOPIC = re.compile(
     r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z"
 )
 
+_JOIN_STORE = "-subscription-store"
 # What Kafka Streams calls stores and repartition topics that were given no name.
 _GENERATED = re.compile(r"(COGROUP)?(KSTREAM|KTABLE)-[A-Z][A-Z-]*-\d{10}(-store)?")
 
@@ -82,6 +83,16 @@ def only_its_own(topic: str, application_id: str) -> bool:
     """
     what = re.sub(r"-(changelog|repartition|topic)\Z", "", topic.removeprefix(f"{application_id}-"))
     return "-" not in what or _GENERATED.fullmatch(what) is not None
+
+
+def read_beside(changelog: str) -> tuple[str, ...]:
+    """Repartition topics of the same application that Kafka Streams names like this changelog: of an aggregation whose store was named, and of a named
+    foreign-key join (KTableImpl).
+    """
+    name = changelog.removesuffix("-changelog")
+    join = name.removesuffix(_JOIN_STORE)
+    topics = () if join == name else (f"{join}-subscription-registration-topic", f"{join}-subscription-response-topic")
+    return (f"{name}-repartition", *topics)
 
 
 def store_name(changelog: str, application_id: str) -> str:

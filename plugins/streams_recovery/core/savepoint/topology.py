@@ -14,7 +14,7 @@ from typing import Final
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Evidence, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, longer_owner, matches_any, only_its_own, store_name
+from streams_recovery.core.names import internal_role, longer_owner, matches_any, only_its_own, read_beside, store_name
 
 _PRESENT: Final = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
 _REPOSITORY: Final = (Evidence.RESTORED, Evidence.SAVEPOINT)
@@ -159,7 +159,7 @@ def _ours(topic: str, role: TopicRole, known: Known) -> Evidence | None:
     found = {
         Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
         # Only the application that owns a repartition topic commits on it.
-        Evidence.COMMITTED: role is TopicRole.REPARTITION and topic in known.committed,
+        Evidence.COMMITTED: any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else read_beside(topic))),
         Evidence.NAMED: topic in known.owned,
         Evidence.RESTORED: topic in known.restored,
         # What the configuration said when the savepoint was taken it can say today.

@@ -80,7 +80,7 @@ def _claimed(plan: RestorePlan) -> list[Markdown]:
 
 _EVIDENCE = {
     Evidence.STORE: md("the configuration has its store"),
-    Evidence.COMMITTED: md("its consumer group has committed offsets on it"),
+    Evidence.COMMITTED: md("its consumer group has committed offsets on it, or on the repartition topic of the same name"),
     Evidence.NAMED: md("**only because it was named**, in the request or under `topics.owned`"),
     Evidence.RESTORED: md("a restore created it"),
     Evidence.SAVEPOINT: md("a savepoint has it"),

@@ -220,6 +220,7 @@ def test_a_source_topic_that_serves_as_changelog_stays_an_input_with_its_offsets
 
 
 MINE, THEIRS = "my-app-v1-counts-changelog", "my-app-v1"
+JOINED = "my-app-enrich-subscription-store-changelog"
 REPARTITION = "my-app-v1-by-key-repartition"
 
 
@@ -231,6 +232,10 @@ REPARTITION = "my-app-v1-by-key-repartition"
         (MINE, {"stores": ["counts"]}, None),
         (MINE, {"committed": [MINE]}, None),
         (REPARTITION, {"committed": [REPARTITION]}, Evidence.COMMITTED),
+        (MINE, {"committed": ["my-app-v1-counts-repartition"]}, Evidence.COMMITTED),
+        (MINE, {"committed": [REPARTITION]}, None),
+        (JOINED, {"committed": ["my-app-enrich-subscription-registration-topic"]}, Evidence.COMMITTED),
+        (JOINED, {"committed": ["my-app-other-subscription-registration-topic", "my-app-enrich-repartition"]}, None),
         (MINE, {"owned": [MINE]}, Evidence.NAMED),
         (MINE, {"restored": [MINE]}, Evidence.RESTORED),
         (REPARTITION, {"saved": {REPARTITION: Evidence.COMMITTED}}, Evidence.SAVEPOINT),
