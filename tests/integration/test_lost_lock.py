@@ -41,9 +41,9 @@ class Drowsy(Repository):
             self.before = key
             self.meanwhile()
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
         self._change(key)
-        super().create(key, data)
+        super().create(key, data, previous=previous)
 
     def put_file(self, key: str, path: Path) -> None:
         self._change(key)

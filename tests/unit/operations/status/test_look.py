@@ -273,11 +273,11 @@ class Overtaken(Repository):
 
     faster: Callable[[], object] | None = None
 
-    def create(self, key: str, data: bytes) -> None:
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
         faster, self.faster = (self.faster, None) if "/status/" in key else (None, self.faster)
         if faster is not None:
             faster()
-        super().create(key, data)
+        super().create(key, data, previous=previous)
 
 
 def test_a_refresh_that_a_look_overtakes_keeps_what_that_has_seen(seen: tuple[RecoveryContext, StatusReport]) -> None:
