@@ -112,7 +112,7 @@ def test_a_restore_that_became_another_one_says_in_what(field: str) -> None:
 
 def test_every_field_that_the_hash_covers_is_in_a_part() -> None:
     assert PLAN.parts["something else"] == {}, "a new field of the plan needs a name that an operator knows"
-    shown = {"observed", "warnings", "offsets_agree"}
+    shown = {"observed", "warnings", "offsets_agree", "evidence"}
     named = sum(len(part) for part in PLAN.parts.values() if isinstance(part, list))
     assert named == len({field.name for field in fields(RestorePlan)} - shown)
 
