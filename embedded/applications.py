@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from embedded.ports import HOST, free_ports
-from embedded.stack import APPLICATION, CONFIGS, PROJECT, Stack
+from embedded.stack import APPLICATION, Plain, Stack
 from examples.order_processing.generator import INPUTS, OUTPUTS
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
@@ -23,8 +19,6 @@ PAST, NEXT = "order-past", "order-next"
 PAST_TOPICS = {name: f"past.{name}" for name in (*INPUTS, *OUTPUTS)}
 NEXT_TOPICS = {name: f"next.{name}" for name in OUTPUTS}
 SLOTS = 2
-CONFIGURATIONS = "configs"
-Plain = dict[str, Any]
 
 
 def variable(topic: str) -> str:
@@ -37,22 +31,18 @@ class Applications(Stack):
 
     @property
     def variables(self) -> dict[str, str]:
-        """With a directory of configurations of its own."""
-        return {**super().variables, "STREAMS_RECOVERY_REPROCESS": "true", "STREAMS_RECOVERY_CONFIG_DIR": str(self._configs())}
-
-    def config(self) -> ApplicationConfig:
-        """The first application."""
-        return self.named(APPLICATION)
+        """With intervals that are processed again."""
+        return {**super().variables, "STREAMS_RECOVERY_REPROCESS": "true"}
 
     def named(self, name: str) -> ApplicationConfig:
         """One of the others: ``PAST``, ``NEXT`` as it is before a cut-over, or the application of an interval."""
-        return load_named(name, self._configs(), {**os.environ, **self.variables})
+        return load_named(name, self.configs(), {**os.environ, **self.variables})
 
     def stop_application(self) -> list[str]:
         """Stop all of them."""
         stopped = []
         # Those of a run of an older version may be fewer.
-        for config in (self.named(name) for name in (PAST, NEXT) if (self._configs() / f"{name}.yaml").exists()):
+        for config in (self.named(name) for name in (PAST, NEXT) if (self.configs() / f"{name}.yaml").exists()):
             application = open_application(config.runs, config.application.id)
             stopped += [status.name for status in application.status() if status.state is not InstanceState.GONE]
             application.stop(timeout=30)
@@ -63,26 +53,13 @@ class Applications(Stack):
         """Local state of all that processes intervals."""
         return self.directory / "reprocess" / "state"
 
-    def _configs(self) -> Path:
-        directory = self.directory / CONFIGURATIONS
-        if not directory.exists():
-            first: Plain = yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text())
-            first["runs"]["process"]["working_directory"] = str(PROJECT)
-            first["storage"] = {key: first["storage"][key] for key in ("backend", "path")}
-            first["reprocess"] |= {"schedule": "0 * * * *", "parallel": SLOTS}
-            first["reprocess"]["process"]["slots"] = [
-                {
-                    "instances": [
-                        {"name": f"again-{slot}", "url": f"http://{HOST}:{port}", "state_directory": str(self.slots_state / str(slot))}
-                    ]
-                }
-                for slot, port in enumerate(free_ports(SLOTS))
-            ]
-            directory.mkdir()
-            for name, plain in ((APPLICATION, first), (PAST, self._past(first)), (NEXT, self._next(first))):
-                # JSON is YAML in which every text is quoted: a variable without a value stays a text.
-                (directory / f"{name}.yaml").write_text(json.dumps(plain))
-        return directory
+    def _configurations(self, first: Plain) -> dict[str, Plain]:
+        first["reprocess"] |= {"schedule": "0 * * * *", "parallel": SLOTS}
+        first["reprocess"]["process"]["slots"] = [
+            {"instances": [{"name": f"again-{slot}", "url": f"http://{HOST}:{port}", "state_directory": str(self.slots_state / str(slot))}]}
+            for slot, port in enumerate(free_ports(SLOTS))
+        ]
+        return {APPLICATION: first, PAST: self._past(first), NEXT: self._next(first)}
 
     def _past(self, first: Plain) -> Plain:
         plain = self._another(first, PAST, PAST_TOPICS)

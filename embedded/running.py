@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from embedded.airflow import ROLES, Airflow
-from embedded.applications import CONFIGURATIONS, NEXT, PAST, Applications
+from embedded.applications import NEXT, PAST, Applications
 from embedded.ports import answers
 from embedded.processes import Processes
 from embedded.showing import Shown, show
-from embedded.stack import APPLICATION, PROJECT, Ports, Stack
+from embedded.stack import APPLICATION, CONFIGURATIONS, PROJECT, Ports, Stack
 from examples.order_processing.generator import create_topics
 from streams_recovery.application.factory import open_application
 from streams_recovery.core.errors import Refused

@@ -7,6 +7,9 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from embedded import example, spark_start
 from embedded.broker import start_broker
@@ -19,10 +22,13 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import EXAMPLE
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
+from streams_recovery.storage.seals import new_private_key, public_of
 
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "include" / "configs"
 APPLICATION = "order-processing"
+CONFIGURATIONS, KEY = "configs", "seal.key"
+Plain = dict[str, Any]
 # Somebody else's Airflow and Spark; and without bytecode every process would compile all that it imports.
 _NOT_INHERITED = ("AIRFLOW", "STREAMS_RECOVERY", "SPARK", "PYTHONDONTWRITEBYTECODE")
 
@@ -54,6 +60,17 @@ class Ports:
         return [self.broker, self.controller, *self.instances, self.airflow, self.drill]
 
 
+def sealed(plain: Plain, key: Path) -> Plain:
+    """A configuration whose repository is sealed with the key in this file, which is made when it is not there."""
+    if not key.exists():
+        key.parent.mkdir(parents=True, exist_ok=True)
+        key.touch(mode=0o600)
+        key.write_text(new_private_key()[0])
+    # The repository is a directory here; variables of other backends are left out.
+    storage = {name: plain["storage"][name] for name in ("backend", "path")}
+    return {**plain, "storage": {**storage, "seal": {"public_keys": [public_of(key.read_text())], "key_file": str(key)}}}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
@@ -77,7 +94,7 @@ class Stack:
         return {
             "STREAMS_RECOVERY_STACK": str(self.directory),
             "STREAMS_RECOVERY_HOME": str(PROJECT),
-            "STREAMS_RECOVERY_CONFIG_DIR": str(CONFIGS),
+            "STREAMS_RECOVERY_CONFIG_DIR": str(self.configs()),
             "STREAMS_RECOVERY_BOOTSTRAP": self.bootstrap,
             "STREAMS_RECOVERY_GUARANTEE": self.guarantee,
             "STREAMS_RECOVERY_SCHEDULE": self.schedule,
@@ -110,7 +127,24 @@ class Stack:
 
     def config(self) -> ApplicationConfig:
         """The example application's configuration in this stack."""
-        return load_named(APPLICATION, CONFIGS, {**os.environ, **self.variables})
+        return load_named(APPLICATION, self.configs(), {**os.environ, **self.variables})
+
+    def configs(self) -> Path:
+        """The directory of its configuration files, which is made when it is first asked for."""
+        directory = self.directory / CONFIGURATIONS
+        if not directory.exists():
+            first = sealed(yaml.safe_load((CONFIGS / f"{APPLICATION}.yaml").read_text()), self.directory / KEY)
+            first["runs"]["process"]["working_directory"] = str(PROJECT)
+            files = self._configurations(first)
+            directory.mkdir(parents=True)
+            for name, plain in files.items():
+                # JSON is YAML in which every text is quoted: a variable without a value stays a text.
+                (directory / f"{name}.yaml").write_text(json.dumps(plain))
+        return directory
+
+    def _configurations(self, first: Plain) -> dict[str, Plain]:
+        """What each file says, by its name; ``first`` is the example's."""
+        return {APPLICATION: first}
 
     def stop_application(self) -> list[str]:
         """Stop every instance of the example application, and those of a drill or an interval that failed. Returns the names of those that lived."""
