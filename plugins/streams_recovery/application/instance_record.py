@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from streams_recovery.application.process_identity import Place, Process
 from streams_recovery.core import codec
+from streams_recovery.core.durable import sync_directory
 
 T = TypeVar("T")
 
@@ -143,7 +144,7 @@ class InstanceFiles:
         return found if found is not None and found.run == run else None
 
     def write(self, what: Started | StopRequest | Ended) -> None:
-        """Replace the file for this kind of record, on disk before it is visible."""
+        """Replace the file for this kind of record, on disk when this returns."""
         name = {Started: "started", StopRequest: "stop-requested", Ended: "ended"}[type(what)]
         path = self.home / f"{name}.json"
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -152,6 +153,7 @@ class InstanceFiles:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+        sync_directory(self.home)
 
 
 def _read(kind: type[T], path: Path) -> T | None:

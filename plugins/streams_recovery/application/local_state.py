@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from streams_recovery.application.port import WipeReport
+from streams_recovery.core.durable import sync_directory
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.text.escaping import logger
@@ -53,6 +54,8 @@ def _removed(directory: Path) -> bool:
         return False
     try:
         shutil.rmtree(directory)
+        # Or a power cut brings back stale state, which the restore has on record as gone.
+        sync_directory(directory.parent)
     except OSError as error:
         # Reported by what remains: a wipe that fails half-way has removed something all the same.
         _log.warning("local state in %s could not be removed whole: %s", directory, error)

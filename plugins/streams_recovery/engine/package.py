@@ -57,5 +57,8 @@ def _write_beside(path: Path, data: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     with os.fdopen(handle, "wb") as file:
         file.write(data)
+        file.flush()
+        # Nobody looks into a package that is there: it must not be empty after a power cut.
+        os.fsync(file.fileno())
     Path(name).chmod(0o644)
     Path(name).rename(path)

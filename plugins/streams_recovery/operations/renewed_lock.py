@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streams_recovery.core.errors import LockLost, TransientError
+from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.operations.context import RecoveryContext
 
-# Long enough for an orchestrator to lose a worker and start the task again on another one.
-LEASE_SECONDS = 1_800
+LEASE_SECONDS = lease.LEASE_SECONDS
 _AGAIN_SECONDS = 60
 
 

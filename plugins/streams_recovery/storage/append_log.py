@@ -130,10 +130,10 @@ class AppendLog(Generic[T]):
 
     def append_behind(self, key: str, entry: T) -> bool:
         """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
-        below = (number for number in self._back(whole=False) if number < self._number(key))
+        below = (number for number in self._back(whole=False) if number < self.number(key))
         previous = self._counting(below)[1] if self._sealed else None
         try:
-            self._create(self._number(key) + 1, entry, previous)
+            self._create(self.number(key) + 1, entry, previous)
         except AlreadyExists:
             return False
         return True
@@ -314,7 +314,7 @@ class AppendLog(Generic[T]):
         end = f"{self._prefix}{10**_DIGITS - 1}.json"
         while True:
             keys, last = self._repository.page(self._prefix, after=behind)
-            numbers = [self._number(key) for key in keys if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
+            numbers = [self.number(key) for key in keys if _ENTRY.fullmatch(key.removeprefix(self._prefix))]
             # Whatever comes behind the last number that there is, is no entry.
             last = last or keys[-1] >= end
             if numbers or last:
@@ -333,7 +333,8 @@ class AppendLog(Generic[T]):
             key=self._key(there),
         )
 
-    def _number(self, key: str) -> int:
+    def number(self, key: str) -> int:
+        """The number of the entry at ``key``."""
         return int(key.removeprefix(self._prefix).removesuffix(".json"))
 
     def _key(self, number: int) -> str:

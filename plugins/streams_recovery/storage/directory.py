@@ -1,6 +1,9 @@
 """A repository's files in a directory. Each is there whole or not at all, and its mode follows from the directory's, never from the umask.
 
 The owner may read and write, the group what the directory lets it, others nothing. A directory that this makes is its owner's alone.
+
+What is created is on disk when the call returns, with the names of it and of its directories, and what is removed is gone: a power cut changes
+neither. So what is created later, such as a manifest, never outlasts what it names.
 """
 
 from __future__ import annotations
@@ -9,17 +12,32 @@ import contextlib
 import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from mmap import mmap
 from pathlib import Path
 from typing import BinaryIO
 
+from streams_recovery.core.durable import sync_directory
+
 _PIECE = 8 << 20
+# Directories whose names this process has made durable: whoever made them may have been killed before it could.
+_synced: set[Path] = set()
+
+
+def forget_synced() -> None:
+    """Begin as a new process does, for tests of power cuts."""
+    _synced.clear()
 
 
 def make_root(path: Path) -> None:
     """The repository's own directory, when it is missing. Raises ``OSError``."""
+    missing = list(itertools.takewhile(lambda above: not above.exists(), (path, *path.parents)))
     path.mkdir(mode=stat.S_IRWXU, parents=True, exist_ok=True)
+    for made in reversed(missing or [path] * (path not in _synced)):
+        # Above a directory that somebody gave us we need not be allowed to read.
+        with contextlib.nullcontext() if missing else contextlib.suppress(PermissionError):
+            sync_directory(made.parent)
+    _synced.add(path)
 
 
 def create_file(root: Path, key: str, data: bytes | mmap) -> bool:
@@ -33,12 +51,35 @@ def create_file(root: Path, key: str, data: bytes | mmap) -> bool:
             for start in range(0, len(view), _PIECE):
                 file.write(view[start : start + _PIECE])
         file.flush()
+        os.fsync(file.fileno())
         try:
             # Unlike a rename this fails when there is a file of that name.
             path.hardlink_to(staged)
+            created = True
         except FileExistsError:
-            return False
-    return True
+            created = False
+    # Also for the file of another one, which may have been killed right before this: the caller may build on it.
+    sync_directory(path.parent)
+    return created
+
+
+@contextlib.contextmanager
+def removal(root: Path) -> Iterator[Callable[[str], None]]:
+    """A function that removes the file of a key; one that does not exist is passed over. What was removed is gone for good at the end. Raises
+    ``OSError``.
+    """
+    parents: set[Path] = set()
+
+    def remove(key: str) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            (root / key).unlink()
+            parents.add((root / key).parent)
+
+    try:
+        yield remove
+    finally:
+        for parent in parents:
+            sync_directory(parent)
 
 
 def files_in(root: Path, prefix: str) -> list[str]:
@@ -59,13 +100,16 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _make_directories(root: Path, directory: Path, mode: int) -> None:
-    if directory == root or directory.is_dir():
+    if directory == root or (directory in _synced and directory.is_dir()):
         return
     _make_directories(root, directory.parent, mode)
-    with contextlib.suppress(FileExistsError):
-        directory.mkdir(mode=stat.S_IRWXU)
-        inherited = stat.S_IMODE(directory.stat().st_mode) & stat.S_ISGID
-        directory.chmod(stat.S_IRWXU | (mode & stat.S_IRWXG) | inherited)
+    if not directory.is_dir():
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=stat.S_IRWXU)
+            inherited = stat.S_IMODE(directory.stat().st_mode) & stat.S_ISGID
+            directory.chmod(stat.S_IRWXU | (mode & stat.S_IRWXG) | inherited)
+    sync_directory(directory.parent)
+    _synced.add(directory)
 
 
 @contextlib.contextmanager

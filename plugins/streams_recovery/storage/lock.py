@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.repository import lease
@@ -12,11 +14,14 @@ from streams_recovery.core.text.next_command import command
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
+LOGGER = logging.getLogger("streams_recovery.storage.lock")
+
 
 class ApplicationLock:
     """The lock of one application. ``clock`` gives milliseconds; machines whose clocks differ by more than a lease can take over too early,
-    which the slower one notices at its next renewal. ``name`` is the application's configured one, for commands. ``process`` is who takes the lock, None
-    unless this process is the whole run; ``is_dead`` tells of another holder's process whether it is proven dead.
+    which the slower one notices at its next renewal. The same goes for the store's clock where the newest record cannot be read: such a record blocks
+    for a lease, and longer while the newest one that can be read does. ``name`` is the application's configured one, for commands. ``process`` is who
+    takes the lock, None unless this process is the whole run; ``is_dead`` tells of another holder's process whether it is proven dead.
     """
 
     def __init__(
@@ -29,12 +34,14 @@ class ApplicationLock:
         process: HolderProcess | None = None,
         is_dead: Callable[[HolderProcess], bool] = lambda _: False,
     ) -> None:
+        self._repository = repository
         self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
         self._name, self._process, self._is_dead = name, process, is_dead
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
-        """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once.
+        """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once, and that of a record which nobody
+        can read once it is older than a lease.
 
         Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable``
         when nobody can tell.
@@ -58,10 +65,30 @@ class ApplicationLock:
         try:
             self._log.append_after(decide)
         except EntryUnreadable as error:
-            raise self._unreadable(error) from None
+            return self._take_over(error, decide, taken)
         except LockHeld as error:
             raise error.then(*self._unlock(error)) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)
+
+    def _take_over(
+        self, error: EntryUnreadable, decide: Callable[[LockRecord | None, int], LockRecord], taken: list[LockRecord]
+    ) -> LockTicket:
+        """The lock behind a record that nobody can read, when its run counts as dead. Raises ``EntryUnreadable`` when it does not."""
+        key = str(error.facts["key"])
+        if not self._is_over(key):
+            raise self._unreadable(error) from None
+        record = replace(decide(None, self._log.number(key) + 1), took_over_from=key)
+        if not self._log.append_behind(key, record):
+            # Somebody was faster. What is newest now can be read.
+            self._log.append_after(decide)
+            return LockTicket(owner=record.owner, number=taken[-1].acquired)
+        LOGGER.warning("%s takes over the lock: %s is older than a lease and counts as dead, although %s", record.owner, key, error.reason)
+        return LockTicket(owner=record.owner, number=record.acquired)
+
+    def _is_over(self, key: str) -> bool:
+        readable = next(self._log.readable_back(whole=False), None)
+        dead = readable is not None and self.is_proven_dead(readable)
+        return lease.is_over(self._repository.modified(key), readable, now=self._clock(), dead=dead)
 
     def renew(self, ticket: LockTicket, *, lease_seconds: int) -> None:
         """Prove that the lock is still this ticket's, and extend it. Raises ``LockLost``."""
@@ -78,7 +105,7 @@ class ApplicationLock:
         and goes no further. A newest record that cannot be read is named by its key. Raises ``Refused`` when somebody else has it.
         """
         try:
-            held = self.holder()
+            held = lease.holder(self._log.last(), self._clock())
         except EntryUnreadable as error:
             if error.facts["key"] != owner:
                 raise self._unreadable(error) from None
@@ -109,8 +136,15 @@ class ApplicationLock:
         lease.check_no_other_owner(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
 
     def holder(self) -> LockRecord | None:
-        """Who has the lock now, None when nobody has. One that is proven dead has it until somebody takes it."""
-        return lease.holder(self._log.last(), self._clock())
+        """Who has the lock now, None when nobody has. One that is proven dead has it until somebody takes it. Raises ``EntryUnreadable`` while a record
+        that cannot be read blocks.
+        """
+        try:
+            return lease.holder(self._log.last(), self._clock())
+        except EntryUnreadable as error:
+            if self._is_over(str(error.facts["key"])):
+                return None
+            raise
 
     def is_proven_dead(self, held: LockRecord) -> bool:
         """True when this record's holder was one process, and that process is proven dead from here."""
@@ -119,7 +153,8 @@ class ApplicationLock:
     def _unreadable(self, error: EntryUnreadable) -> EntryUnreadable:
         return EntryUnreadable(
             f"it is unknown who holds the lock: {error.reason}",
-            next_step="make sure that no run works on the application, then end this record, and find out who wrote it",
+            next_step="it is taken over when it is older than a lease, after half an hour. To go on sooner make sure that no run works on the application, "
+            "and end this record; find out who wrote it",
             **error.facts,
         ).then(*self._unlock(error))
 

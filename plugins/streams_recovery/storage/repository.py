@@ -21,7 +21,7 @@ from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adop
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.directory import create_file, files_in
+from streams_recovery.storage.directory import create_file, files_in, removal
 from streams_recovery.storage.errors import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
@@ -153,6 +153,13 @@ class Repository:
         except NotFound:
             return None
 
+    def modified(self, key: str) -> int | None:
+        """When the object was written, in milliseconds by the store's clock; None when it does not exist."""
+        try:
+            return self._do("looking at", key, lambda: _stored(obstore.head(self._store, _checked(key))).modified)
+        except NotFound:
+            return None
+
     def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
         """Write an object that does not exist yet. Raises ``AlreadyExists``; the one that is there stays as it is. A reply that was lost makes
         no difference: an object that this very call created is not taken for another one's. ``previous`` is the signature of the entry before, in a log.
@@ -274,6 +281,9 @@ class Repository:
 
     def delete(self, keys: list[str]) -> None:
         """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to."""
+        if self.location.backend == "filesystem":
+            self._do("deleting", next(iter(keys), ""), lambda: self._remove(keys))
+            return
         for key in keys:
             self._note(key)
             try:
@@ -283,6 +293,12 @@ class Repository:
 
     def _note(self, key: str) -> None:
         self.changed.add("".join(f"{name}/" for name in key.split("/")[:2]))
+
+    def _remove(self, keys: list[str]) -> None:
+        with removal(Path(str(self.location.path))) as remove:
+            for key in keys:
+                self._note(key)
+                self._do("deleting", key, lambda key=key: remove(_checked(key)))  # type: ignore[misc]
 
     @property
     def _store(self) -> Any:

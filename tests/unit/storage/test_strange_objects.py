@@ -14,6 +14,7 @@ from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
 from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -21,7 +22,9 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 
 LAYOUT = Layout("orders")
-NOW = 1_800_000_000_000
+# Long after the objects that a test writes.
+NOW = 1_900_000_000_000
+LEASE_MS = LEASE_SECONDS * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,42 @@ def test_a_record_that_cannot_be_read_is_named_and_can_be_ended(repository: Repo
     with pytest.raises(Refused, match="not by"):
         lock(repository).acquire("backup 2", lease_seconds=60, purpose="savepoint")
         lock(repository).take_from(key)
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b'{"kind": ["acquire"]}'])
+def test_a_record_that_cannot_be_read_blocks_for_a_lease_and_is_then_taken_over_and_said(
+    repository: Repository, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock(repository).release(lock(repository).acquire("backup 1", lease_seconds=60, purpose="savepoint"))
+    key = f"{LAYOUT.locks}000000000003.json"
+    repository.create(key, content)
+    written = repository.modified(key)
+    assert written is not None
+    for young in (-3_600_000, 0, LEASE_MS - 1):
+        early = ApplicationLock(repository, LAYOUT, lambda young=young: written + young)
+        for use in (early.holder, lambda early=early: early.acquire("backup 2", lease_seconds=60, purpose="savepoint")):
+            with pytest.raises(EntryUnreadable):
+                use()
+    late = ApplicationLock(repository, LAYOUT, lambda: written + LEASE_MS)
+    assert late.holder() is None
+    with caplog.at_level(logging.WARNING):
+        taken = late.acquire("backup 2", lease_seconds=60, purpose="savepoint")
+    assert (taken.number, late.holder().took_over_from) == (4, key)
+    assert key in caplog.text
+    assert "counts as dead" in caplog.text
+    late.renew(taken, lease_seconds=60)
+
+
+@pytest.mark.fault("F63")
+def test_a_record_that_cannot_be_read_takes_no_lock_from_who_has_it(repository: Repository) -> None:
+    lock(repository).acquire("backup 1", lease_seconds=60, purpose="savepoint")
+    for number in (2, 3):
+        repository.create(f"{LAYOUT.locks}{number:012}.json", b"forged")
+    with pytest.raises(EntryUnreadable):
+        lock(repository).acquire("backup 2", lease_seconds=60, purpose="savepoint")
+    later = ApplicationLock(repository, LAYOUT, lambda: NOW + 60_000)
+    assert later.acquire("backup 2", lease_seconds=60, purpose="savepoint").number == 4
 
 
 @pytest.mark.fault("F63")

@@ -6,9 +6,12 @@ Records are only ever added under the next number, so this needs neither compare
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from streams_recovery.core.errors import LockHeld, LockLost
+
+# Of every run. Long enough for an orchestrator to lose a worker and start the task again on another one.
+LEASE_SECONDS: Final = 1_800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,8 @@ class HolderProcess:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockRecord:
     """One record. ``acquired`` is the number of the acquisition that a renewal or a release belongs to, its own for an acquisition.
-    ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, so that a takeover is never silent. ``process`` is None
+    ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, or the key of a record that nobody could read, so that a
+    takeover is never silent. ``process`` is None
     for a run of many processes, such as one of Airflow: that one of them is gone proves nothing.
     """
 
@@ -89,6 +93,14 @@ def acquisition(
         took_over_from=last.owner if last is not None and expired and last.owner != owner else None,
         process=process,
     )
+
+
+def is_over(written_at: int | None, readable: LockRecord | None, *, now: int, dead: bool = False) -> bool:
+    """True when the newest record cannot be read, and its run counts as dead: it is older than a lease by the store's clock, and so holds nothing, and the
+    newest record that is ``readable`` holds nothing either. So whoever can add a record takes no lock from its owner. ``written_at`` is None for a record
+    that is gone; ``dead`` says that the readable one's process is proven dead.
+    """
+    return written_at is not None and written_at + LEASE_SECONDS * 1000 <= now and (dead or holder(readable, now) is None)
 
 
 def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: int) -> LockRecord:

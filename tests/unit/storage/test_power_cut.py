@@ -1,0 +1,157 @@
+"""SIGKILL at any moment, and a power cut that forgets what was not synced: what was said to be written is there, and nothing is half there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.storage import directory
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.examples.manifests import copied, manifest_with, partition
+from tests.support.storage.contract import LAYOUT, Entry
+from tests.support.storage.power_cut import Disk, Kept, Killed
+
+NOW = 1_800_000_000_000
+SEGMENT = bytes(range(100))
+OLD = "20261120T012345Z-0123456789"
+
+
+@dataclass
+class Said:
+    """What a caller was told to be written and to be removed, and what it began to remove, each after how many events."""
+
+    disk: Disk
+    there: dict[str, int] = field(default_factory=dict)
+    gone: dict[str, int] = field(default_factory=dict)
+    removing: dict[str, int] = field(default_factory=dict)
+
+
+def manifest(savepoint_id: str) -> Manifest:
+    piece = copied(0, 10)
+    file = replace(piece.file, sha256=sha256(SEGMENT).hexdigest(), bytes=len(SEGMENT))
+    whole = manifest_with(partition([replace(piece, file=file)], [], end=10))
+    return replace(whole, savepoint_id=savepoint_id)
+
+
+def run(root: Path, said: Said, number: int) -> None:
+    """What a savepoint and an expiry do to a repository, in their order, by the same code."""
+    repository = Repository(StorageLocation(backend="filesystem", path=str(root)))
+    source = root.parent / "source"
+    source.write_bytes(SEGMENT)
+
+    def done(*keys: str) -> None:
+        said.there |= {key: said.disk.now for key in keys if key not in said.there}
+
+    lock = ApplicationLock(repository, LAYOUT, lambda: NOW)
+    ticket = lock.acquire("run", lease_seconds=60, purpose="savepoint")
+    done(f"{LAYOUT.locks}{ticket.number:012}.json")
+    store = SavepointStore(repository, LAYOUT)
+    for savepoint_id in (OLD, f"2026112{number}T012345Z-0123456789"):
+        published = manifest(savepoint_id)
+        segment = published.topics[0].partitions[0].ranges[0].file.key
+        with contextlib.suppress(AlreadyExists):
+            repository.put_file(segment, source)
+        done(segment)
+        if savepoint_id not in store.ids() and not list(repository.keys(f"{LAYOUT.retired_prefix}{savepoint_id}/")):
+            store.publish(published)
+            done(LAYOUT.manifest(savepoint_id), LAYOUT.published(savepoint_id))
+    log = AppendLog(repository, LAYOUT.holds, Entry)
+    at = log.append(Entry(text=f"entry {number}"))
+    done(f"{LAYOUT.holds}{at:012}.json")
+    if OLD in store.ids():
+        copy = store.retire(OLD, at=NOW)
+        done(copy)
+        said.removing[LAYOUT.manifest(OLD)] = said.disk.now
+        repository.delete([LAYOUT.manifest(OLD)])
+        said.gone[LAYOUT.manifest(OLD)] = said.disk.now
+    lock.renew(ticket, lease_seconds=60)
+    lock.release(ticket)
+
+
+def check(place: Path, said: Said, at: int) -> int:
+    """Look at what a power cut has left as a later run does, and return how many savepoints it has."""
+    repository = Repository(StorageLocation(backend="filesystem", path=str(place)))
+    keys = set(repository.keys(""))
+    for key, since in said.there.items():
+        assert since > at or key in keys or said.removing.get(key, at) < at, f"{key} was said to be there"
+    for key, since in said.gone.items():
+        assert since > at or key not in keys, f"{key} was said to be gone"
+    assert all(repository.size(key) for key in keys), "a file is there whole or not at all"
+    store = SavepointStore(repository, LAYOUT)
+    for savepoint_id in store.ids():
+        for topic in store.read(savepoint_id).topics:
+            for piece in (piece for one in topic.partitions for piece in one.ranges):
+                assert piece.file is None or repository.get(piece.file.key) == SEGMENT
+    AppendLog(repository, LAYOUT.holds, Entry).read_all()
+    later = ApplicationLock(repository, LAYOUT, lambda: NOW + 3_600_000)
+    later.release(later.acquire("after the cut", lease_seconds=60, purpose="savepoint"))
+    return len(store.ids())
+
+
+def cuts(seed: int) -> list[Kept]:
+    """Nothing that was not synced stays; everything does, with empty files; some of it."""
+    some = random.Random(seed)
+    return [lambda *_: 0, lambda _, later: later, lambda _, later: some.randint(0, later)]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # The recording says what was synced; the disk below it need not be.
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    directory.forget_synced()
+    return tmp_path / "disk" / "repository"
+
+
+def begun(root: Path) -> Said:
+    root.parent.mkdir()
+    return Said(Disk(root.parent))
+
+
+def test_a_power_cut_at_any_moment_takes_nothing_that_was_said_to_be_there(root: Path, tmp_path: Path) -> None:
+    said = begun(root)
+    with said.disk.recorded():
+        run(root, said, 1)
+    seen = set()
+    for at in range(said.disk.now + 1):
+        for number, kept in enumerate(cuts(at)):
+            place = tmp_path / f"cut-{at}-{number}"
+            said.disk.after_cut(at, kept, place)
+            seen.add(check(place / "repository", said, at))
+    assert said.disk.now > 50
+    assert seen == {0, 1, 2}
+
+
+def test_what_a_killed_run_left_unsynced_is_synced_by_the_next_one_that_builds_on_it(root: Path, tmp_path: Path) -> None:
+    begun(root)
+    alone = Said(Disk(root.parent))
+    with alone.disk.recorded():
+        run(root, alone, 1)
+    seen = set()
+    for dies_at in range(alone.disk.now):
+        place = tmp_path / f"killed-{dies_at}" / "repository"
+        place.parent.mkdir()
+        said = Said(Disk(place.parent, dies_at=dies_at))
+        directory.forget_synced()
+        with said.disk.recorded(), pytest.raises(Killed):
+            run(place, said, 1)
+        said.disk.dies_at = None
+        directory.forget_synced()
+        with said.disk.recorded():
+            run(place, said, 2)
+        end = said.disk.now
+        for number, kept in enumerate(cuts(dies_at)):
+            said.disk.after_cut(end, kept, tmp_path / f"{dies_at}-{number}")
+            seen.add(check(tmp_path / f"{dies_at}-{number}" / "repository", said, end))
+    # The second run's, the first one's when it got that far, and an old one whose removal was not synced: it is back, and whole.
+    assert seen == {1, 2, 3}
