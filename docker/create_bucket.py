@@ -1,4 +1,5 @@
-"""Creates the repository's bucket, and the user that works in it: one who may read, write and list there, and neither delete nor anything else.
+"""Creates the repository's bucket, and the users that work in it: one who may read, write and list there, and neither delete nor anything else, and one
+who may only read and list.
 
 Safe to run again, also with another secret. Waits for nothing: the server is healthy before this starts.
 """
@@ -24,11 +25,12 @@ _MINE_ALREADY = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 _ON_BUCKET = ("s3:ListBucket",)
 # Savepoints and restores delete nothing. Expiry does: add s3:DeleteObject for `retention.apply: true`.
 _ON_OBJECTS = ("s3:GetObject", "s3:PutObject")
+_TO_READ = ("s3:GetObject",)
 
 
 def main() -> None:
     """Idempotent."""
-    bucket, user = os.environ["STREAMS_RECOVERY_BUCKET"], os.environ["S3_ACCESS_KEY"]
+    bucket, user, reader = (os.environ[name] for name in ("STREAMS_RECOVERY_BUCKET", "S3_ACCESS_KEY", "S3_READER_ACCESS_KEY"))
     client = boto3.client(
         "s3",
         endpoint_url=os.environ["STREAMS_RECOVERY_S3_ENDPOINT"],
@@ -43,17 +45,23 @@ def main() -> None:
         if error.response["Error"]["Code"] not in _MINE_ALREADY:
             raise
     make_user(user, os.environ["S3_SECRET_KEY"])
-    client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy(bucket, user)))
+    make_user(reader, os.environ["S3_READER_SECRET_KEY"])
+    client.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy(bucket, user, reader)))
 
 
-def policy(bucket: str, user: str) -> dict[str, Any]:
-    """What the user may do in the bucket."""
+def policy(bucket: str, user: str, reader: str) -> dict[str, Any]:
+    """What the users may do in the bucket."""
     resource = f"arn:aws:s3:::{bucket}"
-    allowed = [(list(_ON_BUCKET), resource), (list(_ON_OBJECTS), f"{resource}/*")]
+    allowed = [
+        ([user, reader], _ON_BUCKET, resource),
+        ([user], _ON_OBJECTS, f"{resource}/*"),
+        ([reader], _TO_READ, f"{resource}/*"),
+    ]
     return {
         "Version": "2012-10-17",
         "Statement": [
-            {"Effect": "Allow", "Principal": {"AWS": [user]}, "Action": actions, "Resource": [about]} for actions, about in allowed
+            {"Effect": "Allow", "Principal": {"AWS": users}, "Action": list(actions), "Resource": [about]}
+            for users, actions, about in allowed
         ],
     }
 
@@ -63,8 +71,9 @@ def make_user(access_key: str, secret_key: str) -> None:
     told = f"<Access>{escape(access_key)}</Access><Secret>{escape(secret_key)}</Secret><Role>user</Role>"
     made = _administer("create-user", f"<Account>{told}</Account>")
     if made.status_code == HTTPStatus.CONFLICT:
-        changed = f"<MutableProps><Secret>{escape(secret_key)}</Secret><Role>user</Role></MutableProps>"
-        made = _administer(f"update-user?access={access_key}", changed)
+        # Not changed in place: behind two changes the server (1.8.0) may go on with the old secret of one of the users.
+        _administer(f"delete-user?access={access_key}", "").raise_for_status()
+        made = _administer("create-user", f"<Account>{told}</Account>")
     made.raise_for_status()
 
 

@@ -24,6 +24,8 @@ def variables() -> dict[str, str]:
         "S3_ROOT_SECRET_KEY": secrets.token_urlsafe(30),
         "S3_ACCESS_KEY": secrets.token_hex(10),
         "S3_SECRET_KEY": secrets.token_urlsafe(30),
+        "S3_READER_ACCESS_KEY": secrets.token_hex(10),
+        "S3_READER_SECRET_KEY": secrets.token_urlsafe(30),
         "SPARK_RPC_SECRET": secrets.token_hex(32),
         "ORDER_PROCESSOR_TOKEN": secrets.token_hex(32),
     }

@@ -42,6 +42,8 @@ def prepare(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Prepare:
             "S3_ROOT_SECRET_KEY": CREDENTIALS.secret_access_key,
             "S3_ACCESS_KEY": "airflow-key",
             "S3_SECRET_KEY": secret,
+            "S3_READER_ACCESS_KEY": "page-key",
+            "S3_READER_SECRET_KEY": f"{secret}-of-the-page",
         }
         for name, value in found.items():
             monkeypatch.setenv(name, value)
@@ -75,6 +77,20 @@ def test_airflow_s_key_takes_savepoints_and_can_destroy_none(s3: S3Server, prepa
         with pytest.raises(ClientError, match="AccessDenied"):
             forbidden()
     assert repository.get("a/b") == b"1"
+
+
+def test_the_key_of_the_page_reads_and_can_do_nothing_else(s3: S3Server, prepare: Prepare) -> None:
+    keys = prepare("first-secret_1")
+    location = StorageLocation(
+        backend="s3", bucket=BUCKET, prefix="savepoints", region="us-east-1", endpoint=s3.endpoint, path_style=True, allow_http=True
+    )
+    Repository(location, keys).create("page/a", b"1")
+    page = Repository(location, StorageCredentials(access_key_id="page-key", secret_access_key="first-secret_1-of-the-page"))
+    assert (page.get("page/a"), list(page.keys("page/"))) == (b"1", ["page/a"])
+    for forbidden in (lambda: page.create("page/b", b"2"), lambda: page.delete(["page/a"])):
+        with pytest.raises(ConfigInvalid, match="not allowed"):
+            forbidden()
+    assert list(page.keys("page/")) == ["page/a"]
 
 
 def test_it_may_run_again_also_with_another_secret(s3: S3Server, prepare: Prepare) -> None:

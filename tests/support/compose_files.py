@@ -37,6 +37,8 @@ SECRETS = {
     "S3_ROOT_SECRET_KEY": "root-secret",
     "S3_ACCESS_KEY": "key-id",
     "S3_SECRET_KEY": "key-secret",
+    "S3_READER_ACCESS_KEY": "reader-id",
+    "S3_READER_SECRET_KEY": "reader-hidden",
     "SPARK_RPC_SECRET": "rpc-secret",
     "ORDER_PROCESSOR_TOKEN": "order-token",
 }

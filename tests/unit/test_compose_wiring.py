@@ -16,6 +16,7 @@ import yaml
 from streams_recovery.application.docker_compose_verbs import _settings
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import NotFound
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from tests.support.compose_files import (
     AIRFLOW,
@@ -186,15 +187,28 @@ def holders_of(secret):
 
 
 def test_each_service_gets_the_secrets_it_works_with_and_no_others():
-    tasks = {"airflow-scheduler", "airflow-triggerer"}
+    tasks, telling, reading = {"airflow-scheduler", "airflow-triggerer"}, {"airflow-dag-processor"}, {"airflow-api-server"}
     assert holders_of("S3_ROOT_SECRET_KEY") == holders_of("S3_ROOT_ACCESS_KEY") == {"s3", "s3-init"}
-    assert holders_of("S3_SECRET_KEY") == {"s3-init", *tasks}
+    assert holders_of("S3_SECRET_KEY") == {"s3-init", *tasks, *telling}
+    assert holders_of("S3_READER_SECRET_KEY") == {"s3-init", *reading}
     assert holders_of("SPARK_RPC_SECRET") == {"airflow-init", "spark-master", "spark-worker"}
     assert holders_of("ORDER_PROCESSOR_TOKEN") == {"airflow-init", "order-processor-1", "order-processor-2"}
     assert holders_of("AIRFLOW_ADMIN_PASSWORD") == {"airflow-init"}
     assert holders_of("AIRFLOW_FERNET_KEY") == set(AIRFLOW)
     for service in SERVICES:
-        assert any(name.startswith("AIRFLOW_CONN_") for name in environment(service)) == (service in tasks)
+        connections = {name for name in environment(service) if name.startswith("AIRFLOW_CONN_")}
+        assert len(connections) == (3 if service in tasks else 1 if service in telling | reading else 0), service
+
+
+@pytest.mark.parametrize(("service", "key"), [("airflow-api-server", "S3_READER"), ("airflow-dag-processor", "S3")])
+def test_page_and_callbacks_have_the_repository_and_nothing_else(service, key):
+    config = load_named("order-processing", PROJECT / "include/configs", environment(service))
+    connections = EnvironmentConnections(environment(service))
+    credentials = connections.storage(config.storage.connection)
+    made = environment("s3-init")
+    assert (credentials.access_key_id, credentials.secret_access_key) == (made[f"{key}_ACCESS_KEY"], made[f"{key}_SECRET_KEY"])
+    with pytest.raises(NotFound):
+        connections.kafka(config.source.connection)
 
 
 # Spark

@@ -159,6 +159,10 @@ def test_connections_come_from_secrets_and_only_to_what_runs_tasks_and_triggers(
         variables = {one["name"]: one for one in AIRFLOW[component]["env"]}
         assert json.loads(variables.pop("AIRFLOW_CONN_SPARK_DEFAULT")["value"]) == {"conn_type": "spark", "host": "local[2]"}
         assert {one["valueFrom"]["secretKeyRef"]["name"] for one in variables.values()} == {"streams-recovery-connections"}
+    # The page has a key that only reads. Callbacks of DAGs, which the DAG processor runs, write alerts.
+    for component, secret in (("apiServer", "streams-recovery-reading"), ("dagProcessor", "streams-recovery-connections")):
+        (one,) = AIRFLOW[component]["env"]
+        assert (one["name"], one["valueFrom"]["secretKeyRef"]["name"]) == ("AIRFLOW_CONN_AWS_DEFAULT", secret)
     assert not [one for one in AIRFLOW["env"] if one["name"].startswith("AIRFLOW_CONN_")]
     assert "secret" not in AIRFLOW
 
