@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,6 +169,9 @@ class Anything:
 
     def __call__(self, *_arguments: Any, **_facts: Any) -> Any:
         return Anything()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
 
 
 @pytest.mark.parametrize("run", BY_HAND, ids=lambda run: run.__name__)

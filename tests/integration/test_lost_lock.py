@@ -10,6 +10,7 @@ import pytest
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
+from streams_recovery.core.repository.seal import StoredObject
 from streams_recovery.core.topic_holds.compaction_guard import marked
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import restore, savepoint, topic_holds
@@ -57,12 +58,12 @@ class Dozing(Repository):
         super().__init__(real.location)
         self.part, self.meanwhile, self.slept = part, meanwhile, False
 
-    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
-        data = super().get(key, most_bytes=most_bytes)
+    def stored(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
+        found = super().stored(key, most_bytes=most_bytes)
         if self.part in key and not self.slept:
             self.slept = True
             self.meanwhile()
-        return data
+        return found
 
 
 def through(recovery: RecoveryContext, repository: Repository, clock: Callable[[], int] = wall_clock) -> RecoveryContext:

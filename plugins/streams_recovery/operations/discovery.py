@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.kafka_types import (
+    Consistency,
     Evidence,
     GroupDescription,
     Profile,
@@ -17,6 +18,7 @@ from streams_recovery.core.kafka_types import (
 )
 from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_kind
 from streams_recovery.core.repository.journal import created_by
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.topology import Attribution, Known, Topology, attributed, is_streams_metadata, topology_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import restore_journals
@@ -124,7 +126,7 @@ def known(
     """
     me, topics = recovery.application_id, recovery.config.topics
     if committed is None:
-        committed = {tp.topic for tp in recovery.groups.committed_partitions(me)}
+        committed = _committed(recovery)
     here = Known(
         application_id=me, stores=recovery.config.stores, owned=topics.owned, foreign=topics.foreign, committed=committed, saved=saved or {}
     )
@@ -134,13 +136,33 @@ def known(
     here = replace(here, configured=recovery.configured())
     if not (unclear := _unclear(names, here)):
         return here
-    newest = recovery.savepoints.latest(read=recovery.savepoints.outline)
+    newest = _newest_readable(recovery)
     if newest is not None:
         saved_before = {image.name: image.evidence for image in newest.topics if image.role.internal and image.evidence is not None}
         remembered = {one.group for one in newest.claimed if one.group is not None}
         here = replace(here, saved={**saved_before, **here.saved}, remembered=remembered)
     here = replace(here, groups=_streams_groups(recovery, unclear))
     return replace(here, restored=_restored(recovery, unclear)) if (unclear := _unclear(names, here)) else here
+
+
+def _committed(recovery: RecoveryContext) -> set[str]:
+    """Topics on which the group has offsets. None that this user may see is no evidence: nothing is deleted without, and the preflight names the right."""
+    try:
+        return {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    except Refused:
+        return set()
+
+
+def _newest_readable(recovery: RecoveryContext) -> Manifest | None:
+    """The newest savepoint that says whose topics are, whatever became of those after it."""
+    for savepoint_id in reversed(recovery.savepoints.ids()):
+        try:
+            found = recovery.savepoints.outline(savepoint_id)
+        except (Damaged, NotFound):
+            continue
+        if found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
+            return found
+    return None
 
 
 def _unclear(names: Iterable[str], here: Known) -> list[str]:
@@ -180,9 +202,13 @@ def _streams_groups(recovery: RecoveryContext, names: Collection[str]) -> set[st
 
 
 def _is_streams(recovery: RecoveryContext, group: str) -> bool:
-    if any(_STREAM_THREAD in member.client_id for member in recovery.groups.describe(group).members):
+    try:
+        if any(_STREAM_THREAD in member.client_id for member in recovery.groups.describe(group).members):
+            return True
+        return any(is_streams_metadata(offset.metadata) for offset in recovery.groups.last_committed(group).values())
+    except Refused:
+        # It may be one: what could be somebody else's is not taken.
         return True
-    return any(is_streams_metadata(offset.metadata) for offset in recovery.groups.last_committed(group).values())
 
 
 def attributions(recovery: RecoveryContext, saved: Mapping[str, Evidence] | None = None) -> dict[str, Attribution]:

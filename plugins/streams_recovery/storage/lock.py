@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,11 +9,12 @@ from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.core.text.next_command import command
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
-LOGGER = logging.getLogger("streams_recovery.storage.lock")
+LOGGER = logger("streams_recovery.storage.lock")
 
 
 class ApplicationLock:

@@ -97,7 +97,10 @@ class Repository:
         """``stored``, whoever wrote it: for those who decide whether to believe it."""
         if not carries_seal(key):
             return StoredObject(content=self._do("reading", key, lambda: self._whole(_checked(key), most_bytes)), seal=None)
-        return split_seal(self._do("reading", key, lambda: self._whole(_checked(key), most_bytes, on_top=MOST_SEAL_BYTES)))
+        found = split_seal(self._do("reading", key, lambda: self._whole(_checked(key), most_bytes, on_top=MOST_SEAL_BYTES)))
+        if len(found.content) > most_bytes:
+            raise self._too_large(key, len(found.content), most_bytes)
+        return found
 
     def _adopted(self, key: str) -> dict[str, str]:
         """The records of the application of ``key`` that were adopted. Read once: a process that reads on meanwhile believes no more than it did."""
@@ -124,14 +127,17 @@ class Repository:
                     break
                 parts.append(bytes(part))
         if max(size, read) > most_bytes + on_top:
-            raise Damaged(
-                f"{key} in {self.location} has {max(size, read)} bytes, more than the {most_bytes} that this software writes there",
-                next_step="remove this object, or put it back from a copy, and find out who wrote it",
-                key=key,
-                bytes=max(size, read),
-                limit=most_bytes,
-            )
+            raise self._too_large(key, max(size, read), most_bytes)
         return b"".join(parts)
+
+    def _too_large(self, key: str, size: int, limit: int) -> Damaged:
+        return Damaged(
+            f"{key} in {self.location} has {size} bytes, more than the {limit} that this software writes there",
+            next_step="remove this object, or put it back from a copy, and find out who wrote it",
+            key=key,
+            bytes=size,
+            limit=limit,
+        )
 
     def open(self, key: str, *, size: int | None = None) -> BinaryIO:
         """The object as a buffered, seekable file that reads ranges as they are asked for. Who knows its ``size`` spares a request. Raises ``NotFound``."""

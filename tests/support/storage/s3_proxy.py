@@ -85,6 +85,12 @@ def puts(part: str = "") -> Callable[[Request], bool]:
     return lambda request: request.method == "PUT" and part in request.key
 
 
+_NOTHING_LISTED = (
+    b'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name>'
+    b"<Prefix></Prefix><KeyCount>0</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated></ListBucketResult>"
+)
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -107,7 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
         if act == "conflict":
             return self._answer(409, [], _error("ConditionalRequestConflict"))
         if act == "stale":
-            return self._answer(*proxy.answers[self.path])
+            # Of a page that nobody has asked for, a listing that is late knows nothing.
+            return self._answer(*proxy.answers.get(self.path, (200, [("content-type", "application/xml")], _NOTHING_LISTED)))
         proxy.answers[self.path] = self._forward(body)
         if act == "lose_reply":
             return self._break_off()
