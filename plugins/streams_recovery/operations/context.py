@@ -16,7 +16,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
-from streams_recovery.core.repository.ownership import OwnershipEntry
+from streams_recovery.core.repository.ownership import OwnershipEntry, Seen
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -57,7 +57,8 @@ def wall_clock() -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
     """The open tools of one application. Not shared between threads. ``configured`` looks for the other applications that are configured on its cluster: the
-    changelogs of their stores by application id.
+    changelogs of their stores by application id. ``beside`` looks at the other application of a pair, so that an entry about who writes the outputs is not
+    simply believed.
     """
 
     config: ApplicationConfig
@@ -77,6 +78,7 @@ class RecoveryContext:
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
+    beside: Callable[[OwnershipEntry | None], Seen]
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
 
     @property
@@ -151,14 +153,14 @@ def open_context(
     repository = open_repository(config, connections, credentials)
     layout = Layout(config.application.id)
     timeout = float(config.source.timeout_seconds)
-    ownership = ownership_log(repository, layout)
     with (
         KafkaCluster(connect, timeout=timeout) as cluster,
         ConsumerGroups(connect, timeout=timeout) as groups,
         Transactions(connect, timeout=timeout) as transactions,
     ):
+        started = StartedByRole(config, repository, groups, applications)
         yield RecoveryContext(
-            config=current_owner(config, ownership),
+            config=current_owner(config, repository, applications),
             connections=connections,
             connect=connect,
             credentials=credentials,
@@ -171,9 +173,10 @@ def open_context(
             safety=SavepointStore(repository, layout.safety, clock),
             artifacts=RunArtifacts(repository, layout),
             hold_log=AppendLog(repository, layout.holds, HoldEntry),
-            ownership=ownership,
+            ownership=ownership_log(repository, layout),
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
-            application=StartedByRole(config, repository, groups, applications),
+            application=started,
+            beside=started.beside,
             clock=clock,
             configured=cache(lambda: neighbours(config, applications())),
         )

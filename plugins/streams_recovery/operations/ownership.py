@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, role_of, start_as
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, pair_agrees, start_as
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
@@ -50,11 +50,27 @@ def _other(
     return next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
 
 
-def current_owner(config: ApplicationConfig, log: AppendLog[OwnershipEntry]) -> ApplicationConfig:
-    """The configuration that counts: a clone that is live has the real outputs. Only for a clone the log is read."""
+def current_owner(config: ApplicationConfig, repository: Repository, applications: Applications) -> ApplicationConfig:
+    """The configuration that counts: a clone that is live has the real outputs. Only of a clone the repository is asked, and its log counts only where that
+    of the other application agrees; no cluster is asked.
+    """
     if config.clone is None:
         return config
-    return live(config) if role_of(log.last(), is_clone=True) is Role.LIVE else config
+    last = ownership_log(repository, Layout(config.application.id)).last()
+    if last is None or last.role is not Role.LIVE:
+        return config
+    of = applications().get(config.clone.of)
+    theirs = ownership_log(repository, Layout(last.other)).last() if is_name(last.other) else None
+    if pair_agrees(last, None if of is None else of.application.id, theirs, application_id=config.application.id):
+        return live(config)
+    LOGGER.warning(
+        "%s is on record as live for %s by run %s, and the log of %s does not agree: it counts as a clone with outputs of its own",
+        config.application.id,
+        last.other,
+        last.run,
+        last.other,
+    )
+    return config
 
 
 class StartedByRole:
@@ -79,7 +95,7 @@ class StartedByRole:
         last = self._log.last()
         role = Role.LIVE
         if last is not None or self._live is not None:
-            role = start_as(last, self._seen(last), application_id=self._id, is_clone=self._live is not None)
+            role = start_as(last, self.beside(last), application_id=self._id, is_clone=self._live is not None)
             if last is not None and last.role is Role.RETIRED:
                 LOGGER.warning(
                     "%s is on record as retired for %s by run %s, which is not so by what is configured and seen: it is started",
@@ -101,7 +117,8 @@ class StartedByRole:
     def _as(self, role: Role) -> StreamsApplication:
         return self._live if self._live is not None and role is Role.LIVE else self._application
 
-    def _seen(self, last: OwnershipEntry | None) -> Seen:
+    def beside(self, last: OwnershipEntry | None) -> Seen:
+        """What is seen of the other application that this entry concerns."""
         applications = self._applications()
         other = _other(self._config, last, applications)
         other_id = other.application.id if other is not None else "" if last is None else last.other

@@ -28,6 +28,7 @@ from streams_recovery.core.preflight.permissions import (
     missing,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.repository.ownership import doubts
 from streams_recovery.core.repository.seal import NOT_SEALED
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -132,7 +133,11 @@ def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 
 def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
     source = recovery.application_id if manifest is None else manifest.application_id
-    return judge.outputs_transferred(recovery.ownership.last(), recovery.application_id, source)
+    last = recovery.ownership.last()
+    if last is None:
+        return ()
+    against = doubts(last, recovery.beside(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None)
+    return judge.outputs_transferred(last, recovery.application_id, source, against)
 
 
 def _written_again(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,8 +54,15 @@ def configured(directory: Path, *, clone: bool) -> ApplicationConfig:
     return load(path, {})
 
 
-def log_in(directory: Path) -> AppendLog[OwnershipEntry]:
-    return ownership_log(Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None), Layout("next"))
+def log_in(directory: Path, application_id: str = "next") -> AppendLog[OwnershipEntry]:
+    return ownership_log(
+        Repository(StorageLocation(backend="filesystem", path=str(directory / "repository")), None), Layout(application_id)
+    )
+
+
+def outputs(config: ApplicationConfig, applications: Mapping[str, ApplicationConfig] | None = None) -> tuple[str, ...]:
+    """The outputs that the application counts as writing."""
+    return current_owner(config, Repository(config.storage.location, None), lambda: applications or {}).topics.outputs
 
 
 def started(directory: Path, config: ApplicationConfig) -> str | None:
@@ -71,7 +80,8 @@ def started(directory: Path, config: ApplicationConfig) -> str | None:
 def test_without_any_entry_an_application_is_started_as_it_is_configured_and_no_cluster_is_asked(tmp_path: Path, clone: bool) -> None:
     config, log = configured(tmp_path, clone=clone), log_in(tmp_path)
     assert started(tmp_path, config) == "own.out"
-    assert current_owner(config, log) == config
+    assert log.last() is None
+    assert outputs(config) == ("own.out",)
 
 
 @pytest.mark.parametrize(("clone", "role"), [(True, Role.LIVE), (True, Role.RETIRED), (False, Role.RETIRED)])
@@ -79,7 +89,30 @@ def test_what_cannot_be_proven_is_not_started(tmp_path: Path, clone: bool, role:
     config, log = configured(tmp_path, clone=clone), log_in(tmp_path)
     log.append(entry(role))
     assert started(tmp_path, config) is None
-    assert current_owner(config, log).topics.outputs == (("out",) if role is Role.LIVE else ("own.out",))
+    assert outputs(config) == ("own.out",)
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize(
+    ("theirs", "expected"),
+    [
+        ((Role.RETIRED, "next"), "out"),
+        ((Role.RETIRED, "another"), "own.out"),
+        ((Role.LIVE, "next"), "own.out"),
+        (None, "own.out"),
+    ],
+)
+def test_a_clone_has_the_real_outputs_only_when_both_logs_say_so(tmp_path: Path, theirs: tuple[Role, str] | None, expected: str) -> None:
+    config, log = configured(tmp_path, clone=True), log_in(tmp_path)
+    log.append(entry(Role.LIVE))
+    if theirs is not None:
+        role, other = theirs
+        log_in(tmp_path, "orders").append(replace(entry(role), other=other))
+    assert outputs(config) == (expected,)
+    renamed = config.application.model_copy(update={"id": "orders-2"})
+    of = config.model_copy(update={"name": "orders", "application": renamed, "clone": None})
+    # Where the configuration says whose clone it is, the log cannot name another.
+    assert outputs(config, {"orders": of}) == ("own.out",)
 
 
 def test_a_standby_is_started_with_its_own_outputs(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, ClusterFacts, TopicFacts
@@ -104,11 +104,17 @@ def before_restore(
     )
 
 
-def outputs_transferred(last: OwnershipEntry | None, application_id: str, source: str) -> tuple[PreflightFinding, ...]:
+def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, against: Collection[str]) -> tuple[PreflightFinding, ...]:
     """A blocking finding if an application must not be restored: because its clone writes its outputs, or because it is a live clone and the state is
-    that of the application it replaced.
+    that of the application it replaced. ``against`` is what contradicts the entry: then it keeps nobody from a restore, unless both might write.
     """
-    if last is None or (last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other)):
+    said = f"{application_id} is on record as {last.role} towards {last.other} (run {last.run}), which is not so: {'; '.join(against)}"
+    if against and last.role is Role.RETIRED:
+        return (warning("outputs-transferred", said, "find out who wrote the log"),)
+    if against:
+        remedy = f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}"
+        return (PreflightFinding(severity=Severity.BLOCKING, kind="outputs-transferred", text=said, remedy=remedy),)
+    if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):
         return ()
     if last.role is Role.RETIRED:
         text = f"{application_id} transferred its outputs to {last.other} and cannot be started"

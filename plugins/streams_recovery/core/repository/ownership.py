@@ -94,9 +94,28 @@ def start_as(last: OwnershipEntry | None, seen: Seen, *, application_id: str, is
     return now
 
 
+def doubts(last: OwnershipEntry, seen: Seen, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
+    """What contradicts the newest entry of an application, empty where nothing does. An entry that is contradicted holds nothing up and opens nothing."""
+    if last.role is Role.RETIRED:
+        moved = f"it has committed other offsets since ({', '.join(seen.moved[:_NAMED])})"
+        return (
+            *(() if seen.related else (f"the configuration knows no clone of it with the id {last.other}",)),
+            *((moved,) if seen.moved else ()),
+        )
+    if last.role is Role.LIVE and is_clone:
+        return _against_live_clone(last, seen, application_id)
+    return ()
+
+
+def pair_agrees(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | None, *, application_id: str) -> bool:
+    """True when the log of the other application says the same as that of a live clone: that ``of``, or whom the entry names where the configuration is
+    not at hand, has transferred its outputs to it. Asks the repository alone, so it proves less than what a start asks.
+    """
+    return last.other == (of or last.other) and theirs is not None and _retired_for(theirs, application_id)
+
+
 def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
-    believed = seen.related and not seen.moved
-    if believed:
+    if not doubts(last, seen, application_id=application_id, is_clone=False):
         raise Refused(
             f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
             next_step=f"to go back to it, run streams_clone of {last.other} with the step roll_back, or `streams-recovery roll-back` with its configuration",
@@ -107,7 +126,7 @@ def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> No
         raise _both(application_id, seen, f"has its outputs by the log, {what}, and is in use")
 
 
-def _refuse_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+def _against_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> tuple[str, ...]:
     against = []
     if last.other != seen.other:
         against.append(f"its log names {last.other}")
@@ -117,6 +136,11 @@ def _refuse_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) ->
         against.append(f"{seen.other} has committed other offsets since it is said to be retired ({', '.join(seen.moved[:_NAMED])})")
     if seen.in_use:
         against.append(f"{seen.other} is in use: {', '.join(seen.in_use[:_NAMED])}")
+    return tuple(against)
+
+
+def _refuse_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+    against = _against_live_clone(last, seen, application_id)
     if against:
         raise Refused(
             f"{application_id} is on record as the one that writes the outputs of {seen.other}, and was not started with them: {'; '.join(against)}",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, role_of, start_as
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, doubts, moved_since, role_of, start_as
 from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
@@ -224,16 +224,29 @@ def test_offsets_that_are_gone_have_not_moved() -> None:
     assert moved_since(entry, {"a": 6, "b": 6}) == ("a", "b")
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize(
-    ("last", "source", "refused"),
+    ("last", "seen", "clone", "source", "severity"),
     [
-        (None, OLD, False),
-        (owner_entry(Role.RETIRED), OLD, True),
-        (owner_entry(Role.LIVE, OLD), OLD, True),
-        (owner_entry(Role.LIVE, OLD), CLONE, False),
-        (owner_entry(Role.STANDBY, OLD), OLD, False),
+        (owner_entry(Role.RETIRED), {}, False, OLD, "blocking"),
+        (owner_entry(Role.LIVE, OLD), {"last": RETIRED}, True, OLD, "blocking"),
+        (owner_entry(Role.LIVE, OLD), {"last": RETIRED}, True, CLONE, None),
+        (owner_entry(Role.LIVE), {}, False, OLD, None),
+        (owner_entry(Role.STANDBY, OLD), {}, True, OLD, None),
+        # One forged entry holds no restore up,
+        (owner_entry(Role.RETIRED), {"related": False}, False, OLD, "warning"),
+        (owner_entry(Role.RETIRED), {"moved": ("in 0",)}, False, OLD, "warning"),
+        # and gives no clone the outputs of another: a restore may make these anew.
+        (owner_entry(Role.LIVE, OLD), {"last": None}, True, CLONE, "blocking"),
+        (owner_entry(Role.LIVE, OLD), {"last": RETIRED, "in_use": ALIVE}, True, CLONE, "blocking"),
+        (owner_entry(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, CLONE, "blocking"),
     ],
 )
-def test_what_must_not_be_restored_is_refused_before_anything_is_touched(last: OwnershipEntry | None, source: str, refused: bool) -> None:
-    found = checks.outputs_transferred(last, "it", source)
-    assert [one.kind for one in found] == ["outputs-transferred"] * refused
+def test_what_must_not_be_restored_is_refused_before_anything_is_touched(
+    last: OwnershipEntry, seen: dict[str, Any], clone: bool, source: str, severity: str | None
+) -> None:
+    me, other = (CLONE, OLD) if clone else (OLD, CLONE)
+    found = Seen(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
+    against = doubts(last, found, application_id=me, is_clone=clone)
+    told = checks.outputs_transferred(last, me, source, against)
+    assert [one.severity for one in told] == ([] if severity is None else [severity])
