@@ -26,6 +26,7 @@ def test_classes_of_spark_come_from_the_archive(tmp_path: Path) -> None:
     assert source == "shared objects file (top)"
 
 
+@pytest.mark.deep
 def test_half_an_archive_and_a_changed_one_are_made_again(tmp_path: Path) -> None:
     home = tmp_path / "home"
     archive = spark_start.prepare(home)

@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 PARTITIONS, ROWS = 4, 3000
 
 
+@pytest.mark.deep
 def test_records_pass_through_both_executors_and_never_through_the_driver(submit, connection):
     with topic(connection, PARTITIONS) as source, topic(connection, PARTITIONS) as target:
         for partition in range(PARTITIONS):

@@ -65,7 +65,7 @@ def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] =
 
 
 @pytest.mark.fault("F41")
-@pytest.mark.parametrize("moments", [5, pytest.param(50, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("moments", [3, pytest.param(50, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("mode", [QuiesceMode.PAUSE, QuiesceMode.STOP])
 def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMode, moments: int) -> None:
     proofs, exact = judged(under_load, mode, moments)
@@ -73,7 +73,7 @@ def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMod
 
 
 @pytest.mark.fault("F41")
-@pytest.mark.parametrize("moments", [5, pytest.param(50, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("moments", [3, pytest.param(50, marks=pytest.mark.deep)])
 def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(under_load: Stage, moments: int) -> None:
     if under_load.stack.guarantee == "at_least_once":
         proofs, exact = judged(under_load, QuiesceMode.LIVE, moments)
