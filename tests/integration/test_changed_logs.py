@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from embedded.processes import Processes
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
@@ -19,7 +18,7 @@ from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
 from streams_recovery.operations import restore, savepoint
 from tests.support.applications.savepoint_steps import begun, copy, cut, published, take
 from tests.support.applications.small import Small, asked, reopened, rows_of, small_application, untouched
-from tests.support.applications.topic_records import commit, delete_below, produce, recreate, without_the_last_batch
+from tests.support.applications.topic_records import add_partitions, commit, delete_below, produce, recreate, without_the_last_batch
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
@@ -60,16 +59,10 @@ def test_a_topic_that_was_deleted_after_the_cut_publishes_nothing(small: Small) 
     assert untouched(small)
 
 
-def add_partitions(small: Small, topic: str, count: int) -> None:
-    admin = AdminClient({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
-    for future in admin.create_partitions([NewPartitions(topic, count)]).values():
-        future.result(30)
-
-
 @pytest.mark.fault("F22")
 def test_partitions_that_are_added_after_the_cut_are_told_and_are_in_the_next_savepoint(archiving: Small) -> None:
     small, topic = archiving, archiving.input.topic
-    first = take(small, after_cut=lambda: add_partitions(small, topic, 2))
+    first = take(small, after_cut=lambda: add_partitions(small.recovery, topic, 2))
     [warning] = [warning for warning in first.warnings if "partitions" in warning]
     assert warning.startswith(topic)
     assert "it has 2, 1" in warning

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
+from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.report import Health
-from streams_recovery.operations import savepoint, status
+from streams_recovery.operations import restore, savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.monitored import at, causes, limited, looked
 from tests.support.applications.savepoint_steps import begun, publish
-from tests.support.applications.small import RUNNING, Small, configured_for, lose, lose_state, says, small_application, surviving
-from tests.support.applications.topic_records import abort, commit, delete_below, produce, produce_at, transaction
+from tests.support.applications.small import RUNNING, Small, asked, configured_for, lose, lose_state, says, small_application, surviving
+from tests.support.applications.topic_records import abort, add_partitions, commit, delete_below, produce, produce_at, recreate, transaction
 
 pytestmark = pytest.mark.kafka
 
@@ -35,11 +37,11 @@ def saved(calm: Small) -> Small:
     return found
 
 
-def test_an_application_in_good_order_has_no_finding_and_all_is_known_of_it(saved: Small) -> None:
+def test_of_an_application_that_is_down_that_is_found_and_all_is_known_of_it(saved: Small) -> None:
     recovery = saved.recovery
     report = looked(recovery)
-    assert report.findings == ()
-    assert report.health.value == "good"
+    assert [(one.cause, one.severity) for one in report.findings] == [("application-down", Severity.WARNING)]
+    assert report.health is Health.ATTENTION
     assert {name: part.problem for name, part in report.parts.items()} == dict.fromkeys(("repository", "cluster", "disks", "application"))
     topics = {topic.name: topic for topic in report.topics}
     assert set(topics) == set(saved.topics)
@@ -61,11 +63,18 @@ def test_a_look_changes_nothing_and_takes_no_lock(saved: Small) -> None:
     ticket = begun(recovery)
     try:
         before = recovery.cluster.describe_topics(saved.topics)
-        assert looked(recovery).findings == ()
+        assert looked(recovery).findings == (), "whoever has the lock may have stopped it"
         assert recovery.cluster.describe_topics(saved.topics) == before
         assert recovery.lock.holds(ticket.lock)
     finally:
         savepoint.finish(recovery, ticket)
+
+
+def test_input_that_comes_while_nothing_runs_is_trouble_until_it_is_processed(saved: Small) -> None:
+    looked(saved.recovery)
+    produce(saved.recovery, saved.input, 5)
+    (found,) = looked(at(saved.recovery, 0.1)).findings
+    assert (found.kind, found.severity, found.numbers["grown"]) == ("application-down", Severity.CRITICAL, 5.0)
 
 
 def test_without_a_savepoint_that_is_what_is_found(small: Small) -> None:
@@ -208,7 +217,7 @@ def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
     told: list[str] = []
 
     def tell(notices: object) -> None:
-        told.extend(f"{notice.news} {notice.finding.cause}" for notice in notices)  # type: ignore[attr-defined]
+        told.extend(f"{one.news} {one.finding.cause}" for one in notices if one.finding.kind != "application-down")  # type: ignore[attr-defined]
 
     for run in ("one", "two"):
         status.tell_news(calm.recovery, looked(calm.recovery).findings, run=run, tell=tell)
@@ -217,3 +226,32 @@ def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
     later = at(calm.recovery, 0.5)
     status.tell_news(later, looked(later).findings, run="three", tell=tell)
     assert told == ["raised no-savepoint", "over no-savepoint"]
+
+
+def refused(small: Small) -> tuple[str, ...]:
+    """What the plan of a restore of the newest savepoint is refused for, all of which the status says."""
+    with pytest.raises(Refused) as error:
+        restore.plan(small.recovery, asked(small.recovery, replace=True))
+    found = {one.kind: one for one in looked(small.recovery).findings}
+    problems = tuple(error.value.facts["problems"])
+    assert found["restore-refused"].severity is Severity.CRITICAL
+    assert all(problem in found["restore-refused"].text for problem in problems)
+    return problems
+
+
+def test_an_input_that_was_created_again_since_the_newest_savepoint(calm: Small) -> None:
+    publish(calm)
+    assert "restore-refused" not in causes(calm.recovery)
+    recreate(calm.recovery, calm.input.topic)
+    produce(calm.recovery, calm.input, 3)
+    (problem,) = refused(calm)
+    assert "is not the topic of the savepoint" in problem
+
+
+def test_an_input_that_was_given_a_partition_since_the_newest_savepoint(calm: Small) -> None:
+    publish(calm)
+    add_partitions(calm.recovery, calm.input.topic, 2)
+    (problem,) = refused(calm)
+    assert problem == f"input {calm.input.topic} has 2 partitions, 1 at the savepoint"
+    publish(calm)
+    assert "restore-refused" not in causes(calm.recovery)

@@ -167,7 +167,7 @@ def test_a_drill_that_failed(calm: Small) -> None:
         ([("a", "gone", None), ("b", "gone", None)], True, "group-members-unknown"),
         ([("a", "running", "RUNNING"), ("b", "running", "RUNNING")], False, "group-empty"),
         ([("a", "running", "RUNNING"), ("b", "running", "RUNNING")], True, None),
-        ([("a", "gone", None), ("b", "gone", None)], False, None),
+        ([("a", "gone", None), ("b", "gone", None)], False, "application-down"),
     ],
     ids=["in error", "one is gone", "strangers", "nobody reads", "all run", "all stopped"],
 )
@@ -175,7 +175,7 @@ def test_instances_and_the_group(
     bootstrap: str, tmp_path: Path, states: list[tuple[str, str, str | None]], with_member: bool, found: str | None
 ) -> None:
     said = [STOPPED[0] | {"name": name, "state": state, "streams_state": streams} for name, state, streams in states]
-    about_them = {"instance-in-error", "instances-gone", "group-members-unknown", "group-empty"}
+    about_them = {"application-down", "instance-in-error", "instances-gone", "group-members-unknown", "group-empty"}
     with small_application(bootstrap, tmp_path, programs={"status": says(said)}) as small:
         if with_member:
             with member(small.recovery, small.recovery.application_id, small.input.topic):
@@ -186,4 +186,4 @@ def test_instances_and_the_group(
 
 def about(small: Small, wanted: set[str]) -> list[str]:
     """What a look finds of these kinds."""
-    return [cause for cause in causes(limited(small)) if cause.partition(":")[0] in wanted]
+    return sorted(one.cause for one in looked(limited(small)).findings if one.kind in wanted)

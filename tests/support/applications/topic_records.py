@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.operations.context import RecoveryContext
@@ -67,6 +67,13 @@ def delete_below(recovery: RecoveryContext, tp: TopicPartition, offset: int) -> 
     """What retention does."""
     admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
     for future in admin.delete_records([ClientPartition(tp.topic, tp.partition, offset)]).values():
+        future.result(30)
+
+
+def add_partitions(recovery: RecoveryContext, topic: str, count: int) -> None:
+    """Give a topic as many partitions."""
+    admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
+    for future in admin.create_partitions([NewPartitions(topic, count)]).values():
         future.result(30)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicRole
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
+from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import (
     CheckState,
     DrillState,
@@ -14,6 +15,7 @@ from streams_recovery.core.status.facts import (
     InputState,
     InstanceFacts,
     LockState,
+    OwnershipState,
     QuarantineState,
     QuiesceState,
     RestoreState,
@@ -95,6 +97,17 @@ def instances(*states: tuple[str, str | None]) -> dict[str, Any]:
     }
 
 
+def owned(**changes: Any) -> dict[str, Any]:
+    """Retired for a clone, as it is in good order."""
+    base = OwnershipState(
+        role=Role.RETIRED, clone=False, other="orders-v2", theirs=Role.LIVE, theirs_towards="orders", run="cut-over 1", since=NOW - HOUR
+    )
+    return {"repository": {"ownership": replace(base, **changes)}}
+
+
+DOWN: dict[str, Any] = instances(("gone", None), ("gone", None)) | {
+    "cluster": {"group": GroupDescription(group_id="orders", kind="classic", state="Empty", members=())}
+}
 EMPTY = GroupDescription(group_id="orders", kind="classic", state="Empty", members=())
 QUARANTINE = QuarantineState(restore_id="r", savepoint_id="s", since=NOW - 2 * DAY, records=5, begun=False)
 QUIESCED = QuiesceState(run="run 3", mode="stop", since=NOW - HOUR, instances=("one",))
@@ -130,6 +143,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "drill-overdue": drill(began_at=NOW - 9 * DAY),
     "rpo-over-objective": drill(rpo_seconds=7201.0),
     "rto-over-objective": drill(rto_seconds=1801.0),
+    "restore-refused": {"cluster": {"refused": ("input orders-in has 5 partitions, 4 at the savepoint",)}},
     "topics-unattributed": {"cluster": {"unattributed": ("orders-v1-totals-changelog",)}},
     "topic-missing": {"cluster": {"missing": ("orders-totals-changelog",)}},
     "input-expires": retention(needed_since=NOW - 20 * HOUR),
@@ -149,6 +163,10 @@ CAUSES: dict[str, dict[str, Any]] = {
     "group-empty": {"cluster": {"group": EMPTY}},
     "group-members-unknown": instances(("gone", None), ("gone", None)),
     "instance-in-error": instances(("running", "ERROR"), ("running", "RUNNING")),
+    "outputs-unowned": DOWN | owned(theirs=None),
+    "outputs-owned-twice": owned(role=Role.LIVE),
+    "retired-runs": owned(),
+    "application-down": DOWN,
     "instances-gone": instances(("gone", None), ("running", "RUNNING")),
 }
 # Made only where no objective is configured.

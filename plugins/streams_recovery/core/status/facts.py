@@ -8,6 +8,7 @@ from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.repository.announcement import DeletionOutlook
+from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
 
 # How the name of a broker's disk begins.
@@ -110,11 +111,27 @@ class QuiesceState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnershipState:
+    """Who writes the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is None when
+    that log is empty. ``problem`` says why one of the two cannot be read, empty when both can. Without any entry there is no such state.
+    """
+
+    role: Role
+    clone: bool
+    other: str
+    theirs: Role | None
+    theirs_towards: str
+    run: str
+    since: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
     ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are
-    ids of savepoints and restores of a time that has not come.
+    ids of savepoints and restores of a time that has not come. ``ownership`` is None for an application that no clone ever replaced.
     """
 
     newest: SavepointSummary | None
@@ -132,6 +149,7 @@ class RepositoryFacts:
     deletion: DeletionOutlook | None
     leaving: dict[str, int] = field(default_factory=dict)
     ahead: tuple[str, ...] = ()
+    ownership: OwnershipState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +182,7 @@ class TransactionState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """What the cluster says. ``missing`` topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another
-    application's.
+    application's. ``refused`` is why a restore of the newest exact savepoint would be refused now.
     """
 
     bootstrap_servers: str
@@ -174,6 +192,7 @@ class ClusterFacts:
     inputs: tuple[InputState, ...]
     transactions: tuple[TransactionState, ...]
     unattributed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def lag(self) -> int:
@@ -203,11 +222,12 @@ class InstanceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedules:
-    """Seconds between two runs at most, None where there is no schedule."""
+    """Seconds between two runs at most, None where there is no schedule. ``runs`` are those of an application that is down in between."""
 
     savepoints: float | None
     checks: float | None
     drills: float | None
+    runs: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

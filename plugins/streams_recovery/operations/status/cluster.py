@@ -16,6 +16,7 @@ from streams_recovery.core.status.report import TopicStatus
 from streams_recovery.kafka.first_records import first_timestamps
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining
+from streams_recovery.operations.status.estimate import refusals
 
 _TOPIC = "topic "
 # For the first records of all inputs: one fetch of each partition.
@@ -45,6 +46,7 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> Cluster
         inputs=_inputs(recovery, found, newest, logs),
         transactions=_transactions(recovery, logs),
         unattributed=found.inventory.unattributed,
+        refused=refusals(recovery, newest) if newest is not None else (),
     )
 
 

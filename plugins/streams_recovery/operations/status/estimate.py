@@ -1,13 +1,27 @@
-"""How long a restore of the newest exact savepoint would take now."""
+"""What a restore of the newest exact savepoint would do now: how long it would take, and why it would be refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import Profile, TopicRole
+from streams_recovery.core.offsets.inputs import choose_offsets, input_images
+from streams_recovery.core.offsets.logs import Logs
+from streams_recovery.core.offsets.strategies import EXACT
+from streams_recovery.core.offsets.translation import require_archived
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.estimate import Estimate, Sizes, estimate
+from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.status.facts import ClusterFacts
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.job_specs import throttle
+from streams_recovery.operations.restore.kept_inputs import check_kept
+from streams_recovery.operations.restore.placing import present_topics, target_of
 from streams_recovery.operations.restore.report import earlier_restores
+from streams_recovery.operations.restore.target_checks import spans
 
 
 def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterFacts) -> Estimate:
@@ -26,3 +40,47 @@ def sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:
         replaced=sum(topic.records for topic in cluster.topics if topic.role.internal),
         to_catch_up=sum(topic.since_savepoint for topic in cluster.inputs),
     )
+
+
+def refusals(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
+    """Why its plan would be refused for the topics that are there: by the decisions of the planner, which need no ranges for what stays on the cluster. A
+    savepoint without state is not restored but rebuilt from.
+    """
+    if manifest.profile is Profile.MINIMAL:
+        return ()
+    present = present_topics(recovery, manifest, {})
+    placed: list[Placed] = []
+    found = _refused(lambda: placed.extend(place(manifest, target_of(recovery, present, spans(recovery, present)))))
+    inputs = input_images(placed)
+    kept = [one for one in placed if one.image.role is TopicRole.INPUT and not one.made]
+    partitions = [tp for tp, (one, _) in inputs.items() if not one.made]
+    for tp, (one, image) in inputs.items():
+        if one.made and image.committed is not None:
+            found += _refused(partial(require_archived, tp, image.committed.offset, image))
+    # With another strategy the log decides, or whoever named the offsets.
+    if not partitions or recovery.config.restore.consumer_group_strategy != EXACT.text:
+        return found
+    logs = Logs(
+        starts=recovery.cluster.log_starts(partitions),
+        stable=recovery.cluster.last_stable_offsets(partitions),
+        ends=recovery.cluster.high_watermarks(partitions),
+        at_time={},
+    )
+    reset = recovery.config.application.auto_offset_reset
+    return (
+        *found,
+        *_refused(lambda: choose_offsets(kept, EXACT, logs, auto_offset_reset=reset, rows_below=_no_rows)),
+        *_refused(lambda: check_kept(recovery, kept, present, EXACT)),
+    )
+
+
+def _no_rows(*_: object) -> int:
+    raise AssertionError("the offset of an input that stays is not counted in files")
+
+
+def _refused(decide: Callable[[], Any]) -> tuple[str, ...]:
+    try:
+        decide()
+    except Refused as error:
+        return tuple(map(str, error.facts.get("problems", [error.reason])))
+    return ()

@@ -335,7 +335,10 @@ def _observed(
         # A clone that was removed again is free for the next one.
         used_before=report.used and config.clone is None,
         schedules=Schedules(
-            savepoints=longest_pause(config.backup.schedule), checks=longest_pause(config.check.schedule), drills=longest_pause(drills)
+            savepoints=longest_pause(config.backup.schedule),
+            checks=longest_pause(config.check.schedule),
+            drills=longest_pause(drills),
+            runs=longest_pause(config.run.schedule),
         ),
         parts=report.parts,
         newest=report.newest,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.ids import is_ahead, is_id
+from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.announcement import DeletionOutlook
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.ownership import role_of
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Pins
 from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
@@ -19,6 +23,7 @@ from streams_recovery.core.status.facts import (
     DrillState,
     HoldState,
     LockState,
+    OwnershipState,
     QuarantineState,
     QuiesceState,
     RepositoryFacts,
@@ -30,6 +35,7 @@ from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
+from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.restores import open_restores
 from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
@@ -63,6 +69,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         holds=_holds(recovery),
         quiesce=_quiesce(recovery),
         deletion=_deletion(recovery),
+        ownership=_ownership(recovery),
         leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
     )
 
@@ -167,6 +174,23 @@ def _quiesce(recovery: RecoveryContext) -> QuiesceState | None:
         # Whose journal cannot be read is told of with the restores.
         return None
     return None if left is None else QuiesceState(run=left.run, mode=left.mode.value, since=left.at, instances=left.instances)
+
+
+def _ownership(recovery: RecoveryContext) -> OwnershipState | None:
+    """What the two logs say, as far as they can be read: whoever cannot be told to be live must not look as if all were well."""
+    clone = recovery.config.clone is not None
+    unknown = OwnershipState(
+        role=role_of(None, is_clone=clone), clone=clone, other="", theirs=None, theirs_towards="", run="", since=recovery.clock()
+    )
+    try:
+        last = recovery.ownership.last()
+        if last is None:
+            return None
+        mine = replace(unknown, role=last.role, other=last.other, run=last.run, since=last.at)
+        theirs = ownership_log(recovery.repository, Layout(last.other)).last() if is_name(last.other) else None
+    except (Damaged, EntryUnreadable) as error:
+        return replace(unknown, problem=error.reason)
+    return mine if theirs is None else replace(mine, theirs=theirs.role, theirs_towards=theirs.other)
 
 
 def _deletion(recovery: RecoveryContext) -> DeletionOutlook | None:

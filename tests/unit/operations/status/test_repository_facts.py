@@ -7,21 +7,28 @@ from dataclasses import replace
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, Profile, QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.repository.retention import DAY_MS, Pin
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun
+from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import RunKind
+from streams_recovery.core.status.rule import judge
+from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.operations import pins, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact
 from streams_recovery.storage.append_log import AppendLog
+from tests.support.examples.observed import observed
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, checked, root
 
 NOW = SECOND_AT + 600_000
@@ -254,3 +261,37 @@ def test_the_history_of_runs_has_restores_and_checks(golden: OpenGolden) -> None
     journal(recovery, Phase.CLOSED)
     restored = next(one for one in runs(recovery, None, ()) if one.kind is RunKind.RESTORE)
     assert (restored.succeeded, restored.outcome) == (False, "given up")
+
+
+def owner(recovery: RecoveryContext, application_id: str, role: Role, other: str) -> None:
+    log = ownership_log(recovery.repository, Layout(application_id))
+    log.append(OwnershipEntry(role=role, other=other, run="cut-over 1", at=SECOND_AT, offsets={}, again={}, tail={}))
+
+
+def ownership_kinds(recovery: RecoveryContext) -> list[str]:
+    seen = replace(observed().repository or facts(recovery), ownership=facts(recovery).ownership)
+    return [one.kind for one in judge(RULES, observed(repository=seen, application_id=recovery.application_id), Limits())]
+
+
+def test_a_cut_over_that_died_between_its_two_records_is_seen_until_one_of_the_two_is_live(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    me = recovery.application_id
+    assert facts(recovery).ownership is None
+    owner(recovery, me, Role.RETIRED, "orders-v2")
+    assert ownership_kinds(recovery) == ["outputs-unowned"]
+    owner(recovery, "orders-v2", Role.LIVE, me)
+    assert ownership_kinds(recovery) == ["retired-runs"], "the example has a member"
+    owner(recovery, "orders-v2", Role.STANDBY, me)
+    assert ownership_kinds(recovery) == ["outputs-unowned"], "a roll-back that died"
+    owner(recovery, me, Role.LIVE, "orders-v2")
+    assert ownership_kinds(recovery) == []
+
+
+def test_a_record_of_who_writes_the_outputs_that_cannot_be_read_hides_nothing(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    owner(recovery, recovery.application_id, Role.RETIRED, "../../elsewhere")
+    assert ownership_kinds(recovery) == ["outputs-unowned"], "no such application is on record as live"
+    recovery.repository.create(f"{recovery.layout.ownership}000000000002.json", b"{")
+    found = facts(recovery)
+    assert found.newest is not None
+    assert ownership_kinds(recovery) == ["outputs-unowned"]

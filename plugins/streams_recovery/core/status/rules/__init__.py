@@ -15,6 +15,7 @@ from streams_recovery.core.status.rules import (
     instances,
     lag,
     locks,
+    outputs,
     quarantines,
     quiesce,
     repository_growth,
@@ -53,4 +54,7 @@ RULES: Final[tuple[Rule, ...]] = (
     disk_space.RULE,
     repository_growth.RULE,
     instances.RULE,
+    outputs.OWNERS,
+    outputs.RETIRED,
+    outputs.DOWN,
 )

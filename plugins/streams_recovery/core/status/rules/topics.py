@@ -1,4 +1,4 @@
-"""Topics that should be there, and topics that may be somebody else's."""
+"""Topics that should be there, topics that may be somebody else's, and those for which a restore would be refused."""
 
 from __future__ import annotations
 
@@ -11,12 +11,27 @@ from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.text.names import first_names
 from streams_recovery.core.text.next_command import command
 
-MISSING, UNATTRIBUTED = "topic-missing", "topics-unattributed"
+MISSING, UNATTRIBUTED, REFUSED = "topic-missing", "topics-unattributed", "restore-refused"
+_NAMED = 3
 
 
 def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
     yield from _missing(observed, limits)
     yield from _unattributed(observed)
+    yield from _refused(observed)
+
+
+def _refused(observed: Observed) -> Iterator[StatusFinding]:
+    why = observed.cluster.refused if observed.cluster else ()
+    if why:
+        more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
+        yield finding(
+            REFUSED,
+            Severity.CRITICAL,
+            f"a restore of the newest exact savepoint would be refused: {'; '.join(why[:_NAMED])}{more}",
+            remedies=[command("restore", observed.name, "--plan"), command("backup", observed.name)],
+            numbers={"problems": float(len(why))},
+        )
 
 
 def _unattributed(observed: Observed) -> Iterator[StatusFinding]:
@@ -49,4 +64,4 @@ def _missing(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
     )
 
 
-RULE = Rule(kinds=(MISSING, UNATTRIBUTED), parts=(PartName.CLUSTER,), find=_find)
+RULE = Rule(kinds=(MISSING, UNATTRIBUTED, REFUSED), parts=(PartName.CLUSTER,), find=_find)

@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.kafka_types import Consistency
-from streams_recovery.core.status.facts import (
-    LockState,
-    PartName,
-)
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.status.facts import LockState, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import Health, Part
+from streams_recovery.core.status.report import Health, HistoryPoint, Part
 from streams_recovery.core.status.rule import finding, health, judge
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
 from tests.support.examples.status_causes import (
     BY_SCHEDULE,
     CAUSES,
+    DOWN,
     EMPTY,
     FAILED_RUN,
     LIMITS,
@@ -36,6 +35,7 @@ from tests.support.examples.status_causes import (
     hold,
     instances,
     lock,
+    owned,
     restore,
     retention,
     transaction,
@@ -49,6 +49,11 @@ def found(limits: Limits = LIMITS, earlier: tuple[StatusFinding, ...] = (), **ch
 
 def kinds(limits: Limits = LIMITS, **changes: Any) -> list[str]:
     return sorted(one.kind for one in found(limits, **changes))
+
+
+def waiting(minutes: int) -> tuple[HistoryPoint, ...]:
+    """A history of so long in which input comes and nobody reads it."""
+    return tuple(point(NOW - ago * MINUTE, lag=10 + minutes - ago) for ago in range(minutes, -1, -1))
 
 
 # What looks like a cause and is none.
@@ -103,9 +108,20 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
             )
         },
     ),
-    "all down, and no members": (LIMITS, instances(("gone", None), ("gone", None)) | {"cluster": {"group": EMPTY}}),
+    "replaced by its clone, and down": (LIMITS, DOWN | owned()),
+    "a clone that was never cut over, and is down": (LIMITS, DOWN | owned(role=Role.STANDBY, clone=True, theirs=None)),
+    "a cut-over under way": (LIMITS, DOWN | {"repository": owned(theirs=None)["repository"] | lock(since=NOW)["repository"]}),
+    "live again behind its clone": (LIMITS, owned(role=Role.LIVE, theirs=Role.STANDBY)),
+    "a live clone of one that is retired for it": (LIMITS, owned(role=Role.LIVE, clone=True, theirs=Role.RETIRED)),
+    "down while a run works": (LIMITS, DOWN | lock(since=NOW)),
+    "down between two runs": (LIMITS, DOWN | {"schedules": replace(observed().schedules, runs=3600.0), "history": waiting(60)}),
+    "down between two runs, of which the last has processed something": (
+        LIMITS,
+        DOWN | {"schedules": replace(observed().schedules, runs=3600.0), "history": (*waiting(30 * 60)[:-20], *waiting(10))},
+    ),
     "an empty group while a run works": (LIMITS, {"cluster": {"group": EMPTY}} | lock(since=NOW)),
-    "instances that are paused": (LIMITS, instances(("running", "PAUSED"), ("running", "PAUSED")) | {"cluster": {"group": EMPTY}}),
+    "one instance of two is paused": (LIMITS, instances(("running", "PAUSED"), ("running", "RUNNING"))),
+    "instances that are being started": (LIMITS, instances(("running", "CREATED"), ("running", None)) | {"cluster": {"group": EMPTY}}),
 }
 
 
@@ -207,6 +223,51 @@ def test_a_transaction_that_its_coordinator_knows_is_one_finding_and_is_aborted_
     (one,) = found(cluster={"transactions": parts})
     assert (one.cause, one.numbers["partitions"], one.numbers["age_seconds"]) == ("transaction-long:tx", 5.0, 904.0)
     assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 describe --transactional-id tx",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity"),
+    [
+        (DOWN, Severity.WARNING),
+        (DOWN | {"history": waiting(10)}, Severity.CRITICAL),
+        (DOWN | {"application": ()}, Severity.WARNING),
+        (DOWN | instances(("unknown", None)), Severity.WARNING),
+        (DOWN | instances(("running", "NOT_RUNNING")) | {"history": waiting(30)}, Severity.CRITICAL),
+        (instances(("running", "PAUSED"), ("running", "PAUSED")), Severity.WARNING),
+        (DOWN | {"schedules": replace(observed().schedules, runs=3600.0), "history": waiting(30 * 60)}, Severity.CRITICAL),
+        (DOWN | owned(role=Role.LIVE, theirs=Role.STANDBY) | {"history": waiting(10)}, Severity.CRITICAL),
+    ],
+)
+def test_an_application_that_processes_nothing_is_told_and_is_critical_where_input_waits(
+    changes: dict[str, Any], severity: Severity
+) -> None:
+    (one,) = found(**changes)
+    assert (one.kind, one.severity) == ("application-down", severity)
+    assert (one.numbers["grown"] > 0) is (severity is Severity.CRITICAL)
+    assert health([one], [NOW]) is not Health.GOOD
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        (owned(theirs=Role.STANDBY), "outputs-unowned"),
+        (owned(theirs=Role.RETIRED), "outputs-unowned"),
+        (owned(role=Role.STANDBY, clone=True, theirs=Role.RETIRED), "outputs-unowned"),
+        (owned(role=Role.LIVE, problem="its bytes are not those of its seal"), "outputs-unowned"),
+        (owned(role=Role.LIVE, clone=True, theirs=None), "outputs-owned-twice"),
+    ],
+)
+def test_a_cut_over_that_was_not_finished_is_told_on_both_sides(changes: dict[str, Any], kind: str) -> None:
+    (one,) = found(**changes)
+    assert (one.kind, one.severity) == (kind, Severity.CRITICAL)
+
+
+def test_the_clone_says_the_two_commands_that_end_it() -> None:
+    (one,) = found(**owned(role=Role.STANDBY, clone=True, theirs=Role.RETIRED))
+    assert one.remedies == (
+        "streams-recovery cut-over orders --reason REASON",
+        "streams-recovery roll-back orders --reason REASON",
+    )
 
 
 def test_health_is_the_worst_finding_and_unknown_before_the_first_look() -> None:

@@ -1,0 +1,131 @@
+"""Who writes the outputs: nobody, or two, by what a cut-over has written down or by what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.status.facts import InstanceFacts, Observed, OwnershipState, PartName
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.limits import HOUR, Limits
+from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.text.next_command import command
+from streams_recovery.core.text.units import span
+
+NOBODY, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
+# Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.
+_IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
+_LOOKS: Final = HOUR
+
+
+def _owners(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+    facts = observed.repository
+    owned = facts.ownership if facts else None
+    # A cut-over holds the locks of both until it is over.
+    if facts is None or owned is None or facts.lock is not None:
+        return
+    age = observed.age(owned.since)
+    numbers = {"age_seconds": age}
+    if owned.problem:
+        text = f"the record of who writes the outputs cannot be read, so nobody is started: {owned.problem}"
+        yield finding(NOBODY, Severity.CRITICAL, text, remedies=[command("verify", observed.name)])
+    elif _nobody(observed, owned):
+        retired, standby = (observed.application_id, owned.other) if owned.role is Role.RETIRED else (owned.other, observed.application_id)
+        yield finding(
+            NOBODY,
+            Severity.CRITICAL,
+            f"nobody writes the outputs: run {owned.run} retired {retired} for {standby}, and {standby} is not on record as live; the cut-over or "
+            f"roll-back of {span(age)} ago was not finished, and neither of the two is started",
+            remedies=_both_ways(observed, owned),
+            numbers=numbers,
+        )
+    elif owned.role is Role.LIVE and (owned.theirs is Role.LIVE or (owned.clone and owned.theirs is None)):
+        yield finding(
+            BOTH,
+            Severity.CRITICAL,
+            f"{observed.application_id} and {owned.other} are both on record as the one that writes the outputs",
+            remedies=_both_ways(observed, owned),
+            numbers=numbers,
+        )
+
+
+def _nobody(observed: Observed, owned: OwnershipState) -> bool:
+    if owned.role is Role.RETIRED:
+        return owned.theirs is not Role.LIVE
+    return owned.role is Role.STANDBY and owned.theirs is Role.RETIRED and owned.theirs_towards == observed.application_id
+
+
+def _both_ways(observed: Observed, owned: OwnershipState) -> list[str]:
+    """Both are commands of the clone: of another application its name is not known here."""
+    if not owned.clone:
+        return []
+    return [command(step, observed.name, "--reason", "REASON") for step in ("cut-over", "roll-back")]
+
+
+def _retired_runs(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+    facts, cluster = observed.repository, observed.cluster
+    owned = facts.ownership if facts else None
+    if facts is None or cluster is None or owned is None or facts.lock is not None:
+        return
+    if owned.role is Role.RETIRED and owned.theirs is Role.LIVE and not cluster.group.empty:
+        yield finding(
+            RETIRED_RUNS,
+            Severity.CRITICAL,
+            f"{observed.application_id} transferred its outputs to {owned.other} (run {owned.run}), and its consumer group has members: both may write "
+            "the same outputs",
+            numbers={"members": float(len(cluster.group.members))},
+        )
+
+
+def _down(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+    facts, cluster, instances = observed.repository, observed.cluster, observed.application
+    if facts is None or cluster is None or instances is None or not _expected(observed):
+        return
+    paused = bool(instances) and all(one.state == "running" and one.streams_state == "PAUSED" for one in instances)
+    if not (cluster.group.empty or paused) or not all(_idle(one) for one in instances):
+        return
+    between = observed.schedules.runs
+    seconds = _LOOKS if between is None else between + limits.overdue_after
+    more = _grown(observed, seconds, whole=between is not None)
+    if between is not None and not more:
+        return
+    why = "all instances are paused" if paused else f"no instance processes, and the consumer group {cluster.group.group_id} has no member"
+    yield finding(
+        NOTHING_RUNS,
+        Severity.CRITICAL if more else Severity.WARNING,
+        f"{why}; {cluster.lag:,} offsets of the inputs wait"
+        + (f", {more:,} more than at the least in the last {span(seconds)}" if more else ""),
+        remedies=[command("preflight", observed.name, "--for", "backup")],
+        numbers={"lag": float(cluster.lag), "grown": float(more), "instances": float(len(instances))},
+    )
+
+
+def _expected(observed: Observed) -> bool:
+    """True unless it is to be down, or another finding says why it is: a run works on it, has left it so, or failed half way through a restore."""
+    facts = observed.repository
+    if facts is None or facts.lock is not None or facts.quiesce is not None or any(one.destroyed for one in facts.restores):
+        return False
+    # A clone that was never cut over, and an application that its clone has replaced, write no outputs that anybody reads.
+    return facts.ownership is None or facts.ownership.role is Role.LIVE
+
+
+def _idle(one: InstanceFacts) -> bool:
+    return one.state != "running" or one.streams_state in _IDLE
+
+
+def _grown(observed: Observed, seconds: float, *, whole: bool) -> int:
+    """By how many offsets the lag is above the least of the last ``seconds``: input has come that nobody processed. With ``whole`` 0 unless it is known
+    for all of that time and never fell in it.
+    """
+    since = observed.now - seconds * 1000
+    points = [(point.at, point.lag) for point in observed.history if point.lag is not None and point.at <= observed.now]
+    known = [lag for at, lag in points if at >= since]
+    if not known or (whole and (points[0][0] > since or known != sorted(known))):
+        return 0
+    return known[-1] - min(known)
+
+
+OWNERS = Rule(kinds=(NOBODY, BOTH), parts=(PartName.REPOSITORY,), find=_owners)
+RETIRED = Rule(kinds=(RETIRED_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_retired_runs)
+DOWN = Rule(kinds=(NOTHING_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER, PartName.APPLICATION), find=_down)
