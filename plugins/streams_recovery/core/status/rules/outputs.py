@@ -13,7 +13,7 @@ from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.units import span
 
-NOBODY, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
+UNOWNED, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
 # Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.
 _IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _LOOKS: Final = HOUR
@@ -29,11 +29,11 @@ def _owners(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
     numbers = {"age_seconds": age}
     if owned.problem:
         text = f"the record of who writes the outputs cannot be read, so nobody is started: {owned.problem}"
-        yield finding(NOBODY, Severity.CRITICAL, text, remedies=[command("verify", observed.name)])
-    elif _nobody(observed, owned):
+        yield finding(UNOWNED, Severity.CRITICAL, text, remedies=[command("verify", observed.name)])
+    elif _unowned(observed, owned):
         retired, standby = (observed.application_id, owned.other) if owned.role is Role.RETIRED else (owned.other, observed.application_id)
         yield finding(
-            NOBODY,
+            UNOWNED,
             Severity.CRITICAL,
             f"nobody writes the outputs: run {owned.run} retired {retired} for {standby}, and {standby} is not on record as live; the cut-over or "
             f"roll-back of {span(age)} ago was not finished, and neither of the two is started",
@@ -50,7 +50,7 @@ def _owners(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
         )
 
 
-def _nobody(observed: Observed, owned: OwnershipState) -> bool:
+def _unowned(observed: Observed, owned: OwnershipState) -> bool:
     if owned.role is Role.RETIRED:
         return owned.theirs is not Role.LIVE
     return owned.role is Role.STANDBY and owned.theirs is Role.RETIRED and owned.theirs_towards == observed.application_id
@@ -126,6 +126,6 @@ def _grown(observed: Observed, seconds: float, *, whole: bool) -> int:
     return known[-1] - min(known)
 
 
-OWNERS = Rule(kinds=(NOBODY, BOTH), parts=(PartName.REPOSITORY,), find=_owners)
+OWNERS = Rule(kinds=(UNOWNED, BOTH), parts=(PartName.REPOSITORY,), find=_owners)
 RETIRED = Rule(kinds=(RETIRED_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_retired_runs)
 DOWN = Rule(kinds=(NOTHING_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER, PartName.APPLICATION), find=_down)
