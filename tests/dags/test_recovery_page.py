@@ -20,9 +20,11 @@ from fastapi.testclient import TestClient
 
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
-from streams_recovery.core.status.report import RunKind
+from streams_recovery.core.status.report import RunKind, StatusReport
 from streams_recovery.operations.state.inspections import inspection_log
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
@@ -374,6 +376,59 @@ def test_keys_and_values_that_are_stored_are_hidden_once_they_may_no_longer_be_s
     text = get(client_of(page, "admin"), f"/applications/orders/savepoints/{SAVEPOINT}").text
     assert "<strong>found</strong>" in text
     assert [secret for secret in ("alice-of-vienna", "17&lt;") if secret in text] == []
+
+
+def test_a_repository_without_seals_says_so_and_what_to_do(page: FastAPI) -> None:
+    viewer = client_of(page, "viewer")
+    assert ">not sealed</span>" in get(viewer, "/").text
+    text = html.unescape(get(viewer, "/applications/orders").text)
+    assert f"{NOT_SEALED} <strong>Next:</strong> {SEAL_IT}." in text
+    assert '<td data-label="Seal">not sealed</td>' in text
+    assert ">not sealed</span>" in get(viewer, ADDRESSES["/applications/{name}/savepoints/{savepoint_id}"]).text
+
+
+def test_a_sealed_repository_shows_each_savepoints_seal_and_names_what_is_forged(page: FastAPI, site: Site) -> None:
+    stranger, layout = site.seal("orders"), Layout("orders-app")
+    forged_id = new_id(NOW + HOUR, "forged")
+    key = layout.manifest(forged_id)
+    first, *rest = report().savepoints
+    forged = (ForgedRecord(key=key, why="it has no seal"), ForgedRecord(key="orders-app/pins/000000000001.json", why="<b>no</b>"))
+    site.observed(replace(report(), savepoints=(replace(first, adopted=True), *rest), forged=forged, forged_count=2))
+    # What a stranger says last is not read.
+    AppendLog(stranger, layout.status, StatusReport).append(report("forged", savepoints=0))
+    viewer = client_of(page, "viewer")
+    assert ">sealed</span>" in get(viewer, "/").text
+    text = html.unescape(get(viewer, "/applications/orders").text)
+    assert SEALED in text
+    assert text.count('<td data-label="Seal">sealed</td>') == 47
+    assert text.count('<td data-label="Seal">adopted</td>') == 1
+    assert f'<td data-label="Forged">savepoint</td><td data-label="Record"><code>{key}</code></td>' in text
+    assert "2 records are forged" in text
+    assert "streams-recovery seal orders --plan" in text
+    assert "<b>no</b>" not in get(viewer, "/applications/orders").text
+    answer = get(viewer, f"/applications/orders/savepoints/{forged_id}")
+    assert answer.status_code == 404
+    assert (
+        f"This savepoint is forged, and nothing uses it: it has no seal. Find out who can write to the repository, and remove {key}."
+        in answer.text
+    )
+
+
+def test_a_status_without_a_good_seal_is_named_and_not_shown(page: FastAPI, site: Site) -> None:
+    # What was written before storage.seal was set.
+    site.seal("orders")
+    text = html.unescape(get(client_of(page, "viewer"), "/applications/orders").text)
+    assert "orders-app/status/000000000001.json is not used: it has no seal." in text
+    assert "the next look of streams_monitor mends this" in text
+    assert "can be brought back" not in text
+
+
+def test_a_savepoint_that_cannot_be_read_and_is_in_no_status_says_why(page: FastAPI, site: Site) -> None:
+    stranger, other = site.seal("orders"), new_id(NOW + HOUR, "other")
+    site.observed(report())
+    stranger.create(Layout("orders-app").detail(other), b"{}")
+    answer = get(client_of(page, "viewer"), f"/applications/orders/savepoints/{other}")
+    assert (answer.status_code, "is not used: it has no seal" in answer.text) == (404, True)
 
 
 def test_a_savepoint_has_the_buttons_of_those_who_may_start_them(page: FastAPI) -> None:

@@ -20,6 +20,7 @@ from embedded.ports import HOST, free_ports
 from streams_recovery.cli.context import recovery_of
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.seal import SEALED, ForgedRecord
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health
 from streams_recovery.storage.lock import ApplicationLock
@@ -90,6 +91,27 @@ def in_progress(site: Site) -> None:
     store_progress(repository, layout.work(new_id(at, "manual__1"), "load-result.0001"), 1, replace(PROGRESS, at=at))
 
 
+def sealed(site: Site) -> None:
+    site.seal("orders")
+    observed_now(site)
+
+
+def forged(site: Site) -> None:
+    site.seal("orders")
+    records = [Layout("orders-app").manifest(new_id(current() + HOUR, "forged")), "orders-app/pins/000000000001.json"]
+    named = tuple(ForgedRecord(key=key, why="it has no seal") for key in records)
+    found = StatusFinding(
+        kind="records-forged",
+        subject="",
+        severity=Severity.CRITICAL,
+        text=f"records that nobody sealed who may write here; nothing uses them: {records[0]} (it has no seal); {records[1]} (it has no seal)",
+        remedies=("streams-recovery verify orders", "streams-recovery seal orders --plan"),
+        runbook="docs/alerts.md#records-forged",
+        numbers={"records": 2.0},
+    )
+    site.observed(report(now=current() - 60_000, health=Health.TROUBLE, findings=(found,), forged=named, forged_count=2))
+
+
 def current() -> int:
     return time.time_ns() // 1_000_000
 
@@ -107,6 +129,9 @@ SCREENS = {
     "application-without-savepoint": Screen("/applications/orders", "There is no savepoint yet", no_savepoint),
     "application-not-in-use": Screen("/", "not in use", not_in_use),
     "instant": Screen(f"/applications/orders?at={NOW - 5 * HOUR}", "Restore…"),
+    "application-sealed": Screen("/applications/orders", SEALED, sealed),
+    "applications-sealed": Screen("/", "sealed", sealed),
+    "application-forged": Screen("/applications/orders", "2 records are forged", forged),
     "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
     "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),
     "start-restore": Screen(f"/applications/orders/start/restore?at={NOW}", "Airflow starts streams_restore_full", observed_now),

@@ -39,7 +39,7 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.escaping import code, md
 from streams_recovery.core.text.restore_plan import moment
@@ -89,6 +89,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
         found = recovery.savepoints.summaries()
         pinned = pins.pins_of(recovery, readable=True)
         sealed = recovery.repository.seals is not None
+        adopted = {one for one in found if recovery.repository.adopted(recovery.savepoints.key(one))}
     kept, leaves = set(pinned.kept()), {one.savepoint_id: one.until for one in pinned.releases()}
     if as_json:
         print_json(
@@ -98,6 +99,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
                     "pinned": savepoint_id in kept,
                     "released_until": leaves.get(savepoint_id),
                     "sealed": sealed and not isinstance(one, Forged),
+                    "adopted": savepoint_id in adopted and not isinstance(one, Forged),
                 }
                 for savepoint_id, one in found.items()
             ]
@@ -107,17 +109,23 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     def pin(savepoint_id: str) -> str:
         return "set" if savepoint_id in kept else f"released: stays until {moment(leaves[savepoint_id])}" if savepoint_id in leaves else "-"
 
-    columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "shares files with")
-    print_table(columns, (_cells(savepoint_id, one, pin(savepoint_id)) for savepoint_id, one in found.items()), bad=(_DAMAGED, _FORGED))
-    line(SEALED if sealed else NOT_SEALED)
+    def seal(savepoint_id: str) -> str:
+        return seal_of_savepoint(sealed=sealed, adopted=savepoint_id in adopted)
+
+    columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "seal", "shares files with")
+    rows = (_cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
+    print_table(columns, rows, bad=(_DAMAGED, _FORGED))
+    line(SEALED if sealed else f"{NOT_SEALED} Next: {SEAL_IT}")
 
 
-def _cells(savepoint_id: str, one: Publication | Damaged, pin: str) -> tuple[str, ...]:
+def _cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -> tuple[str, ...]:
+    if isinstance(one, Forged):
+        return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, f"{one.reason}. Next: {one.next_step}"
     if isinstance(one, Damaged):
-        return savepoint_id, "-", _FORGED if isinstance(one, Forged) else _DAMAGED, "-", "no", "-", pin, one.reason
+        return savepoint_id, "-", _DAMAGED, "-", "no", "-", pin, seal, one.reason
     records = f"{one.records:,}{', compacted' if one.replaces else ''}"
     survives = "yes" if one.survives_cluster_loss else "no"
-    return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, one.parent_id or "-"
+    return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, seal, one.parent_id or "-"
 
 
 def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:

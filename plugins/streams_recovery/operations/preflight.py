@@ -29,7 +29,7 @@ from streams_recovery.core.preflight.permissions import (
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import doubts
-from streams_recovery.core.repository.seal import NOT_SEALED
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.text.next_command import command
@@ -69,7 +69,7 @@ def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
     """What weakens the repository, whatever is done with it."""
     if recovery.repository.seals is not None:
         return ()
-    return (warning("not-sealed", NOT_SEALED, "make keys with `streams-recovery seal-key FILE`, and set storage.seal"),)
+    return (warning("not-sealed", NOT_SEALED, SEAL_IT),)
 
 
 def before_restore(

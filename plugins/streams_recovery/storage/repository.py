@@ -14,7 +14,7 @@ from obstore import exceptions
 
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
@@ -67,6 +67,8 @@ class Repository:
         self.location = location
         self.seals = None if seal is None else self._seals(seal)
         self._adoptions: dict[str, dict[str, str]] = {}
+        # Records that were asked for here and are forged, with the reason.
+        self.forged: dict[str, str] = {}
         self._credentials = credentials
         self._retries = retries or Retries()
         self._opened: Any = None
@@ -90,8 +92,16 @@ class Repository:
         """``get``, with the seal."""
         found = self.unchecked(key, most_bytes=most_bytes)
         if self.seals is not None and carries_seal(key):
-            self.seals.check(key, found)
+            try:
+                self.seals.check(key, found)
+            except Forged as error:
+                self.forged[key] = str(error.facts["why"])
+                raise
         return found
+
+    def adopted(self, key: str) -> bool:
+        """Whether a person vouched for the record at ``key``, which has no seal, and was read here."""
+        return self.seals is not None and key in self._adopted(key)
 
     def unchecked(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
         """``stored``, whoever wrote it: for those who decide whether to believe it."""

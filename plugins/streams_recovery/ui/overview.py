@@ -9,6 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusReport
 from streams_recovery.ui.configurations import without_paths
@@ -122,7 +123,7 @@ def overview(name: str, known: Known, now: int) -> Overview:
         old=problem is not None,
         taken_at=looked if stale else report.taken_at,
         headline=headline(report, now),
-        facts=facts(report, now),
+        facts=facts(report, now, sealed=known.sealed),
         problem=problem,
         next_step=None if known.problem is not None else _next_step(report, stale=stale),
         findings=worst_first(report.findings),
@@ -173,7 +174,9 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     if newest is None and report.parts["repository"].looked_at is None:
         return (Markup("not looked at yet"),)
     if newest is None:
-        return (Markup("<strong>cannot be brought back</strong>: no exact savepoint"),)
+        forged = sum(one.savepoint_id is not None for one in report.forged)
+        besides = f", and {forged} {'savepoint is' if forged == 1 else 'savepoints are'} forged" if forged else ""
+        return (Markup("<strong>cannot be brought back</strong>: no exact savepoint{}").format(besides),)
     back = Markup("can be brought back to {} ({})").format(moment(newest.captured_at), age(newest.captured_at, now))
     objective = report.objectives.newest_age_seconds
     if objective is not None and now - newest.captured_at > objective * 1000:
@@ -183,7 +186,7 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     return back, Markup.escape(takes), Markup.escape(survives)
 
 
-def facts(report: StatusReport, now: int) -> tuple[Markup, ...]:
+def facts(report: StatusReport, now: int, *, sealed: bool) -> tuple[Markup, ...]:
     """The second line."""
     if report.health is Health.UNUSED:
         return ()
@@ -199,6 +202,7 @@ def facts(report: StatusReport, now: int) -> tuple[Markup, ...]:
         grown = growth(report)
         by_day = f" (+{size(grown)}/day)" if grown is not None and grown > 0 else ""
         found.append(Markup('<span title="{:,} bytes">{}</span>').format(report.repository_bytes, size(report.repository_bytes) + by_day))
+    found.append(Markup('<span title="{}">{}</span>').format(SEALED if sealed else NOT_SEALED, "sealed" if sealed else "not sealed"))
     found += [_last_drill(report, now), _last_check(report, now)]
     return tuple(found)
 

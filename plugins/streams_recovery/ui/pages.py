@@ -18,6 +18,8 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
+from streams_recovery.core.status.savepoint_detail import SavepointDetail
+from streams_recovery.core.text.next_command import command
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials
@@ -97,6 +99,7 @@ class Pages:
             row=row,
             report=known.report,
             under_way=known.under_way,
+            sealed=known.sealed,
             view=view,
             windows=list(WINDOWS),
             rows=plan_rows(view.plan),
@@ -152,8 +155,8 @@ class Pages:
         summaries = known.report.savepoints if known.report else ()
         summary = next((one for one in summaries if one.savepoint_id == savepoint_id), None)
         detail = self._statuses.detail(name, savepoint_id)
-        if summary is None and detail is None:
-            raise HTTPException(404, "There is no such savepoint, or it has expired.")
+        if summary is None and not isinstance(detail, SavepointDetail):
+            raise HTTPException(404, _not_shown(name, savepoint_id, known.report, detail))
         inspections, unread = self._inspections(config, savepoint_id)
         return render.page(
             "savepoint.html",
@@ -230,6 +233,17 @@ class View:
     step: int
     image: Markup
     plan: Instant
+
+
+def _not_shown(name: str, savepoint_id: str, report: StatusReport | None, problem: str | None) -> str:
+    """Why there is nothing to show of a savepoint, and what to do."""
+    forged = next((one for one in (report.forged if report else ()) if one.savepoint_id == savepoint_id), None)
+    if forged is not None:
+        return (
+            f"This savepoint is forged, and nothing uses it: {forged.why}. Find out who can write to the repository, and remove {forged.key}. "
+            f"If it is older than the seals, adopt it: {command('seal', name, '--plan')}"
+        )
+    return problem or "There is no such savepoint, or it has expired."
 
 
 def _used_by(report: StatusReport | None, savepoint_id: str) -> list[RunSummary]:

@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, seal_of_savepoint
 from streams_recovery.core.text.escaping import visible_lines
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.progress import progress_text
@@ -44,7 +45,8 @@ def _environment() -> Environment:
         finalize=_finalized,
     )
     found.globals |= {name: getattr(words, name) for name in ("age", "is_address", "iso", "moment", "number", "seconds", "size", "utc")}
-    found.globals |= {"progress_text": progress_text, "command": command}
+    found.globals |= {"progress_text": progress_text, "command": command, "seal_of_savepoint": seal_of_savepoint}
+    found.globals |= {"SEALED": SEALED, "NOT_SEALED": NOT_SEALED, "SEAL_IT": SEAL_IT}
     found.filters["without_paths"] = without_paths
     found.globals["version"] = _version()
     return found

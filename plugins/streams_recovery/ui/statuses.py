@@ -16,7 +16,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.report import StatusReport
@@ -42,12 +42,14 @@ Place = tuple[Repository, Layout]
 class Known:
     """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
     ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
+    ``sealed`` is true where what was read is believed by its seal.
     """
 
     stored: StoredStatus | None = None
     problem: str | None = None
     asked: bool = False
     under_way: UnderWay | None = None
+    sealed: bool = False
 
     @property
     def report(self) -> StatusReport | None:
@@ -131,9 +133,10 @@ class Statuses:
         try:
             repository, layout = self._open_place(name)
             stored = read.newest(repository, layout, before.stored)
-            after = Known(stored, None, asked=True, under_way=under_way(repository, layout, now=time.time_ns() // 1_000_000))
+            at = time.time_ns() // 1_000_000
+            after = Known(stored, None, asked=True, under_way=under_way(repository, layout, now=at), sealed=repository.seals is not None)
         except Exception as error:  # noqa: BLE001 - as above
-            after = Known(before.stored, _problem(name, error), asked=True)
+            after = Known(before.stored, _problem(name, error), asked=True, sealed=before.sealed)
         with self._lock:
             self._known[name] = after
             self._read_at[name] = self._clock()
@@ -154,6 +157,11 @@ def _problem(name: str, error: Exception) -> str:
         return f"The Airflow connection {error.facts['connection']} does not exist."
     if isinstance(error, RepositoryUnavailable):
         return "The repository does not answer."
+    if isinstance(error, Forged):
+        return (
+            f"{error.facts.get('key')} is not used: {error.facts.get('why')}. If storage.seal was set a short while ago, the next look of "
+            "streams_monitor mends this. Else find out who can write to the repository: `streams-recovery verify` names what is forged."
+        )
     if isinstance(error, Damaged):
         return "What is stored cannot be read: it is damaged. `streams-recovery verify` says which objects are."
     if isinstance(error, ConfigInvalid):

@@ -14,10 +14,12 @@ from sqlalchemy import Table
 from streams_recovery.core import codec
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.seals import new_private_key
 from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.examples.statuses import report, summary
 
@@ -36,6 +38,7 @@ class Site:
         self.configs = directory / "configs"
         self.configs.mkdir(parents=True)
         self._repositories = directory / "secret-place"
+        self._keys: SealKeys | None = None
 
     def configure(self, name: str, **more: object) -> None:
         """A configuration file."""
@@ -45,7 +48,7 @@ class Site:
             "application": {"id": f"{name}-app", "guarantee": "exactly_once_v2"},
             "topics": {"inputs": ["orders", "inventory"]},
             "backup": {"survive_cluster_loss": False},
-            "storage": {"backend": "filesystem", "path": str(self._repositories)},
+            "storage": {"backend": "filesystem", "path": str(self._repositories)} | self._seal,
             "runs": {"kind": "command", "command": {verb: ["true"] for verb in ("status", "stop", "start", "wipe")}},
         }
         (self.configs / f"{name}.yaml").write_text(json.dumps(config | more))
@@ -59,7 +62,21 @@ class Site:
     def repository(self) -> Repository:
         """Where savepoints and statuses are."""
         self._repositories.mkdir(exist_ok=True)
-        return Repository(StorageLocation(backend="filesystem", path=str(self._repositories)))
+        return Repository(StorageLocation(backend="filesystem", path=str(self._repositories)), seal=self._keys)
+
+    @property
+    def _seal(self) -> dict[str, object]:
+        # The page has the public key only.
+        return {} if self._keys is None else {"seal": {"public_keys": list(self._keys.public)}}
+
+    def seal(self, *names: str) -> Repository:
+        """From now on these applications are sealed. Returns the repository of somebody without the private key."""
+        private, public = new_private_key()
+        stranger = self.repository()
+        self._keys = SealKeys(public=(public,), private=private)
+        for name in names:
+            self.configure(name)
+        return stranger
 
     def observed(self, report: StatusReport) -> None:
         """Store a status as the monitor does."""

@@ -66,6 +66,7 @@ REPOSITORY = RepositoryFacts(
     holds=(),
     quiesce=None,
     deletion=DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW - DAY, due=True),
+    sealed=True,
 )
 TOPICS = (
     TopicStatus(name="orders-in", role=TopicRole.INPUT, partitions=2, records=1000, disk_bytes=GIB, lag=10),

@@ -8,6 +8,7 @@ from typing import Any
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicRole
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.status.facts import (
     CheckState,
     DrillState,
@@ -146,6 +147,10 @@ CAUSES: dict[str, dict[str, Any]] = {
     "restore-refused": {"cluster": {"refused": ("input orders-in has 5 partitions, 4 at the savepoint",)}},
     "topics-unattributed": {"cluster": {"unattributed": ("orders-v1-totals-changelog",)}},
     "topic-missing": {"cluster": {"missing": ("orders-totals-changelog",)}},
+    "not-sealed": {"repository": {"sealed": False}},
+    "records-forged": {
+        "repository": {"forged": (ForgedRecord(key="orders/pins/000000000001.json", why="it has no seal"),), "forged_count": 1}
+    },
     "input-expires": retention(needed_since=NOW - 20 * HOUR),
     "input-lost": retention(lost=5),
     "input-lost-unread": retention(unread=5),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedRecord
 from streams_recovery.core.status.report import Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
@@ -38,6 +39,18 @@ def test_a_healthy_application_says_to_when_how_long_and_what_it_survives() -> N
     assert "38.2 GB (+1.2 GB/day)" in text(row)
     assert "last drill 6 h 1 min ago, state equal (RPO 30 min, RTO 4 min 22 s)" in text(row)
     assert "no check yet" in text(row)
+    assert ">not sealed</span>" in text(row)
+
+
+def test_whether_it_is_sealed_is_said_by_who_reads_and_not_by_what_is_stored() -> None:
+    assert f'<span title="{SEALED}">sealed</span>' in text(shown(replace(stored(), sealed=True)))
+    assert f'<span title="{NOT_SEALED}">not sealed</span>' in text(shown(stored()))
+
+
+def test_where_all_exact_savepoints_are_forged_that_is_said() -> None:
+    forged = (ForgedRecord(key=f"orders-app/savepoints/{report().savepoints[0].savepoint_id}/manifest.json.zst", why="it has no seal"),)
+    row = shown(replace(stored(newest_exact=None, health=Health.TROUBLE, forged=forged, forged_count=1), sealed=True))
+    assert "no exact savepoint, and 1 savepoint is forged" in text(row)
 
 
 def test_the_last_check_is_said_with_its_result() -> None:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from streams_recovery.core.ids import is_id
+
 # Ed25519: bytes of a public key and of the seed of a private one, and of a signature.
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
@@ -24,8 +26,12 @@ PUBLIC_PREFIX: Final = "ed25519:"
 # At most so many bytes come on top of the content.
 MOST_SEAL_BYTES: Final = 512
 
-SEALED: Final = "Sealed: every record was signed by whoever may write here."
-NOT_SEALED: Final = "Not sealed: whoever can create objects in the repository can forge savepoints and records (storage.seal)."
+SEALED: Final = "Sealed: only records are used that whoever may write here has signed, or a person has adopted."
+NOT_SEALED: Final = "Not sealed: whoever can create objects in the repository can forge savepoints and records."
+# What to do about it.
+SEAL_IT: Final = "make keys with `streams-recovery seal-key FILE`, and set storage.seal"
+# Of the records that are forged so many are named: somebody who can create objects can create any number.
+MOST_FORGED: Final = 50
 
 _DOMAIN: Final = b"streams-recovery seal 1"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -74,6 +80,29 @@ class StoredObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForgedRecord:
+    """A record that was not used, because nobody sealed it who may write. ``why`` is the reason."""
+
+    key: str
+    why: str
+
+    @property
+    def savepoint_id(self) -> str | None:
+        """The savepoint that it would be the manifest of, None for any other record."""
+        match self.key.split("/")[1:]:
+            case ["savepoints", savepoint_id, "manifest.json.zst"] if is_id(savepoint_id):
+                return savepoint_id
+        return None
+
+
+def forged_records(found: Mapping[str, str]) -> tuple[ForgedRecord, ...]:
+    """Those that are named, of the reasons by key: savepoints first, the newest first, because people ask for these."""
+    records = sorted((ForgedRecord(key=key, why=why) for key, why in found.items()), key=lambda one: one.key)
+    savepoints = [one for one in reversed(records) if one.savepoint_id is not None]
+    return (*savepoints, *(one for one in records if one.savepoint_id is None))[:MOST_FORGED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
     """An entry of ``adopted/``: records without a seal that a person vouches for. ``records`` has the SHA-256 of the content of each, by key."""
 
@@ -81,6 +110,11 @@ class Adoption:
     requested_by: str
     reason: str
     records: Mapping[str, str]
+
+
+def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:
+    """A word for why a savepoint that is listed is believed: nothing but its place in a repository that is not ``sealed``."""
+    return "not sealed" if not sealed else "adopted" if adopted else "sealed"
 
 
 def carries_seal(key: str) -> bool:

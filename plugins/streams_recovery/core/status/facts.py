@@ -9,6 +9,7 @@ from typing import Final
 from streams_recovery.core.kafka_types import GroupDescription
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
 
 # How the name of a broker's disk begins.
@@ -131,7 +132,8 @@ class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
     ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are
-    ids of savepoints and restores of a time that has not come. ``ownership`` is None for an application that no clone ever replaced.
+    ids of savepoints and restores of a time that has not come. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
+    records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
     """
 
     newest: SavepointSummary | None
@@ -150,6 +152,9 @@ class RepositoryFacts:
     leaving: dict[str, int] = field(default_factory=dict)
     ahead: tuple[str, ...] = ()
     ownership: OwnershipState | None = None
+    sealed: bool = False
+    forged: tuple[ForgedRecord, ...] = ()
+    forged_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.seal import ForgedRecord, forged_records
 from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.report import Health, SavepointSummary, StatusReport
 
@@ -50,7 +51,8 @@ class InfoSavepoint:
 class ApplicationInfo:
     """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
     exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be
-    looked at, with the reason, and ``damaged`` the ids of savepoints.
+    looked at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals; then ``forged``
+    are those that were not used, and ``forged_count`` says how many.
     """
 
     name: str
@@ -69,11 +71,14 @@ class ApplicationInfo:
     recovery_seconds: float | None
     findings: tuple[StatusFinding, ...]
     problems: dict[str, str]
+    sealed: bool
+    forged: tuple[ForgedRecord, ...]
+    forged_count: int
 
 
-def info_of_report(report: StatusReport, now: int, *, objective: float | None) -> ApplicationInfo:
+def info_of_report(report: StatusReport, now: int, *, objective: float | None, sealed: bool) -> ApplicationInfo:
     """What the status says, with ages as they are ``now``. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by the
-    schedule.
+    schedule. ``sealed`` is whether whoever read the status asked whose it is: what it says of that itself would be anybody's word.
     """
     exact = None if report.newest_exact is None else InfoSavepoint.of(report.newest_exact)
     age = _age(exact, now)
@@ -94,17 +99,27 @@ def info_of_report(report: StatusReport, now: int, *, objective: float | None) -
         recovery_seconds=None if report.estimate is None else report.estimate.total,
         findings=report.findings,
         problems={name: part.problem for name, part in sorted(report.parts.items()) if part.problem is not None},
+        sealed=sealed,
+        forged=report.forged,
+        forged_count=report.forged_count,
     )
 
 
 def info_of_repository(
-    name: str, application_id: str, found: Mapping[str, Publication | Damaged], *, now: int, objective: float | None
+    name: str,
+    application_id: str,
+    found: Mapping[str, Publication | Damaged],
+    *,
+    now: int,
+    objective: float | None,
+    sealed: bool,
+    forged: Mapping[str, str],
 ) -> ApplicationInfo:
     """What its savepoints tell, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
-    nobody has looked at the rest, and unknown while there is no savepoint.
+    nobody has looked at the rest, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
-    damaged = tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged))
+    damaged = tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged))
     exact = next((InfoSavepoint.of(one) for one in reversed(whole) if _brings_back(one)), None)
     age = _age(exact, now)
     met = _met(age, objective)
@@ -113,10 +128,10 @@ def info_of_repository(
         application_id=application_id,
         source=InfoSource.REPOSITORY,
         looked_at=now,
-        health=_seen(found, exact, wrong=bool(damaged) or met is False),
+        health=_seen(found, exact, wrong=bool(damaged or forged) or met is False),
         newest=InfoSavepoint.of(whole[-1]) if whole else None,
         newest_exact=exact,
-        savepoints=len(found),
+        savepoints=len(whole) + len(damaged),
         damaged=damaged,
         age_seconds=age,
         objective_seconds=objective,
@@ -125,6 +140,9 @@ def info_of_repository(
         recovery_seconds=None,
         findings=(),
         problems={},
+        sealed=sealed,
+        forged=forged_records(forged),
+        forged_count=len(forged),
     )
 
 

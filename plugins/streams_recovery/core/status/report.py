@@ -10,6 +10,7 @@ import enum
 from dataclasses import dataclass, field
 
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import StatusFinding
 
@@ -39,7 +40,7 @@ class SavepointSummary:
     long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
     retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None when none waits for that. ``input_positions`` are up to where each
     input was processed, as the sum of its committed offsets (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say
-    how many records lie between two savepoints.
+    how many records lie between two savepoints. ``adopted`` is true for one without a seal that a person vouched for.
     """
 
     savepoint_id: str
@@ -59,6 +60,7 @@ class SavepointSummary:
     survives_cluster_loss: bool
     input_positions: dict[str, int] | None = None
     leaves_at: int | None = None
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ class StatusReport:
     ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
     exact savepoint would take. ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the
     older they are. ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long a look of the monitor says
-    something of the present, None where looks have no schedule.
+    something of the present, None where looks have no schedule. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all.
     """
 
     name: str
@@ -178,3 +180,5 @@ class StatusReport:
     used: bool = False
     fresh_seconds: float | None = 900.0
     monitored_at: int | None = None
+    forged: tuple[ForgedRecord, ...] = ()
+    forged_count: int = 0

@@ -24,7 +24,7 @@ def unused(observed: Observed) -> bool:
 
 
 def _stored(facts: RepositoryFacts) -> bool:
-    left_behind = (facts.damaged, facts.restores, facts.quarantines, facts.holds, facts.last_run, facts.lock, facts.quiesce)
+    left_behind = (facts.damaged, facts.forged, facts.restores, facts.quarantines, facts.holds, facts.last_run, facts.lock, facts.quiesce)
     return any(left_behind)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED
 from streams_recovery.core.status.info import ApplicationInfo, InfoSavepoint, InfoSource
 from streams_recovery.core.status.report import Health
+from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.core.text.units import size, span
 
@@ -25,11 +27,16 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now)
     if info.newest_exact != info.newest:
         yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now)
+    yield "seals", SEALED if info.sealed else f"{NOT_SEALED} Next: {SEAL_IT}"
     yield "objective", _objective(info)
     if info.recovery_seconds is not None:
         yield "a restore takes about", span(info.recovery_seconds)
     for savepoint_id in info.damaged:
         yield "damaged", savepoint_id
+    for record in info.forged:
+        yield "forged, not used", f"{record.key}: {record.why}"
+    if info.forged_count > len(info.forged):
+        yield "forged, not used", f"{info.forged_count - len(info.forged):,} more: {command('verify', info.name)} names them"
     for part, problem in info.problems.items():
         yield f"{part} was not looked at", problem
     for finding in info.findings:

@@ -14,12 +14,15 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
     """
     now, report, known = recovery.clock(), newest(recovery.repository, recovery.layout), limits(recovery)
     objective = known.late_after if known.newest_age is None else known.newest_age
+    sealed = recovery.repository.seals is not None
     if report is not None:
-        return info_of_report(report, now, objective=objective)
+        return info_of_report(report, now, objective=objective, sealed=sealed)
     return info_of_repository(
         recovery.config.name,
         recovery.application_id,
         recovery.savepoints.summaries(),
         now=now,
         objective=objective,
+        sealed=sealed,
+        forged=recovery.repository.forged,
     )

@@ -294,6 +294,8 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
         input_until=max(surviving, default=None),
         repository_bytes=inside.bytes,
         runs=inside.runs,
+        forged=inside.facts.forged,
+        forged_count=inside.facts.forged_count,
     )
 
 

@@ -16,6 +16,7 @@ from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.ownership import role_of
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Pins
+from streams_recovery.core.repository.seal import forged_records
 from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
@@ -54,7 +55,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
     exact = newest_exact(found.summaries)
     records = _lock_records(recovery)
     lock = _lock(recovery, records)
-    return RepositoryFacts(
+    facts = RepositoryFacts(
         newest=newest,
         newest_exact=exact,
         damaged=found.damaged,
@@ -71,7 +72,11 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         deletion=_deletion(recovery),
         ownership=_ownership(recovery),
         leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
+        sealed=recovery.repository.seals is not None,
     )
+    # Last: all that was read by then was asked whose it is.
+    forged = recovery.repository.forged
+    return replace(facts, forged=forged_records(forged), forged_count=len(forged))
 
 
 def _lock_records(recovery: RecoveryContext) -> list[LockRecord]:

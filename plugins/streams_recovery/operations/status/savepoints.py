@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Decision, HeldSavepoint, Pins, StoredFile, decide
@@ -44,13 +44,21 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
     known = {one.savepoint_id: one for one in earlier.savepoints} if earlier is not None else {}
     decided, kept = _decided(recovery, publications.values(), marks), marks.kept()
     summaries = [
-        _summary(one, published[name], known.get(name), decided.get(name), pinned=name in kept) for name, one in publications.items()
+        _summary(
+            one,
+            published[name],
+            known.get(name),
+            decided.get(name),
+            pinned=name in kept,
+            adopted=recovery.repository.adopted(recovery.savepoints.key(name)),
+        )
+        for name, one in publications.items()
     ]
     summaries = _with_new_bytes(summaries, published, segments)
     return Savepoints(
         summaries=tuple(_with_details(recovery, summaries)),
         publications=publications,
-        damaged=tuple(savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged)),
+        damaged=tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)),
         pins=marks,
     )
 
@@ -63,7 +71,7 @@ def newest_exact(summaries: Sequence[SavepointSummary]) -> SavepointSummary | No
 
 
 def _summary(
-    one: Publication, published: int | None, known: SavepointSummary | None, decision: Decision | None, *, pinned: bool
+    one: Publication, published: int | None, known: SavepointSummary | None, decision: Decision | None, *, pinned: bool, adopted: bool
 ) -> SavepointSummary:
     # One that was compacted has the moment of its source: how long it took is not known.
     took = None if published is None or one.replaces is not None else max(0.0, (published - one.captured_at) / 1000)
@@ -83,6 +91,7 @@ def _summary(
         pinned=pinned,
         expires=decision is not None and not decision.why_kept,
         leaves_at=decision.until if decision is not None else None,
+        adopted=adopted,
         survives_cluster_loss=one.survives_cluster_loss,
         input_positions=known.input_positions if known else None,
     )

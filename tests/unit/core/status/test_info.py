@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_of_report, info_of_repository
@@ -39,7 +40,9 @@ TORN = Damaged("torn", next_step="remove it")
 
 def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
     known: dict[str, Publication | Damaged] = {one.savepoint_id: one for one in found}
-    return info_of_repository("shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective)
+    return info_of_repository(
+        "shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective, sealed=True, forged={}
+    )
 
 
 def report() -> StatusReport:
@@ -75,6 +78,7 @@ def report() -> StatusReport:
         "savepoint_count": 12,
         "estimate": Estimate(seconds={"load": 61.0}, measured=0),
         "repository_bytes": 38_000_000_000,
+        "forged_count": 0,
     }
     # Fields that the report gets besides have their neutral values.
     neutral = {name: fields.get(name, () if "tuple" in str(kind) else None) for name, kind in StatusReport.__annotations__.items()}
@@ -105,14 +109,14 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
-    found = info_of_report(report(), NOW, objective=1_800.0)
+    found = info_of_report(report(), NOW, objective=1_800.0, sealed=True)
     assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
 def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
-    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0)
+    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0, sealed=True)
     assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
     text = "\n".join(info_lines(found, NOW))
     assert "status: not looked at yet" in text
@@ -120,7 +124,7 @@ def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> Non
 
 
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0), NOW))
+    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0, sealed=False), NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (
@@ -130,6 +134,7 @@ def test_every_fact_has_a_line() -> None:
         "1 h ago, exact, full, 1,000 records in 3 files; it does not survive the loss of the cluster",
         "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
         "a restore takes about: 1 min 1 s",
+        f"seals: {NOT_SEALED} Next: make keys with `streams-recovery seal-key FILE`",
         "cluster was not looked at: no broker answers",
         "warning: late: It is late.",
     ):
@@ -142,3 +147,35 @@ def test_text_says_what_is_not_known() -> None:
     assert "newest: there is none" in text
     assert "objective: none" in text
     assert "damaged: torn" in text
+
+
+MANIFEST, FORGED_ID = "shop/savepoints/20261121T020000Z-0000000007/manifest.json.zst", "20261121T020000Z-0000000007"
+FORGERIES = {"shop/pins/000000000001.json": "it has no seal", MANIFEST: "it has no seal"}
+
+
+@pytest.mark.parametrize("known", [EXACT, None], ids=["beside a good savepoint", "all there is"])
+def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication | None) -> None:
+    found: dict[str, Publication | Damaged] = {} if known is None else {known.savepoint_id: known}
+    found[FORGED_ID] = Forged("forged", next_step="remove it", key=MANIFEST, why="it has no seal")
+    info = info_of_repository("shop", "shop", found, now=NOW, objective=None, sealed=True, forged=FORGERIES)
+    assert (info.savepoints, info.damaged) == (0 if known is None else 1, ())
+    assert info.health is (Health.TROUBLE if known is None else Health.ATTENTION)
+    text = "\n".join(info_lines(info, NOW))
+    assert f"seals: {SEALED}" in text
+    assert f"forged, not used: {MANIFEST}: it has no seal" in text
+    assert "forged, not used: shop/pins/000000000001.json: it has no seal" in text
+
+
+def test_the_status_says_which_records_are_forged_and_that_there_are_more() -> None:
+    named = (ForgedRecord(key=MANIFEST, why="it has no seal"),)
+    info = info_of_report(replace(report(), forged=named, forged_count=4), NOW, objective=None, sealed=True)
+    lines = [line.strip() for line in info_lines(info, NOW) if "forged" in line]
+    assert lines == [f"forged, not used: {MANIFEST}: it has no seal", "forged, not used: 3 more: streams-recovery verify shop names them"]
+
+
+def test_of_many_forged_records_the_savepoints_are_named_first() -> None:
+    many = {f"shop/alerts/{number:012}.json": "it has no seal" for number in range(MOST_FORGED)}
+    named = forged_records(many | FORGERIES | {MANIFEST.replace("T02", "T01"): "it has no seal"})
+    assert len(named) == MOST_FORGED
+    assert [one.key for one in named[:3]] == [MANIFEST, MANIFEST.replace("T02", "T01"), "shop/alerts/000000000000.json"]
+    assert [one.savepoint_id for one in named[:3]] == [FORGED_ID, FORGED_ID.replace("T02", "T01"), None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from streams_recovery.core.errors import Forged, LockHeld, PlanChanged, Refused
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED
 from streams_recovery.operations.context import open_context, wall_clock
 from streams_recovery.operations.maintenance.records import check_logs
 from streams_recovery.storage.lock import ApplicationLock
@@ -52,11 +53,14 @@ def plain(directory: Path) -> Repository:
 
 def test_an_older_repository_is_forged_until_somebody_vouches_for_it(run: Run, tmp_path: Path) -> None:
     before = run("savepoints", "list", "shop")
-    assert NOT_SEALED in before.stdout
+    assert f"{NOT_SEALED} Next: {SEAL_IT}" in before.stdout
+    assert f"seals: {NOT_SEALED} Next: {SEAL_IT}" in run("info", "shop").stdout
     seal(tmp_path)
     listed = json.loads(run("savepoints", "list", "shop", "--json").stdout)
     assert {one["savepoint_id"]: one["sealed"] for one in listed} == {one["savepoint_id"]: False for one in listed}
-    assert "forged" in run("savepoints", "list", "shop").stdout
+    forged = run("savepoints", "list", "shop").stdout
+    assert f"{LAYOUT.manifest(FIRST)} was not written by anybody who may write here: it has no seal. Next: " in forged
+    assert f"forged, not used: {LAYOUT.manifest(FIRST)}: it has no seal" in run("info", "shop").stdout
     # No refusal of a listing, and none of a savepoint's manifest is shown.
     assert isinstance(run("savepoints", "show", "shop", FIRST).exception, Forged)
     planned = json.loads(run("seal", "shop", "--plan", "--json").stdout)
@@ -68,7 +72,8 @@ def test_an_older_repository_is_forged_until_somebody_vouches_for_it(run: Run, t
     assert json.loads(done.stdout)["adopted"] == len(planned["records"])
     after = run("savepoints", "list", "shop")
     assert SEALED in after.stdout
-    assert all(one["sealed"] for one in json.loads(run("savepoints", "list", "shop", "--json").stdout))
+    assert all(one["sealed"] and one["adopted"] for one in json.loads(run("savepoints", "list", "shop", "--json").stdout))
+    assert re.search(rf"{FIRST}.* adopted ", after.stdout)
     assert run("savepoints", "show", "shop", FIRST).exit_code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.seal import Adoption, ForgedRecord, SealKeys
 from streams_recovery.core.status.report import Health, Part, StatusReport, TopicStatus
 from streams_recovery.core.text.info import info_lines
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -23,10 +25,12 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status.disks import disks_seen
 from streams_recovery.operations.status.info import application_info
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.seals import new_private_key
 from tests.support.examples.statuses import ADVICE
-from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, root
 
 NOW = SECOND_AT + 600_000
 HOUR = 3_600_000
@@ -67,6 +71,32 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_the_rest(seen: tuple[
     assert codec.loads(StatusReport, codec.dumps(report), where="here") == report
     # Only reads.
     assert not list((root(recovery) / "status").glob("*"))
+
+
+def test_a_look_names_what_is_forged_and_counts_it_for_nothing(golden: OpenGolden, tmp_path: Path) -> None:
+    """What the golden repository has is put in as it is, which is without a seal; one savepoint is adopted."""
+    private, public = new_private_key()
+    recovery = golden("good", now=NOW)
+    sealed = Repository(recovery.repository.location, seal=SealKeys(public=(public,), private=private))
+    key = recovery.layout.manifest(FIRST)
+    records = {key: hashlib.sha256(sealed.unchecked(key).content).hexdigest()}
+    AppendLog(sealed, recovery.layout.adopted, Adoption).append(Adoption(at=1, requested_by="me", reason="mine", records=records))
+    recovery = replace(recovery, repository=sealed, savepoints=SavepointStore(sealed, recovery.layout, recovery.clock))
+    status.refresh(recovery)
+    report = status.newest(sealed, recovery.layout)
+    assert report is not None
+    assert [(one.savepoint_id, one.adopted) for one in report.savepoints] == [(FIRST, True)]
+    assert report.savepoint_count == 1
+    assert report.forged[0] == ForgedRecord(key=recovery.layout.manifest(SECOND), why="it has no seal")
+    assert report.forged_count == len(report.forged)
+    assert key not in {one.key for one in report.forged}
+    (found,) = [one for one in report.findings if one.kind == "records-forged"]
+    assert recovery.layout.manifest(SECOND) in found.text
+    assert (report.health, found.remedies) == (
+        Health.TROUBLE,
+        ("streams-recovery verify golden", "streams-recovery seal golden --plan"),
+    )
+    assert not [one for one in report.findings if one.kind in ("savepoints-unreadable", "not-sealed")]
 
 
 def test_what_was_known_stays_with_its_age(seen: tuple[RecoveryContext, StatusReport]) -> None:

@@ -1,16 +1,17 @@
-"""Savepoints that cannot be read, and ids of a time that has not come."""
+"""What in the repository is not as it should be: savepoints that cannot be read, ids of a time that has not come, forged records, and no seals at all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.repository.seal import NOT_SEALED
+from streams_recovery.core.status.facts import Observed, PartName, RepositoryFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.text.next_command import command
 
-DAMAGED, AHEAD = "savepoints-unreadable", "ids-ahead"
+DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "records-forged", "not-sealed"
 _NAMED = 3
 
 
@@ -35,6 +36,23 @@ def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
             remedies=[command("verify", observed.name)],
             numbers={"ids": float(len(ahead))},
         )
+    if observed.repository is not None:
+        yield from _seals(observed.name, observed.repository)
 
 
-RULE = Rule(kinds=(DAMAGED, AHEAD), parts=(PartName.REPOSITORY,), find=_find)
+def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
+    if not facts.sealed:
+        yield finding(NO_SEALS, Severity.INFO, NOT_SEALED, remedies=[command("seal-key", "seal.key")])
+    if facts.forged_count:
+        named = "; ".join(f"{one.key} ({one.why})" for one in facts.forged[:_NAMED])
+        more = f"; and {facts.forged_count - _NAMED} more" if facts.forged_count > _NAMED else ""
+        yield finding(
+            FORGED,
+            Severity.CRITICAL,
+            f"records that nobody sealed who may write here; nothing uses them: {named}{more}",
+            remedies=[command("verify", name), command("seal", name, "--plan")],
+            numbers={"records": float(facts.forged_count)},
+        )
+
+
+RULE = Rule(kinds=(DAMAGED, AHEAD, FORGED, NO_SEALS), parts=(PartName.REPOSITORY,), find=_find)
