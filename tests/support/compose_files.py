@@ -39,6 +39,8 @@ SECRETS = {
     "S3_SECRET_KEY": "key-secret",
     "S3_READER_ACCESS_KEY": "reader-id",
     "S3_READER_SECRET_KEY": "reader-hidden",
+    "SEAL_PRIVATE_KEY": "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=",
+    "SEAL_PUBLIC_KEY": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
     "SPARK_RPC_SECRET": "rpc-secret",
     "ORDER_PROCESSOR_TOKEN": "order-token",
 }

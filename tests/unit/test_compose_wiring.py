@@ -18,6 +18,8 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import NotFound
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.operations.context import seal_keys
+from streams_recovery.storage.seals import new_private_key, public_of
 from tests.support.compose_files import (
     AIRFLOW,
     BASE,
@@ -102,7 +104,7 @@ def test_secrets_have_no_default_and_are_nowhere_else():
 
 
 def test_defaults_agree_with_what_the_example_says():
-    said = dict(re.findall(r"^#([A-Z0-9_]+)=(\S+)", example(), re.M))
+    said = dict(re.findall(r"^#([A-Z0-9_]+)=(\S*)", example(), re.M))
     for text in TEXTS.values():
         for name, how, default in VARIABLE.findall(text):
             if how == ":-":
@@ -119,7 +121,8 @@ def test_made_secrets_fit():
     assert set(made) == set(SECRETS)
     assert len(made["AIRFLOW_JWT_SECRET"].encode()) >= 64
     assert len(base64.urlsafe_b64decode(made["AIRFLOW_FERNET_KEY"])) == 32
-    assert all(re.fullmatch(r"[A-Za-z0-9_=-]{16,}", value) for value in made.values())
+    assert all(re.fullmatch(r"[A-Za-z0-9_=-]{16,}", value) for name, value in made.items() if not name.startswith("SEAL_"))
+    assert public_of(made["SEAL_PRIVATE_KEY"]) == made["SEAL_PUBLIC_KEY"]
     assert len(set(made.values())) == len(made)
     again = subprocess.run([sys.executable, PROJECT / "docker/make_env.py"], capture_output=True, text=True, check=True).stdout
     assert not set(made.values()) & {line.split("=", 1)[1] for line in again.splitlines()}
@@ -191,13 +194,15 @@ def test_each_service_gets_the_secrets_it_works_with_and_no_others():
     assert holders_of("S3_ROOT_SECRET_KEY") == holders_of("S3_ROOT_ACCESS_KEY") == {"s3", "s3-init"}
     assert holders_of("S3_SECRET_KEY") == {"s3-init", *tasks, *telling}
     assert holders_of("S3_READER_SECRET_KEY") == {"s3-init", *reading}
+    assert holders_of("SEAL_PRIVATE_KEY") == {*tasks, *telling}
+    assert holders_of("SEAL_PUBLIC_KEY") == set(AIRFLOW)
     assert holders_of("SPARK_RPC_SECRET") == {"airflow-init", "spark-master", "spark-worker"}
     assert holders_of("ORDER_PROCESSOR_TOKEN") == {"airflow-init", "order-processor-1", "order-processor-2"}
     assert holders_of("AIRFLOW_ADMIN_PASSWORD") == {"airflow-init"}
     assert holders_of("AIRFLOW_FERNET_KEY") == set(AIRFLOW)
     for service in SERVICES:
         connections = {name for name in environment(service) if name.startswith("AIRFLOW_CONN_")}
-        assert len(connections) == (3 if service in tasks else 1 if service in telling | reading else 0), service
+        assert len(connections) == (4 if service in tasks else 2 if service in telling else 1 if service in reading else 0), service
 
 
 @pytest.mark.parametrize(("service", "key"), [("airflow-api-server", "S3_READER"), ("airflow-dag-processor", "S3")])
@@ -209,6 +214,23 @@ def test_page_and_callbacks_have_the_repository_and_nothing_else(service, key):
     assert (credentials.access_key_id, credentials.secret_access_key) == (made[f"{key}_ACCESS_KEY"], made[f"{key}_SECRET_KEY"])
     with pytest.raises(NotFound):
         connections.kafka(config.source.connection)
+
+
+@pytest.mark.parametrize("service", AIRFLOW)
+def test_the_repository_is_sealed_for_every_service_and_writers_can_sign(service):
+    config = load_named("order-processing", PROJECT / "include/configs", environment(service))
+    keys = seal_keys(config, EnvironmentConnections(environment(service)))
+    assert keys.public == (SECRETS["SEAL_PUBLIC_KEY"],)
+    writes = service in ("airflow-scheduler", "airflow-triggerer", "airflow-dag-processor")
+    assert keys.private == (SECRETS["SEAL_PRIVATE_KEY"] if writes else None)
+
+
+def test_while_keys_change_the_old_one_is_believed_too():
+    older = new_private_key()[1]
+    config = load_named(
+        "order-processing", PROJECT / "include/configs", environment("airflow-scheduler") | {"STREAMS_RECOVERY_SEAL_OLD_PUBLIC_KEY": older}
+    )
+    assert config.storage.seal.public_keys == (SECRETS["SEAL_PUBLIC_KEY"], older)
 
 
 # Spark

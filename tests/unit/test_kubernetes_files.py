@@ -161,8 +161,13 @@ def test_connections_come_from_secrets_and_only_to_what_runs_tasks_and_triggers(
         assert {one["valueFrom"]["secretKeyRef"]["name"] for one in variables.values()} == {"streams-recovery-connections"}
     # The page has a key that only reads. Callbacks of DAGs, which the DAG processor runs, write alerts.
     for component, secret in (("apiServer", "streams-recovery-reading"), ("dagProcessor", "streams-recovery-connections")):
-        (one,) = AIRFLOW[component]["env"]
+        one = AIRFLOW[component]["env"][0]
         assert (one["name"], one["valueFrom"]["secretKeyRef"]["name"]) == ("AIRFLOW_CONN_AWS_DEFAULT", secret)
+    # Whoever writes signs, where there is a key.
+    signs = {"secretKeyRef": {"name": "streams-recovery-connections", "key": "streams_recovery_seal", "optional": True}}
+    for component, more in (("workers", [signs]), ("triggerer", [signs]), ("dagProcessor", [signs]), ("apiServer", [])):
+        found = [one["valueFrom"] for one in AIRFLOW[component]["env"] if one["name"] == "AIRFLOW_CONN_STREAMS_RECOVERY_SEAL"]
+        assert found == more, component
     assert not [one for one in AIRFLOW["env"] if one["name"].startswith("AIRFLOW_CONN_")]
     assert "secret" not in AIRFLOW
 

@@ -14,6 +14,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kubernetes.rights import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.repository.announcement import Apply
+from streams_recovery.storage.seals import new_private_key
 from tests.support.deploy.commands import CONFIGS, command_problems, config_files, config_problems, environment_of, parsed, spark_master
 from tests.support.deploy.documents import (
     DEPLOY,
@@ -191,6 +192,15 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "file": (
         lambda m: edit(m, "order-processing.yaml", "allow_http: true", f"token_file: {CONFIGS}/other.json"),
         "other.json, which is not there",
+    ),
+    "seal": (
+        lambda m: edit(
+            m,
+            "order-processing.yaml",
+            "connection: aws_default",
+            f"connection: aws_default\n  seal: {{public_keys: [{new_private_key()[1]!r}], connection: sealing}}",
+        ),
+        "has no connection sealing",
     ),
     "connection": (lambda m: edit(m, "order-processing.yaml", "aws_default", "bucket"), "has no connection bucket"),
     "password in a file": (lambda m: m["ConfigMap"]["data"].update({"a.json": '{"password": "x"}'}), "a.json has password"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from streams_recovery.config.fields import ConnectionId, LocalPath, Section, Switch, Text, Url
 from streams_recovery.core.repository.location import Encryption, StorageLocation
@@ -14,15 +14,21 @@ def _public_key(value: str) -> str:
     return value
 
 
+def _given(value: object) -> object:
+    """Without those that are null: what a variable without a value leaves."""
+    return [one for one in value if one is not None] if isinstance(value, list | tuple) else value
+
+
 PublicKey = Annotated[Text, AfterValidator(_public_key)]
 
 
 class SealSection(Section):
     """Signatures on everything that is stored. Whoever writes has the private key, in a connection's password or in a file; whoever reads needs
-    ``public_keys`` only.
+    ``public_keys`` only. ``enabled`` is for a variable that switches it.
     """
 
-    public_keys: tuple[PublicKey, ...] = Field(min_length=1)
+    enabled: Switch = True
+    public_keys: Annotated[tuple[PublicKey, ...], BeforeValidator(_given)] = ()
     connection: ConnectionId | None = None
     key_file: LocalPath | None = None
 
@@ -30,6 +36,8 @@ class SealSection(Section):
     def _one_place(self) -> Self:
         if self.connection is not None and self.key_file is not None:
             raise ValueError("connection and key_file both name the private key; keep one")
+        if self.enabled and not self.public_keys:
+            raise ValueError("public_keys is empty; `streams-recovery seal-key FILE` makes a pair of keys")
         return self
 
 

@@ -109,11 +109,15 @@ def storage_credentials(config: ApplicationConfig, connections: ConnectionSource
     return connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
 
 
-def seal_keys(config: ApplicationConfig, connections: ConnectionSource) -> SealKeys | None:
-    """The keys of a sealed repository, None for one without seals. Without a private key it can be read: what is missing is said by the first write."""
+def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, writes: bool = True) -> SealKeys | None:
+    """The keys of a sealed repository, None for one without seals. Without a private key it can be read: what is missing is said by the first write. Whoever
+    never ``writes`` does not ask for one.
+    """
     section = config.storage.seal
-    if section is None:
+    if section is None or not section.enabled:
         return None
+    if not writes:
+        return SealKeys(public=section.public_keys, missing="this process only reads")
     private, missing = None, "neither storage.seal.connection nor storage.seal.key_file is set"
     if section.connection is not None:
         try:
@@ -126,9 +130,11 @@ def seal_keys(config: ApplicationConfig, connections: ConnectionSource) -> SealK
     return SealKeys(public=section.public_keys, private=private, missing=missing)
 
 
-def open_repository(config: ApplicationConfig, connections: ConnectionSource, credentials: StorageCredentials | None) -> Repository:
+def open_repository(
+    config: ApplicationConfig, connections: ConnectionSource, credentials: StorageCredentials | None, *, writes: bool = True
+) -> Repository:
     """The repository of an application, with its seals."""
-    return Repository(config.storage.location, credentials, seal=seal_keys(config, connections))
+    return Repository(config.storage.location, credentials, seal=seal_keys(config, connections, writes=writes))
 
 
 @contextmanager

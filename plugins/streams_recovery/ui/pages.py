@@ -52,7 +52,8 @@ class Pages:
 
     def _place(self, name: str) -> Place:
         config, connections = self._configurations.get().applications[name], AirflowConnections()
-        return open_repository(config, connections, storage_credentials(config, connections)), Layout(config.application.id)
+        # The page signs nothing: the private key of the seals is not for this process, even where Airflow would give it.
+        return open_repository(config, connections, storage_credentials(config, connections), writes=False), Layout(config.application.id)
 
     def applications(self, visitor: Visitor) -> Response:
         """All that the visitor may see, trouble first."""

@@ -84,7 +84,9 @@ def config_problems(documents: Iterable[Document], directory: Path) -> list[str]
 
 def connections(config: ApplicationConfig) -> list[str]:
     """The ids of the connections that an application needs."""
-    return [one for one in (config.source.connection, config.spark.connection, config.storage.connection) if one]
+    seal = config.storage.seal
+    signs = seal.connection if seal is not None and seal.enabled else None
+    return [one for one in (config.source.connection, config.spark.connection, config.storage.connection, signs) if one]
 
 
 def _instances_problem(file: str, text: str) -> list[str]:

@@ -12,11 +12,13 @@ import jsonschema
 import pytest
 import yaml
 
+from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
+from streams_recovery.operations.context import seal_keys
 from tests.support.examples.configurations import DRILL, MINIMAL, refused, written
 from tests.support.project import PROJECT
 
@@ -434,3 +436,41 @@ def test_the_first_mistakes_are_told_and_how_many_more_there_are(tmp_path: Path)
     long = refused(tmp_path, MINIMAL + '? "' + "x" * 5_000 + '"\n: 1\n')
     assert "unknown key xxx" in long
     assert "x" * 200 not in long
+
+
+PUBLIC = "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
+OLDER = "ed25519:PUAXw+hDiVqStwqnTRt+vJyYLM8uxJaMwM1V8Sr0Zgw="
+
+
+def seal(enabled: str, first: str, second: str = "") -> str:
+    keys = f"    public_keys:\n      - {first}\n      - {second}\n"
+    return MINIMAL.replace("storage:\n", f"storage:\n  seal:\n    enabled: {enabled}\n    connection: seal\n{keys}")
+
+
+class OneSecret(EnvironmentConnections):
+    """Says when somebody has asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__({"AIRFLOW_CONN_SEAL": json.dumps({"conn_type": "generic", "password": "secret"})})
+        self.asked = 0
+
+    def secret(self, connection_id: str) -> str | None:
+        self.asked += 1
+        return super().secret(connection_id)
+
+
+def test_a_variable_switches_the_seals_and_one_without_a_value_is_no_key(tmp_path: Path) -> None:
+    text, connections = seal("${SEAL:-false}", "${KEY:-}", "${OLD:-}"), OneSecret()
+    assert seal_keys(load(written(tmp_path, text), {}), connections) is None
+    for variables, keys in (({"KEY": PUBLIC}, (PUBLIC,)), ({"KEY": PUBLIC, "OLD": OLDER}, (PUBLIC, OLDER))):
+        found = seal_keys(load(written(tmp_path, text), {"SEAL": "true", **variables}), connections)
+        assert found is not None
+        assert (found.public, found.private) == (keys, "secret")
+    assert "public_keys is empty" in refused(tmp_path, text.replace("SEAL:-false", "SEAL:-true"))
+
+
+def test_whoever_only_reads_does_not_ask_for_the_private_key(tmp_path: Path) -> None:
+    config, connections = load(written(tmp_path, seal("true", PUBLIC)), {}), OneSecret()
+    found = seal_keys(config, connections, writes=False)
+    assert found is not None
+    assert (found.public, found.private, connections.asked) == ((PUBLIC,), None, 0)

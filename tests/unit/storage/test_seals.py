@@ -266,3 +266,42 @@ def test_an_older_record_is_believed_once_it_was_adopted_and_only_as_it_was(tmp_
         json.dumps({"at": 1, "requested_by": "x", "reason": "x", "records": {key: "0" * 64}}).encode(),
     )
     assert replace(adopted, at=1).records == AppendLog(repository(tmp_path), "golden/adopted/", Adoption).read_all()[0].records
+
+
+def test_the_first_entry_is_the_first_that_counts_whatever_is_put_before_it(sealed):
+    prefix = sealed.layout.pins
+    put(sealed.path, f"{prefix}{1:012}.json", json.dumps(vars_of(pin(SECOND, keep=False))).encode())
+    assert sealed.pins.first() is None
+    assert sealed.pins.append(pin(FIRST, keep=True)) == 2
+    sealed.pins.append(pin(FIRST, keep=False))
+    for number, data in ((4, b"{}"), (7, b"no JSON")):
+        put(sealed.path, f"{prefix}{number:012}.json", data)
+    assert sealed.pins.first() == pin(FIRST, keep=True)
+    # A copy of a later entry is none of that place.
+    put(sealed.path, f"{prefix}{1:012}.json", (sealed.path / f"{prefix}{3:012}.json").read_bytes())
+    assert sealed.pins.first() == pin(FIRST, keep=True)
+    # Whoever has no seals goes by the numbers.
+    assert AppendLog(repository(sealed.path, None), prefix, Pin).first() == pin(FIRST, keep=False)
+
+
+def test_a_forged_copy_of_a_manifest_says_of_no_savepoint_that_it_has_expired(sealed, caplog):
+    kept = sealed.savepoints.retire(FIRST, at=1)
+    forged = sealed.layout.retired(SECOND, 2)
+    put(sealed.path, forged, (sealed.path / sealed.layout.manifest(SECOND)).read_bytes())
+    put(sealed.path, sealed.layout.retired(FIRST, 9), (sealed.path / kept).read_bytes())
+    assert {name: [file.key for file in files] for name, files in sealed.savepoints.copies().items()} == {FIRST: [kept]}
+    assert f"{forged} is passed over" in caplog.text
+    # The savepoint is lost then, and a check says so: nothing lets it pass for expired.
+    (sealed.path / sealed.layout.manifest(SECOND)).unlink()
+    assert SECOND not in sealed.savepoints.copies()
+    unsealed = SavepointStore(repository(sealed.path, None), sealed.layout)
+    assert set(unsealed.copies()) == {FIRST, SECOND}
+
+
+def test_a_forged_record_that_was_asked_for_is_remembered_by_its_key(sealed):
+    store = repository(sealed.path)
+    put(sealed.path, sealed.layout.detail(FIRST), b"{}")
+    with pytest.raises(Forged):
+        store.get(sealed.layout.detail(FIRST))
+    store.get(sealed.layout.manifest(FIRST))
+    assert store.forged == {sealed.layout.detail(FIRST): "it has no seal"}

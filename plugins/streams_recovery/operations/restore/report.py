@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, Forged, NotFound
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
@@ -175,7 +175,15 @@ def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreR
         raise NotFound(f"{path} cannot be read: {error.strerror}", next_step="name a copy of a report.json", path=str(path)) from None
     report = codec.loads(RestoreReport, found.content, where=str(path))
     key = Layout(report.application_id).report(report.restore_id)
-    Seals(SealKeys(public=public_keys), lambda _: {}).check(key, found)
+    try:
+        Seals(SealKeys(public=public_keys), lambda _: {}).check(key, found)
+    except Forged as error:
+        raise Forged(
+            f"{path} proves nothing: {error.facts['why']}",
+            next_step="do not rely on it; ask whoever owns the repository for a copy of its report.json as it is stored, and for all public keys",
+            key=key,
+            why=error.facts["why"],
+        ) from None
     return report, page(report, hashlib.sha256(found.content).hexdigest())
 
 
