@@ -134,7 +134,7 @@ SCREENS = {
     "application-forged": Screen("/applications/orders", "2 records are forged", forged),
     "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
     "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),
-    "start-restore": Screen(f"/applications/orders/start/restore?at={NOW}", "Airflow starts streams_restore_full", observed_now),
+    "start-restore": Screen(f"/applications/orders/start/restore?at={current()}", "Airflow starts streams_restore_full", observed_now),
     "no-such-application": Screen("/applications/nobody", "There is no such application", status=404),
     "logged-out": Screen("/", "You are not logged in", role=None, status=401),
 }
