@@ -65,6 +65,8 @@ def verify(
         )
         if report.sampling is not None:
             line(str(report.sampling))
+        for left in report.left_behind.lines() if report.left_behind is not None else ():
+            say(left)
     try:
         maintenance.raise_unless_good(report)
     except Damaged as error:
@@ -97,7 +99,10 @@ def expire(
     if as_json:
         print_json(report)
     else:
-        line(f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, {len(report.left)} could not be removed")
+        line(
+            f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, the work of {report.runs_removed} runs, and "
+            f"{report.staged_removed} files of killed writers; {len(report.left)} could not be removed"
+        )
         for left in report.left:
             say(left)
         if report.versions_kept:

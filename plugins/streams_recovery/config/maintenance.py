@@ -29,8 +29,8 @@ Applied = Annotated[
 
 class Retention(Section):
     """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
-    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``. ``schedule`` null or ``none`` means only by hand. ``apply`` says whether
-    runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
+    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``, artifacts of runs that are over ``work_days``. ``schedule`` null or ``none``
+    means only by hand. ``apply`` says whether runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
     """
 
     schedule: Schedule = "H 2 * * *"
@@ -38,6 +38,7 @@ class Retention(Section):
     after_days: Annotated[Integer, Field(ge=1, le=365)] = 14
     grace_days: Annotated[Integer, Field(ge=1, le=3_650)] = 7
     safety_days: Annotated[Integer, Field(ge=1, le=3_650)] = 30
+    work_days: Annotated[Integer, Field(ge=7, le=3_650)] = 30
 
     keep_last: Count = 24
     keep_hourly: Count = 48

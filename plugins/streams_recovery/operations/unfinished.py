@@ -13,6 +13,7 @@ from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 PLAN: Final = "restore-plan"
 
@@ -66,6 +67,21 @@ def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
     check_plan(planned, where=recovery.layout.work(restore_id, PLAN))
     return planned
+
+
+def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
+    """Why the run artifacts of a restore may not go: somebody may resume it, or what became of it cannot be read. None for one that is over, or that failed
+    before it had destroyed anything: nobody can go on with that one once it has lost the lock.
+    """
+    try:
+        last = _last(recovery, restore_id)
+    except Damaged as error:
+        return error.reason
+    except UNREADABLE as error:
+        return only_this_one(recovery.repository, recovery.layout, error)
+    if last is None:
+        return "it has no journal that can be read"
+    return None if last.phase is Phase.CLOSED or may_restart(last.phase) else f"the restore failed after {last.phase} and is not over"
 
 
 def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:

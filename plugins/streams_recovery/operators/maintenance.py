@@ -46,6 +46,8 @@ class ConcludeCheckOperator(StepOperator):
             self.log.error("%s", found)
         if report.sampling is not None:
             self.log.info("%s", report.sampling)
+        for left in report.left_behind.lines() if report.left_behind is not None else ():
+            self.log.info("%s", left)
         maintenance.raise_unless_good(report)
         return report
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from mmap import mmap
@@ -18,8 +19,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streams_recovery.core.durable import sync_directory
+from streams_recovery.core.names import NAME
 
 _PIECE = 8 << 20
+# Of a file that is being written, or whose writer was killed: the library that reads passes over ``#`` and digits at the end of a name.
+_STAGED = re.compile(rf"{NAME}\.(?:json|md|parquet|zst)#[0-9]{{1,9}}")
+# Directories of an application and of each kind of object, which stay.
+_UPPER = 2
 # Directories whose names this process has made durable: whoever made them may have been killed before it could.
 _synced: set[Path] = set()
 
@@ -64,9 +70,9 @@ def create_file(root: Path, key: str, data: bytes | mmap) -> bool:
 
 
 @contextlib.contextmanager
-def removal(root: Path) -> Iterator[Callable[[str], None]]:
-    """A function that removes the file of a key; one that does not exist is passed over. What was removed is gone for good at the end. Raises
-    ``OSError``.
+def removal(root: Path, *, emptied: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function that removes the file of a key; one that does not exist is passed over. What was removed is gone for good at the end. With ``emptied``
+    directories that are empty then go too, but for the upper two: only where nobody writes any more. Raises ``OSError``.
     """
     parents: set[Path] = set()
 
@@ -78,8 +84,26 @@ def removal(root: Path) -> Iterator[Callable[[str], None]]:
     try:
         yield remove
     finally:
-        for parent in parents:
+        for parent in _left_over(root, parents) if emptied else parents:
             sync_directory(parent)
+
+
+def _left_over(root: Path, directories: set[Path]) -> set[Path]:
+    """Remove these directories, and those above them, that are empty. Returns the ones that stay, whose content has changed."""
+    changed: set[Path] = set()
+    for deepest in sorted(directories, key=lambda one: -len(one.parts)):
+        directory = deepest
+        while len(directory.relative_to(root).parts) > _UPPER:
+            try:
+                directory.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:
+                break
+            _synced.discard(directory)
+            directory = directory.parent
+        changed.add(directory)
+    return {directory for directory in changed if directory.exists()}
 
 
 def files_in(root: Path, prefix: str) -> list[str]:
@@ -89,6 +113,23 @@ def files_in(root: Path, prefix: str) -> list[str]:
             return sorted(prefix + entry.name for entry in found if _is_file(entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def staged_in(root: Path, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Keys of staged files below ``prefix``: of files that are being written, and of those whose writer was killed. Raises ``OSError``."""
+    # Not through links: what they lead to is somebody else's.
+    for directory, _, names in os.walk(root / prefix, onerror=_raise_unless_gone):
+        for name in filter(_STAGED.fullmatch, names):
+            path = Path(directory, name)
+            with contextlib.suppress(FileNotFoundError):
+                found = path.lstat()
+                if stat.S_ISREG(found.st_mode):
+                    yield path.relative_to(root).as_posix(), found
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -114,7 +155,7 @@ def _make_directories(root: Path, directory: Path, mode: int) -> None:
 
 @contextlib.contextmanager
 def _staged(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside ``path`` under a name that no listing shows: the library that reads passes over ``#`` and digits at the end of a name."""
+    """A new file beside ``path`` under a name that no listing shows."""
     for number in itertools.count(1):
         staged = path.with_name(f"{path.name}#{number}")
         try:

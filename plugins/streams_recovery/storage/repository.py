@@ -21,7 +21,7 @@ from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adop
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.directory import create_file, files_in, removal
+from streams_recovery.storage.directory import create_file, files_in, removal, staged_in
 from streams_recovery.storage.errors import about_names, explained, missing
 from streams_recovery.storage.mapped_file import mapped
 from streams_recovery.storage.object_file import ObjectFile
@@ -295,10 +295,21 @@ class Repository:
 
         return listed_without_them(self.location, self._credentials, prefix)
 
-    def delete(self, keys: list[str]) -> None:
-        """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to."""
+    def staged(self, prefix: str) -> list[StoredFile]:
+        """Files below ``prefix`` that are being written, and those whose writer was killed: objects of a name that no listing shows. A bucket has none."""
+        if self.location.backend != "filesystem":
+            return []
+        _ = self._store  # its directory is there then
+        found = self._do("listing", prefix, lambda: list(staged_in(Path(str(self.location.path)), prefix)))
+        files = (StoredFile(key=key, bytes=one.st_size, modified=one.st_mtime_ns // 1_000_000) for key, one in found)
+        return sorted(files, key=lambda file: file.key)
+
+    def delete(self, keys: list[str], *, emptied: bool = False) -> None:
+        """Delete objects; those that do not exist are passed over. Expiry and the monitor call this: nothing else needs the right to. With ``emptied``
+        also the directories that hold nothing then, where nobody writes any more.
+        """
         if self.location.backend == "filesystem":
-            self._do("deleting", next(iter(keys), ""), lambda: self._remove(keys))
+            self._do("deleting", next(iter(keys), ""), lambda: self._remove(keys, emptied=emptied))
             return
         for key in keys:
             self._note(key)
@@ -310,8 +321,8 @@ class Repository:
     def _note(self, key: str) -> None:
         self.changed.add("".join(f"{name}/" for name in key.split("/")[:2]))
 
-    def _remove(self, keys: list[str]) -> None:
-        with removal(Path(str(self.location.path))) as remove:
+    def _remove(self, keys: list[str], *, emptied: bool) -> None:
+        with removal(Path(str(self.location.path)), emptied=emptied) as remove:
             for key in keys:
                 self._note(key)
                 self._do("deleting", key, lambda key=key: remove(_checked(key)))  # type: ignore[misc]

@@ -94,6 +94,21 @@ class Disk:
 
         make(self.root, target)
 
+    def catch_up(self) -> None:
+        """Record what is different below ``root``: what a process had done when it was killed, and not yet recorded."""
+        known: dict[Path, int | None] = {}
+        for event in self.events:
+            if isinstance(event, Change):
+                known[event.directory / event.name] = event.inode
+        there = set(self.root.rglob("*"))
+        for path in sorted(there - {path for path, inode in known.items() if inode is not None}):
+            inode = path.lstat().st_ino
+            if self.identity(inode) not in known.values():
+                self.uses[inode] = self.uses.get(inode, 0) + 1
+            self._named(path)
+        for path in sorted(path for path, inode in known.items() if inode is not None and path not in there):
+            self._named(path)
+
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """While this lasts, calls of this process that change something below ``root`` are recorded."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import random
+import shutil
+import signal
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -20,7 +24,7 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.storage.contract import LAYOUT, Entry
-from tests.support.storage.power_cut import Disk, Kept, Killed
+from tests.support.storage.power_cut import Change, Disk, Kept, Killed, Synced
 
 NOW = 1_800_000_000_000
 SEGMENT = bytes(range(100))
@@ -155,3 +159,72 @@ def test_what_a_killed_run_left_unsynced_is_synced_by_the_next_one_that_builds_o
             seen.add(check(tmp_path / f"{dies_at}-{number}" / "repository", said, end))
     # The second run's, the first one's when it got that far, and an old one whose removal was not synced: it is back, and whole.
     assert seen == {1, 2, 3}
+
+
+class Told(Disk):
+    """Tells another process of all that happens, and waits after each event until it may go on."""
+
+    def __init__(self, root: Path, to: Connection) -> None:
+        super().__init__(root)
+        self.said, self.to = Said(self), to
+
+    def note(self, event: Change | Synced) -> None:
+        super().note(event)
+        self.to.send((event, self.directories, self.uses, self.said.there, self.said.gone, self.said.removing))
+        self.to.recv()
+
+
+def write(root: Path, to: Connection) -> None:
+    """What the process does that is killed."""
+    os.fsync = lambda _: None
+    disk = Told(root.parent, to)
+    with disk.recorded():
+        run(root, disk.said, 1)
+    to.close()
+
+
+def killed_after(events: int, root: Path) -> tuple[Said, bool]:
+    """What a process had said when SIGKILL ended it, at any moment between this event and the next one; and whether it was over before."""
+    context = multiprocessing.get_context("forkserver")
+    # Nothing of this process is in the other one: what is imported is imported once.
+    context.set_forkserver_preload([__name__])
+    ours, theirs = context.Pipe()
+    writer = context.Process(target=write, args=(root, theirs))
+    writer.start()
+    theirs.close()
+    said = Said(Disk(root.parent))
+    with contextlib.suppress(EOFError):
+        while said.disk.now <= events:
+            event, said.disk.directories, said.disk.uses, said.there, said.gone, said.removing = ours.recv()
+            said.disk.events.append(event)
+            ours.send("go on")
+    over = said.disk.now <= events
+    if not over:
+        writer.kill()
+    writer.join()
+    assert writer.exitcode == (0 if over else -signal.SIGKILL)
+    said.disk.catch_up()
+    return said, over
+
+
+def test_a_process_that_is_killed_leaves_a_repository_that_is_whole_and_the_next_one_goes_on(root: Path, tmp_path: Path) -> None:
+    seen, at, over = set(), 0, False
+    while not over:
+        place = tmp_path / f"killed-{at}" / "repository"
+        place.parent.mkdir()
+        said, over = killed_after(at, place)
+        # It alone is gone, and then the power too.
+        shutil.copytree(place.parent, tmp_path / f"{at}-alone")
+        check(tmp_path / f"{at}-alone" / "repository", said, said.disk.now)
+        for number, kept in enumerate(cuts(at)):
+            said.disk.after_cut(said.disk.now, kept, tmp_path / f"{at}-{number}")
+            check(tmp_path / f"{at}-{number}" / "repository", said, said.disk.now)
+        directory.forget_synced()
+        with said.disk.recorded():
+            run(place, said, 2)
+        for number, kept in enumerate(cuts(at)):
+            said.disk.after_cut(said.disk.now, kept, tmp_path / f"{at}-{number}-later")
+            seen.add(check(tmp_path / f"{at}-{number}-later" / "repository", said, said.disk.now))
+        at += 17
+    assert at > 50, "it died more than twice"
+    assert seen >= {1, 2}

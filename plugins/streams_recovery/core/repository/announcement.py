@@ -56,10 +56,10 @@ class DeletionOutlook:
     due: bool
 
 
-def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int) -> str:
+def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int, work_days: int) -> str:
     """Identifies everything that decides what goes, and when."""
     kept = [rules.last, rules.hourly, rules.daily, rules.weekly, rules.monthly, rules.minimum]
-    return hash_of([*kept, grace_days, safety_days])
+    return hash_of([*kept, grace_days, safety_days, work_days])
 
 
 def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: int, now: int) -> DeletionOutlook:

@@ -17,6 +17,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import LATEST_MS
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
+from streams_recovery.core.repository.retention import KeptWork
 
 _SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -113,10 +114,39 @@ def _day(at: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """What nobody needs and the next expiry removes: artifacts of ``runs`` that are over, and ``staged`` files of writers that were killed. The first
+    of each by name. ``kept`` are runs whose artifacts are as old and stay, each with the reason.
+    """
+
+    runs: tuple[str, ...]
+    run_count: int
+    run_bytes: int
+    staged: tuple[str, ...]
+    staged_count: int
+    staged_bytes: int
+    kept: tuple[KeptWork, ...]
+
+    def lines(self) -> Iterator[str]:
+        """What there is of it, for people."""
+        if self.run_count:
+            yield (
+                f"the next expiry removes the work of {self.run_count:,} runs that are over, with {self.run_bytes:,} bytes, "
+                f"such as {', '.join(self.runs)}"
+            )
+        if self.staged_count:
+            yield (
+                f"the next expiry removes {self.staged_count:,} files of writers that were killed, with {self.staged_bytes:,} bytes, "
+                f"such as {', '.join(self.staged)}"
+            )
+        yield from (f"the work of run {one.run} stays: {one.why}" for one in self.kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
     """The verdict with its counts. ``savepoints`` manifests and ``records`` (entries of logs, and what was written when savepoints were published)
     were read; ``files`` were found with their size, ``files_read`` of them read whole with ``rows_read`` rows. ``minimal`` of the savepoints need none.
-    ``sampling`` is how far samples have come with this check, None while none was taken.
+    ``sampling`` is how far samples have come with this check, None while none was taken; ``left_behind`` is None for a check of a single savepoint.
     """
 
     check_id: str
@@ -130,6 +160,7 @@ class CheckReport:
     rows_read: int
     findings: tuple[Finding, ...]
     sampling: SampleProgress | None = None
+    left_behind: LeftBehind | None = None
 
     @property
     def checked_nothing(self) -> bool:

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.names import checked_name
+from streams_recovery.core.names import NAME, checked_name
 from streams_recovery.core.repository.seal import ADOPTED
+
+_ARTIFACT = re.compile(
+    rf"({NAME})/(?:{NAME}\.json|progress/{NAME}/[0-9]{{6}}\.json|progress/{NAME}/tasks/[0-9]{{3}}/[0-9]{{12}}/{NAME}\.json)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,11 @@ class Layout:
     def work(self, run: str, name: str) -> str:
         """Notes that the tasks of one run leave for each other: the cut before its copy, job specifications and results."""
         return f"{self.artifacts}{checked_name('run', run)}/{checked_name('note', name)}.json"
+
+    def run_of(self, key: str) -> str | None:
+        """The run whose artifact, or whose jobs' progress, is at ``key``; None for any other key."""
+        found = _ARTIFACT.fullmatch(key.removeprefix(self.artifacts)) if key.startswith(self.artifacts) else None
+        return found[1] if found is not None else None
 
     @property
     def locks(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -117,6 +117,24 @@ class StoredFile:
     key: str
     bytes: int
     modified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWork:
+    """The artifacts of one run: their ``keys``, ``bytes`` together, and when the newest of them was stored (ms)."""
+
+    run: str
+    keys: tuple[str, ...]
+    bytes: int
+    modified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptWork:
+    """A run whose artifacts are old and stay all the same."""
+
+    run: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +276,19 @@ def pinned(pins: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
 def removable(unnamed: Iterable[StoredFile], *, now: int, grace_ms: int) -> list[StoredFile]:
     """Of files that no savepoint names those that are older than the grace period: a younger one may belong to a savepoint in the making."""
     return [file for file in unnamed if file.modified < now - grace_ms]
+
+
+def old_work(files: Iterable[StoredFile], run_of: Callable[[str], str | None], *, now: int, age_ms: int) -> list[RunWork]:
+    """The artifacts of runs that have left none since ``age_ms``. ``run_of`` says whose a file is; those of nobody are passed over."""
+    runs: dict[str, list[StoredFile]] = {}
+    for file in files:
+        if (run := run_of(file.key)) is not None:
+            runs.setdefault(run, []).append(file)
+    return [
+        RunWork(run=run, keys=tuple(file.key for file in left), bytes=sum(file.bytes for file in left), modified=newest)
+        for run, left in sorted(runs.items())
+        if (newest := max(file.modified for file in left)) < now - age_ms
+    ]
 
 
 def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:

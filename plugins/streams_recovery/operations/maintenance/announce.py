@@ -81,5 +81,7 @@ def _policy(recovery: RecoveryContext, apply: Apply) -> DeletionPolicy:
         apply=apply,
         after_days=retention.after_days,
         scheduled=retention.schedule is not None,
-        rules=rules_of(keep_rules(recovery), grace_days=retention.grace_days, safety_days=retention.safety_days),
+        rules=rules_of(
+            keep_rules(recovery), grace_days=retention.grace_days, safety_days=retention.safety_days, work_days=retention.work_days
+        ),
     )

@@ -15,12 +15,13 @@ from streams_recovery.core.ids import is_ahead, is_id, new_id
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository import check_findings as findings
-from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck, SampleProgress
+from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck, LeftBehind, SampleProgress
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.contents import leftovers
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
 from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.unfinished import restores_of
@@ -31,6 +32,7 @@ from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 ALL = "all"
 _LOOKED_AT = 20
+_NAMED = 3
 _COPIED_MS = 3 * 86_400_000
 STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
@@ -38,7 +40,7 @@ STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     """What manifests, records and sizes told. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present``
-    files are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it.
+    files are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it. ``left_behind`` as in ``CheckReport``.
     """
 
     savepoints: int
@@ -48,6 +50,7 @@ class Structure:
     findings: tuple[Finding, ...]
     sampling: SampleProgress | None
     sampled: SampleProgress | None
+    left_behind: LeftBehind | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +98,26 @@ def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id:
         findings=(*gone, *found, *described, *misfits, *logs.findings, *strange),
         sampling=before,
         sampled=sampled,
+        left_behind=_left_behind(recovery) if whole else None,
     )
     return CheckTicket(
         check_id=check_id,
         level=depth.name,
         structure=recovery.artifacts.write(check_id, STRUCTURE, structure),
         job=_job(recovery, check_id, chosen),
+    )
+
+
+def _left_behind(recovery: RecoveryContext) -> LeftBehind:
+    found = leftovers(recovery)
+    return LeftBehind(
+        runs=tuple(work.run for work in found.work[:_NAMED]),
+        run_count=len(found.work),
+        run_bytes=sum(work.bytes for work in found.work),
+        staged=tuple(file.key for file in found.staged[:_NAMED]),
+        staged_count=len(found.staged),
+        staged_bytes=sum(file.bytes for file in found.staged),
+        kept=found.kept[:_LOOKED_AT],
     )
 
 
@@ -254,6 +271,7 @@ def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: Artif
         findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, checked)))),
         # What was not read has to be read by the next check.
         sampling=structure.sampled if any(done.read for done in checked.values()) else structure.sampling,
+        left_behind=structure.left_behind,
     )
     AppendLog(recovery.repository, recovery.layout.check(ticket.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
     return report

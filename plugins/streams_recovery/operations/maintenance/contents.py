@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
-from streams_recovery.core.repository.retention import HeldSavepoint, Pins, StoredFile
+from streams_recovery.core.repository.retention import HeldSavepoint, KeptWork, Pins, RunWork, StoredFile
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import lost
-from streams_recovery.operations.unfinished import needed_savepoints
+from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -156,6 +156,41 @@ def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expi
         over = bool(retention.past_grace({savepoint_id: at}, now=recovery.clock(), grace_ms=grace_ms(recovery)))
         found[savepoint_id] = Expired(at=at, summary=None if over else summary, copies=tuple(file.key for file in copies))
     return found, unreadable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """What nobody needs any more besides segments: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of runs
+    in ``kept`` is as old, and stays.
+    """
+
+    work: tuple[RunWork, ...]
+    kept: tuple[KeptWork, ...]
+    staged: tuple[StoredFile, ...]
+
+
+def leftovers(recovery: RecoveryContext) -> Leftovers:
+    """What there is of it at this moment. Only who holds the application's lock knows that no run needs it: whoever had the lock before has lost it, and
+    its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
+    """
+    now = recovery.clock()
+    age_ms = recovery.config.retention.work_days * retention.DAY_MS
+    old = retention.old_work(recovery.repository.listed(recovery.layout.artifacts), recovery.layout.run_of, now=now, age_ms=age_ms)
+    restores = restores_of(recovery) if old else set()
+    kept = {work.run: why for work in old if (why := _needed(recovery, work, restores)) is not None}
+    staged = retention.removable(recovery.repository.staged(f"{recovery.application_id}/"), now=now, grace_ms=grace_ms(recovery))
+    return Leftovers(
+        work=tuple(work for work in old if work.run not in kept),
+        kept=tuple(KeptWork(run=run, why=why) for run, why in kept.items()),
+        staged=tuple(staged),
+    )
+
+
+def _needed(recovery: RecoveryContext, work: RunWork, restores: Collection[str]) -> str | None:
+    if work.run in restores:
+        return keeps_work(recovery, work.run)
+    plan = recovery.layout.work(work.run, PLAN)
+    return "it is a restore, and its journal is gone" if plan in work.keys else None
 
 
 def grace_ms(recovery: RecoveryContext) -> int:

@@ -8,7 +8,9 @@ cannot be read: it might name any of them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import NotFound, PermanentError, Refused
@@ -19,21 +21,25 @@ from streams_recovery.core.repository.retention import Decision
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
-from streams_recovery.operations.maintenance.contents import Holdings, grace_ms, holdings
+from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, grace_ms, holdings, leftovers
 from streams_recovery.operations.maintenance.remove import Remover
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 
 _RENEWED_EVERY = 500
 # Every step of a run adds one; a log of a year is slow to list.
 _LOG_RECORDS = 500
+# Of logs that only people look at. No writer keeps more of them.
+_SEEN_RECORDS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
     """What an expiry would do now. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be
-    removed for good; ``blocked`` says why no file may go. ``outlook`` says what runs of the schedule do with it.
+    removed for good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``outlook`` says what runs of the schedule do with
+    it.
     """
 
     application_id: str
@@ -43,6 +49,7 @@ class ExpirePlan:
     files: tuple[str, ...]
     bytes: int
     forget: tuple[str, ...]
+    leftovers: Leftovers
     blocked: str | None
     outlook: DeletionOutlook
 
@@ -59,18 +66,23 @@ class ExpirePlan:
             "safety savepoints that expire": self.expire_safety,
             "files that are removed": self.files,
             "expired savepoints that are forgotten": self.forget,
+            "runs whose work is removed": [work.run for work in self.leftovers.work],
+            "files of killed writers that are removed": [file.key for file in self.leftovers.staged],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """What an expiry did. ``left`` could not be removed, by key and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket
-    keeps what was removed as older versions, until its own rules let them go.
+    """What an expiry did. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed. ``left`` could not be removed, by key
+    and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket keeps what was removed as older versions, until its own rules
+    let them go.
     """
 
     plan: ExpirePlan
     expired: tuple[str, ...]
     files_removed: int
+    runs_removed: int
+    staged_removed: int
     left: tuple[str, ...]
     versions_kept: bool
 
@@ -126,10 +138,10 @@ def _pinned(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, .
 
 def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
     """What the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
-    return _planned(recovery, holdings(recovery))
+    return _planned(recovery, holdings(recovery), leftovers(recovery))
 
 
-def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
+def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> ExpirePlan:
     now = recovery.clock()
     decisions = retention.decide(found.held(), keep_rules(recovery), found.pins)
     files = [] if found.unreadable else retention.removable(found.unnamed(), now=now, grace_ms=grace_ms(recovery))
@@ -145,6 +157,8 @@ def _planned(recovery: RecoveryContext, found: Holdings) -> ExpirePlan:
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),
         forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
+        # What a run has left may be all that is known of a savepoint that is lost.
+        leftovers=replace(left, work=()) if found.unreadable else left,
         blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
         outlook=deletion_outlook(recovery),
     )
@@ -157,7 +171,7 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
     lock = recovery.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
     try:
         found = holdings(recovery)
-        plan = _planned(recovery, found)
+        plan = _planned(recovery, found, leftovers(recovery))
         if approved is not None:
             check_approved(plan, approved)
         if plan.expire and not plan.keep:
@@ -179,11 +193,15 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
         # While files are left, the copy of the manifest is what tells whose they are.
         forget = () if files_left or plan.blocked else plan.forget
         copies_left = [_forgotten_of(recovery, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
-        left += [*files_left, *filter(None, copies_left), *_forgotten(recovery)]
+        runs_left = _remove_work(recovery, remover, plan, lock)
+        staged_left = [*filter(None, (remover.remove(file.key) for file in plan.leftovers.staged))]
+        left += [*files_left, *filter(None, copies_left), *runs_left, *staged_left, *_forgotten(recovery)]
         return ExpireReport(
             plan=plan,
             expired=tuple(expired),
             files_removed=len(plan.files) - len(files_left),
+            runs_removed=len(plan.leftovers.work) - len(runs_left),
+            staged_removed=len(plan.leftovers.staged) - len(staged_left),
             left=tuple(left),
             versions_kept=remover.keeps_versions,
         )
@@ -209,14 +227,35 @@ def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan,
     return left
 
 
+def _remove_work(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+    left = []
+    for number, work in enumerate(plan.leftovers.work):
+        if number % _RENEWED_EVERY == 0:
+            recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
+        if problem := remover.remove_all(work.keys, emptied=True):
+            left.append(problem)
+    return left
+
+
 def _forgotten(recovery: RecoveryContext) -> list[str]:
+    logs: dict[str, Callable[[], int]] = {
+        "the lock": lambda: recovery.lock.forget(_LOG_RECORDS),
+        "quiesce": lambda: quiesce_log(recovery).prune(_LOG_RECORDS),
+        "runs": lambda: run_log(recovery).prune(_LOG_RECORDS),
+    }
+    # Their writers shorten these themselves, unless they may not delete.
+    for prefix in (recovery.layout.status, recovery.layout.alerts, recovery.layout.inspections):
+        log = AppendLog(recovery.repository, prefix, object)
+        logs[prefix] = partial(log.prune, _SEEN_RECORDS, whole=False)
+    return [problem for name, prune in logs.items() if (problem := _pruned(name, prune)) is not None]
+
+
+def _pruned(name: str, prune: Callable[[], int]) -> str | None:
     try:
-        recovery.lock.forget(_LOG_RECORDS)
-        quiesce_log(recovery).prune(_LOG_RECORDS)
-        run_log(recovery).prune(_LOG_RECORDS)
+        prune()
     except PermanentError as error:
-        return [f"old records of lock, quiesce and runs: {error.reason}"]
-    return []
+        return f"old records of {name}: {error.reason}"
+    return None
 
 
 def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streams_recovery.core.errors import PermanentError
@@ -31,12 +32,18 @@ class Remover:
 
     def remove(self, key: str) -> str | None:
         """Why an object could not be removed, None when it is gone."""
-        if locked := self.locked(key):
+        return self.remove_all([key])
+
+    def remove_all(self, keys: Sequence[str], *, emptied: bool = False) -> str | None:
+        """Why objects that belong together could not be removed, None when all are gone. While one is locked, all stay. ``emptied`` as for
+        ``Repository.delete``.
+        """
+        if locked := next(filter(None, map(self.locked, keys)), None):
             return locked
         try:
-            self._context.repository.delete([key])
+            self._context.repository.delete(list(keys), emptied=emptied)
         except PermanentError as error:
-            return f"{key}: {error.reason}"
+            return f"{keys[0]}: {error.reason}"
         return None
 
 

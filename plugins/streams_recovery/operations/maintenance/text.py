@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from streams_recovery.core.repository.retention import Decision
 from streams_recovery.core.text.deletion import outlook_text
 from streams_recovery.core.text.escaping import Markdown, code, joined, md
 from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.operations.maintenance.contents import Leftovers
 from streams_recovery.operations.maintenance.expire import ExpirePlan
 
 
@@ -24,6 +27,7 @@ def expiry_text(plan: ExpirePlan) -> Markdown:
                 len(plan.files),
                 plan.bytes,
             ),
+            *_leftovers(plan.leftovers),
             md(""),
             outlook_text(plan.outlook),
             md(""),
@@ -36,6 +40,18 @@ def expiry_text(plan: ExpirePlan) -> Markdown:
             *([md(""), md("> **Warning:** {}", plan.blocked)] if plan.blocked else []),
         ]
     )
+
+
+def _leftovers(found: Leftovers) -> Iterator[Markdown]:
+    if found.work:
+        yield md("")
+        yield md("The work of {:,} runs that are over goes, with {:,} bytes.", len(found.work), sum(work.bytes for work in found.work))
+    if found.staged:
+        yield md("")
+        yield md("{:,} files of writers that were killed go, with {:,} bytes.", len(found.staged), sum(file.bytes for file in found.staged))
+    for one in found.kept:
+        yield md("")
+        yield md("The work of run {} stays: {}.", one.run, one.why)
 
 
 def _row(decision: Decision, what: Markdown) -> Markdown:

@@ -66,7 +66,8 @@ def test_no_announcement_shortens_the_notice_and_none_puts_it_off_for_more_than_
 
 @pytest.mark.parametrize("field", ["last", "hourly", "daily", "weekly", "monthly", "minimum"])
 def test_every_rule_counts(field: str) -> None:
-    before = rules_of(RULES, grace_days=7, safety_days=30)
-    assert rules_of(replace(RULES, **{field: 99}), grace_days=7, safety_days=30) != before
-    assert rules_of(RULES, grace_days=8, safety_days=30) != before
-    assert rules_of(RULES, grace_days=7, safety_days=31) != before
+    before = rules_of(RULES, grace_days=7, safety_days=30, work_days=30)
+    assert rules_of(replace(RULES, **{field: 99}), grace_days=7, safety_days=30, work_days=30) != before
+    assert rules_of(RULES, grace_days=8, safety_days=30, work_days=30) != before
+    assert rules_of(RULES, grace_days=7, safety_days=31, work_days=30) != before
+    assert rules_of(RULES, grace_days=7, safety_days=30, work_days=31) != before

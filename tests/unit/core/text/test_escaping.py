@@ -21,7 +21,7 @@ from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
-from streams_recovery.core.repository.retention import Decision
+from streams_recovery.core.repository.retention import Decision, KeptWork, StoredFile
 from streams_recovery.core.repository.undelete import Harm, Undelete
 from streams_recovery.core.restore.plan import TopicToDelete
 from streams_recovery.core.rollout.cutover import Step, cutover_plan, upgrade_plan
@@ -31,6 +31,7 @@ from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.core.text.restore_report import page
 from streams_recovery.operations.compaction import compaction_text
 from streams_recovery.operations.maintenance import UndeletePlan, expiry_text
+from streams_recovery.operations.maintenance.contents import Leftovers
 from streams_recovery.operations.maintenance.expire import ExpirePlan
 from streams_recovery.operations.restore import AppendPlan
 from tests.support.examples.cutover import pair
@@ -118,6 +119,11 @@ _EXPIRY = ExpirePlan(
     files=(),
     bytes=0,
     forget=(),
+    leftovers=Leftovers(
+        work=(),
+        kept=(KeptWork(run="run", why="why"),),
+        staged=(StoredFile(key="k#1", bytes=1, modified=0),),
+    ),
     blocked="a manifest cannot be read",
     outlook=_PRESENT,
 )

@@ -50,14 +50,14 @@ class Dying(Repository):
     def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
         self._change(lambda: Repository.create(self, key, data, previous=previous))
 
-    def delete(self, keys: list[str]) -> None:
-        self._change(lambda: Repository.delete(self, keys))
+    def delete(self, keys: list[str], **more: bool) -> None:
+        self._change(lambda: Repository.delete(self, keys, **more))
 
 
 class WithoutDelete(Repository):
     """A bucket whose writer may not delete."""
 
-    def delete(self, keys: list[str]) -> None:
+    def delete(self, keys: list[str], **_: bool) -> None:
         raise ConfigInvalid(f"deleting {keys[0]} is not allowed", next_step="correct the rights")
 
 
@@ -129,10 +129,10 @@ def test_old_files_of_a_savepoint_that_expired_yesterday_can_still_be_wanted_bac
 
 def test_files_that_could_not_go_keep_the_record_of_whose_they_are(golden: OpenGolden) -> None:
     class KeepsSegments(Repository):
-        def delete(self, keys: list[str]) -> None:
+        def delete(self, keys: list[str], **more: bool) -> None:
             if "/segments/" in keys[0]:
                 raise ConfigInvalid(f"{keys[0]} is locked until next year", next_step="wait")
-            super().delete(keys)
+            super().delete(keys, **more)
 
     recovery = golden("good", now=SECOND_AT)
     recovery.savepoints.retire(SECOND, at=SECOND_AT - 8 * DAY_MS)

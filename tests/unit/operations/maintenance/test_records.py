@@ -96,7 +96,7 @@ def test_nothing_expires_by_a_manifest_that_is_lost(golden: OpenGolden) -> None:
 
 def test_the_record_of_an_expired_savepoint_goes_before_its_copy(golden: OpenGolden) -> None:
     class KeepsRecords(Repository):
-        def delete(self, keys: list[str]) -> None:
+        def delete(self, keys: list[str], **_: bool) -> None:
             for key in keys:
                 if "/published/" in key:
                     raise ConfigInvalid(f"{key} is locked until next year", next_step="wait")

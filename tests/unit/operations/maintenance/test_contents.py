@@ -1,0 +1,231 @@
+"""What runs and killed writers leave behind: it goes when nobody can need it any more, and not before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.repository.check import CheckReport, SampleProgress
+from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.operations import maintenance
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.repository import Repository
+from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, age, checked, root
+from tests.unit.operations.maintenance.test_expire import on
+
+RESTORE = "20261121T020000Z-00000000aa"
+NOW = SECOND_AT
+NOTE = SampleProgress(upto="0" * 64, read=1, files=1, checks=1, began_at=0, whole_since=None)
+
+
+def leave(recovery: RecoveryContext, run: str, *names: str) -> list[str]:
+    """Artifacts of a run as its steps and its jobs leave them."""
+    keys = [recovery.artifacts.write(run, name, NOTE).key for name in names or ("cut-draft", "copy-plan")]
+    progress = f"{recovery.layout.artifacts}{run}/progress/copy-result.0001/000001.json"
+    task = f"{recovery.layout.artifacts}{run}/progress/copy-result.0001/tasks/000/000059840640/7-ab.json"
+    for key in (progress, task):
+        recovery.repository.create(key, b"{}")
+    return [*keys, progress, task]
+
+
+def journal(recovery: RecoveryContext, phase: Phase) -> None:
+    log = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
+    log.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
+
+
+def work(recovery: RecoveryContext) -> set[str]:
+    return set(recovery.repository.keys(recovery.layout.artifacts))
+
+
+def test_the_work_of_a_run_goes_when_it_is_old_enough_and_its_directory_with_it(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    left = leave(recovery, SECOND)
+    age(recovery, days=29, now=NOW)
+    assert maintenance.plan_expiry(recovery).leftovers.work == ()
+    assert maintenance.expire(recovery, "early").runs_removed == 0
+    assert set(left) <= work(recovery)
+    age(recovery, days=31, now=NOW)
+    newer = leave(recovery, f"{SECOND}-append")
+    for key in newer:
+        os.utime(root(recovery).parent / key, (NOW / 1000 - 86_400,) * 2)
+    planned = maintenance.plan_expiry(recovery)
+    size = sum(recovery.repository.size(key) or 0 for key in left)
+    assert [(one.run, set(one.keys), one.bytes) for one in planned.leftovers.work] == [(SECOND, set(left), size)]
+    assert "The work of 1 runs that are over goes" in maintenance.expiry_text(planned)
+    assert maintenance.expire(recovery, "late", approved=planned.hash).runs_removed == 1
+    assert work(recovery) == set(newer)
+    assert sorted(path.name for path in (root(recovery) / "work").iterdir()) == [f"{SECOND}-append"]
+
+
+def test_one_young_artifact_keeps_all_of_its_run(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    left = leave(recovery, SECOND)
+    age(recovery, days=31, now=NOW)
+    os.utime(root(recovery).parent / left[-1], (NOW / 1000 - 86_400,) * 2)
+    assert maintenance.expire(recovery, "r").runs_removed == 0
+    assert work(recovery) == set(left)
+
+
+@pytest.mark.parametrize(
+    ("phase", "kept"),
+    [(phase, Phase.DESTROYING.rank <= phase.rank < Phase.CLOSED.rank) for phase in Phase],
+)
+def test_the_work_of_a_restore_stays_until_nobody_can_resume_it(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
+    recovery = golden("good", now=NOW)
+    left = leave(recovery, RESTORE)
+    journal(recovery, phase)
+    # A later restore that is over keeps nobody from asking what became of this one.
+    later = AppendLog(recovery.repository, recovery.layout.journal("20261121T030000Z-00000000ab"), JournalEntry)
+    for one in (Phase.DESTROYING, Phase.CLOSED):
+        later.append(JournalEntry(phase=one, at=SECOND_AT, created=()))
+    age(recovery, days=400, now=NOW)
+    report = maintenance.expire(recovery, "r")
+    assert (report.runs_removed, work(recovery)) == ((0, set(left)) if kept else (1, set()))
+    assert [one.run for one in report.plan.leftovers.kept] == [RESTORE] * kept
+    said = f"The work of run {RESTORE} stays: the restore failed after {phase} and is not over." in maintenance.expiry_text(report.plan)
+    assert said is kept
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_the_work_of_a_restore_whose_journal_says_nothing_stays(golden: OpenGolden, *, torn: bool) -> None:
+    recovery = golden("good", now=NOW)
+    left = [*leave(recovery, RESTORE), recovery.artifacts.write_once(RESTORE, "restore-plan", NOTE).key]
+    if torn:
+        recovery.repository.create(f"{recovery.layout.journal(RESTORE)}000000000001.json", b"torn")
+        # A later one that is over: expiry goes on.
+        later = AppendLog(recovery.repository, recovery.layout.journal("20261121T030000Z-00000000ab"), JournalEntry)
+        for one in (Phase.DESTROYING, Phase.CLOSED):
+            later.append(JournalEntry(phase=one, at=SECOND_AT, created=()))
+    age(recovery, days=400, now=NOW)
+    report = maintenance.expire(recovery, "r")
+    assert (report.runs_removed, work(recovery)) == (0, set(left))
+    assert [one.run for one in report.plan.leftovers.kept] == [RESTORE]
+    found = checked(recovery, "structure").left_behind
+    assert found is not None
+    assert found.kept == report.plan.leftovers.kept
+
+
+def test_no_work_goes_while_a_manifest_cannot_be_read(golden: OpenGolden) -> None:
+    recovery = golden("torn-manifest", now=NOW)
+    left = leave(recovery, SECOND)
+    age(recovery, days=400, now=NOW)
+    assert maintenance.expire(recovery, "r").runs_removed == 0
+    assert work(recovery) == set(left)
+
+
+def test_what_is_not_of_this_software_stays(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    leave(recovery, SECOND)
+    strange = [f"{recovery.layout.artifacts}{name}" for name in ("notes.json", f"{SECOND}/notes.txt", f"{SECOND}/a/b.json", ".x/-y.json")]
+    for key in strange:
+        recovery.repository.create(key, b"mine")
+    (root(recovery) / "segments" / "notes#1").write_bytes(b"mine")
+    outside = root(recovery).parent / "elsewhere"
+    outside.mkdir()
+    (outside / "a.json#1").write_bytes(b"mine")
+    (root(recovery) / "segments" / "link").symlink_to(outside)
+    (root(recovery) / "segments" / "b.json#1").symlink_to(outside / "a.json#1")
+    age(recovery, days=400, now=NOW)
+    os.utime(outside / "a.json#1", (0, 0))
+    report = maintenance.expire(recovery, "r")
+    assert (report.runs_removed, report.staged_removed, report.left) == (1, 0, ())
+    assert work(recovery) == set(strange)
+    assert (outside / "a.json#1").exists()
+    assert (root(recovery) / "segments" / "notes#1").exists()
+
+
+def test_files_of_killed_writers_go_after_the_grace_period(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    segment = next(iter((root(recovery) / "segments").rglob("*.parquet")))
+    staged = [segment.with_name(f"{segment.name}#1"), root(recovery) / "locks" / "000000000001.json#12"]
+    (root(recovery) / "locks").mkdir(exist_ok=True)
+    # Killed between the two: a second name of a file that is there.
+    staged[0].hardlink_to(segment)
+    staged[1].write_bytes(b"half")
+    keys = sorted(path.relative_to(root(recovery).parent).as_posix() for path in staged)
+    age(recovery, days=6, now=NOW)
+    assert maintenance.plan_expiry(recovery).leftovers.staged == ()
+    age(recovery, days=8, now=NOW)
+    planned = maintenance.plan_expiry(recovery)
+    assert [file.key for file in planned.leftovers.staged] == keys
+    assert "2 files of writers that were killed go" in maintenance.expiry_text(planned)
+    assert said(checked(recovery, "structure")) == [
+        f"the next expiry removes 2 files of writers that were killed, with {segment.stat().st_size + 4:,} bytes, such as {', '.join(keys)}"
+    ]
+    report = maintenance.expire(recovery, "r", approved=planned.hash)
+    assert (report.staged_removed, report.left) == (2, ())
+    assert not any(path.exists() for path in staged)
+    assert segment.exists()
+    assert checked(recovery, "full").good
+
+
+def said(report: CheckReport) -> list[str]:
+    assert report.left_behind is not None
+    assert report.good
+    return list(report.left_behind.lines())
+
+
+def test_a_check_says_what_expiry_would_remove_and_stays_good(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    assert said(checked(recovery, "structure")) == []
+    for number in range(5):
+        leave(recovery, f"2026111{number}T010000Z-0000000009")
+    journal(recovery, Phase.LOADED)
+    leave(recovery, RESTORE)
+    age(recovery, days=31, now=NOW)
+    told, kept = said(checked(recovery, "structure"))
+    assert told.startswith("the next expiry removes the work of 6 runs that are over, with ")
+    assert told.endswith(" bytes, such as 20261110T010000Z-0000000009, 20261111T010000Z-0000000009, 20261112T010000Z-0000000009")
+    assert kept == f"the work of run {RESTORE} stays: the restore failed after loaded and is not over"
+    assert checked(recovery, "structure", SECOND).left_behind is None
+
+
+def test_work_that_may_not_be_removed_is_named_once_a_run(golden: OpenGolden) -> None:
+    class KeepsWork(Repository):
+        def delete(self, keys: list[str], **more: bool) -> None:
+            if "/work/" in keys[0]:
+                raise ConfigInvalid("deleting is not allowed", next_step="correct the rights")
+            super().delete(keys, **more)
+
+    recovery = golden("good", now=NOW)
+    left = leave(recovery, SECOND)
+    age(recovery, days=31, now=NOW)
+    report = maintenance.expire(on(recovery, KeepsWork(recovery.repository.location)), "r")
+    assert report.runs_removed == 0
+    assert report.left == (f"{min(left)}: deleting is not allowed",)
+
+
+def test_a_run_that_lost_the_lock_to_an_expiry_cannot_go_on(golden: OpenGolden) -> None:
+    """What makes the age enough for runs that need the lock."""
+    recovery = golden("good", now=NOW)
+    ticket = recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="savepoint")
+    later = golden("good", now=NOW + 3_600_000)
+    maintenance.expire(later, "r")
+    assert not later.lock.holds(ticket)
+
+
+@pytest.mark.parametrize("kind", ["status", "alerts", "inspections"])
+def test_logs_that_their_writers_may_not_shorten_are_shortened_by_expiry(golden: OpenGolden, kind: str) -> None:
+    recovery = golden("good", now=NOW)
+    prefix: str = getattr(recovery.layout, kind)
+    for number in range(1, 121):
+        recovery.repository.create(f"{prefix}{number:012}.json", b"{}")
+    assert maintenance.expire(recovery, "r").left == ()
+    assert [int(Path(key).stem) for key in recovery.repository.keys(prefix)] == list(range(71, 121))
+
+
+def test_a_log_that_cannot_be_shortened_keeps_no_other_from_it(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    for number in (1, 3):
+        recovery.repository.create(f"{recovery.layout.quiesce_records}{number:012}.json", b"{}")
+    for number in range(1, 61):
+        recovery.repository.create(f"{recovery.layout.alerts}{number:012}.json", b"{}")
+    (left,) = maintenance.expire(recovery, "r").left
+    assert left.startswith("old records of quiesce: ")
+    assert len(list(recovery.repository.keys(recovery.layout.alerts))) == 50
+    assert AppendLog(recovery.repository, recovery.layout.locks, LockRecord).last() is not None
