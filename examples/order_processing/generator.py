@@ -38,6 +38,8 @@ def create_topics(bootstrap: str, *, partitions: int = 4) -> None:
     ]
     for created in client.create_topics(wanted).values() if wanted else ():
         created.result()
+    # The client's own thread hands results over, and may not be done with the last one yet: dropped now, the client would purge what comes next.
+    client.poll(0.1)
 
 
 class Generator:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from streams_recovery.kafka import clients, log_ends
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.kafka.topic_settings import alter
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.kafka
 
@@ -274,3 +277,39 @@ def test_log_directories_have_the_sizes_of_topics_and_the_space_of_their_disks(
     assert found.total_bytes is not None
     assert found.free_bytes is not None
     assert 0 < found.free_bytes <= found.total_bytes
+
+
+# Clients that tell what ours are told to keep to themselves.
+_ENDING = """
+import sys, uuid
+from examples.order_processing import generator
+from streams_recovery.kafka import topic_configs
+from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.connection import KafkaConnection
+
+
+class Telling(KafkaConnection):
+    def client_config(self, **more):
+        return {"bootstrap.servers": self.bootstrap_servers, **more}
+
+
+def ours():
+    with Clients(Telling(bootstrap_servers=sys.argv[1], properties={}), timeout=20) as clients:
+        assert topic_configs.read_broker_settings(clients.librdkafka, int(sys.argv[2]), timeout=20)
+
+
+def the_generators():
+    generator.INPUTS, generator.OUTPUTS = (f"ended-{uuid.uuid4().hex}",), ()
+    generator.create_topics(sys.argv[1], partitions=1)
+
+
+for _ in range(60):
+    globals()[sys.argv[3]]()
+"""
+
+
+@pytest.mark.parametrize("whose", ["ours", "the_generators"])
+def test_clients_end_without_a_word_and_with_nothing_left_to_serve(cluster: KafkaCluster, connection: KafkaConnection, whose: str) -> None:
+    command = [sys.executable, "-c", _ENDING, connection.bootstrap_servers, str(cluster.broker_ids()[0]), whose]
+    ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -7,6 +7,8 @@ or resource. kafka-python writes offsets byte for byte and knows members, transa
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -28,6 +30,9 @@ T = TypeVar("T")
 REACH_SECONDS = 10.0
 # One that turns us away says so at once, but the client goes on trying and tells nobody until it is asked.
 _LOOK_SECONDS = 1.0
+# A thread of a client needs microseconds for what is left to it once no code of Python runs there.
+_SETTLED_SECONDS = 0.02
+_SETTLING_SECONDS = 1.0
 
 
 def _quiet() -> None:
@@ -35,6 +40,16 @@ def _quiet() -> None:
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
+
+
+def _settle(client: AdminClient) -> None:
+    """Wait until a client's own thread, which hands answers over, is back from the last one: that can be read before the thread has let go of it. A client
+    that is dropped meanwhile purges what the thread would serve next.
+    """
+    deadline = Deadline(_SETTLING_SECONDS)
+    while sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()} and deadline.remaining:  # noqa: SLF001
+        client.poll(_SETTLED_SECONDS / 10)
+    client.poll(_SETTLED_SECONDS)
 
 
 class Clients:
@@ -107,7 +122,9 @@ class Clients:
     def close(self) -> None:
         """End both clients. They are made again if they are needed again."""
         self._close_pure()
-        self._librdkafka = None
+        client, self._librdkafka = self._librdkafka, None
+        if client is not None:
+            _settle(client)
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -113,12 +114,13 @@ class Disk:
     def recorded(self) -> Iterator[None]:
         """While this lasts, calls of this process that change something below ``root`` are recorded."""
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("open", "mkdir", "link", "unlink", "remove", "rename", "replace", "fsync"):
+            for name in ("open", "mkdir", "rmdir", "link", "unlink", "remove", "rename", "replace", "fsync"):
                 patch.setattr(os, name, getattr(self, f"_{name}")(getattr(os, name)))
+            patch.setattr(io, "open", self._open_by_mode(io.open))
             yield
 
     def _ours(self, path: Any) -> bool:
-        return Path(path).is_relative_to(self.root) and Path(path) != self.root
+        return not isinstance(path, int) and Path(path).is_relative_to(self.root) and Path(path) != self.root
 
     def _named(self, path: Any) -> None:
         path = Path(path)
@@ -129,17 +131,26 @@ class Disk:
 
     def _open(self, real: Any) -> Any:
         def opened(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-            new = flags & os.O_CREAT and self._ours(path) and not Path(path).exists()
-            if new:
-                self.may_act()
-            handle: int = real(path, flags, *rest, **more)
-            if new:
-                inode = os.fstat(handle).st_ino
-                self.uses[inode] = self.uses.get(inode, 0) + 1
-                self._named(path)
-            return handle
+            return int(self._opened(path, create=bool(flags & os.O_CREAT), call=lambda: real(path, flags, *rest, **more)))
 
         return opened
+
+    def _open_by_mode(self, real: Any) -> Any:
+        def opened(path: Any, mode: str = "r", *rest: Any, **more: Any) -> Any:
+            return self._opened(path, create=mode[:1] in ("w", "x", "a"), call=lambda: real(path, mode, *rest, **more))
+
+        return opened
+
+    def _opened(self, path: Any, *, create: bool, call: Callable[[], Any]) -> Any:
+        new = create and self._ours(path) and not Path(path).exists()
+        if new:
+            self.may_act()
+        found = call()
+        if new:
+            inode = Path(path).lstat().st_ino
+            self.uses[inode] = self.uses.get(inode, 0) + 1
+            self._named(path)
+        return found
 
     def _changing(self, real: Any, *at: int) -> Any:
         def changed(*args: Any, **more: Any) -> None:
@@ -161,7 +172,7 @@ class Disk:
     def _rename(self, real: Any) -> Any:
         return self._changing(real, 0, 1)
 
-    _unlink = _remove = _mkdir
+    _unlink = _remove = _rmdir = _mkdir
     _replace = _rename
 
     def _fsync(self, real: Any) -> Any:

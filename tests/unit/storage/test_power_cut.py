@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from multiprocessing.connection import Connection
@@ -15,8 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.application.instance_record import Ended, InstanceFiles
+from streams_recovery.application.local_state import wipe
+from streams_recovery.core.durable import sync_directory
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.engine.package import build_package
 from streams_recovery.storage import directory
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -159,6 +164,49 @@ def test_what_a_killed_run_left_unsynced_is_synced_by_the_next_one_that_builds_o
             seen.add(check(tmp_path / f"{dies_at}-{number}" / "repository", said, end))
     # The second run's, the first one's when it got that far, and an old one whose removal was not synced: it is back, and whole.
     assert seen == {1, 2, 3}
+
+
+def made(directory: Path) -> Path:
+    """A directory that was there long before."""
+    directory.mkdir()
+    sync_directory(directory.parent)
+    return directory
+
+
+def a_record(root: Path) -> Callable[[Path], bool]:
+    """The record of an instance, which replaces an earlier one."""
+    files = InstanceFiles(root, "one")
+    made(files.home)
+    for status in (1, 2):
+        files.write(Ended(run="r", status=status, left_behind=0, stop_request=None, at=status))
+    return lambda place: InstanceFiles(place, "one").ended("r") == files.ended("r")
+
+
+def no_local_state(root: Path) -> Callable[[Path], bool]:
+    """Local state, which is gone."""
+    (made(root / "app") / "rocksdb").write_bytes(b"stale")
+    sync_directory(root / "app")
+    assert wipe([root], "app").removed == (str(root / "app"),)
+    return lambda place: place.exists() and not (place / "app").exists()
+
+
+def a_package(root: Path) -> Callable[[Path], bool]:
+    """The package for Spark, which is made again when it is not there."""
+    package = build_package(root)
+    return lambda place: not (place / package.name).exists() or (place / package.name).read_bytes() == package.read_bytes()
+
+
+@pytest.mark.parametrize("writer", [a_record, no_local_state, a_package])
+def test_what_is_kept_beside_the_repository_outlasts_a_power_cut(
+    root: Path, tmp_path: Path, writer: Callable[[Path], Callable[[Path], bool]]
+) -> None:
+    disk = begun(root).disk
+    with disk.recorded():
+        holds = writer(made(root))
+    assert disk.now > 3
+    for number, kept in enumerate(cuts(0)):
+        disk.after_cut(disk.now, kept, tmp_path / f"cut-{number}")
+        assert holds(tmp_path / f"cut-{number}" / root.name)
 
 
 class Told(Disk):
