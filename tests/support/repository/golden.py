@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from spark_jobs.transforms.check import check_file
 from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository.job_results import left
 
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
@@ -46,3 +50,14 @@ def age(recovery: RecoveryContext, *, days: float, now: int) -> None:
     for path in root(recovery).rglob("*"):
         if path.is_file():
             os.utime(path, (now / 1000 - days * 86_400,) * 2)
+
+
+def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
+    """The context with another way to its repository."""
+    return replace(
+        recovery,
+        repository=repository,
+        savepoints=SavepointStore(repository, recovery.layout),
+        safety=SavepointStore(repository, recovery.layout.safety),
+        lock=ApplicationLock(repository, recovery.layout, recovery.clock),
+    )

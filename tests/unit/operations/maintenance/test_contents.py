@@ -15,8 +15,7 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
-from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, age, checked, root
-from tests.unit.operations.maintenance.test_expire import on
+from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, age, checked, on, root
 
 RESTORE = "20261121T020000Z-00000000aa"
 NOW = SECOND_AT

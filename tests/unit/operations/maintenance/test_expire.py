@@ -19,11 +19,9 @@ from streams_recovery.operations import maintenance, pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, checked, root
+from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, checked, on, root
 
 THIRD = "20261121T000000Z-0000000003"
 
@@ -59,17 +57,6 @@ class WithoutDelete(Repository):
 
     def delete(self, keys: list[str], **_: bool) -> None:
         raise ConfigInvalid(f"deleting {keys[0]} is not allowed", next_step="correct the rights")
-
-
-def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
-    """The context with another way to its repository."""
-    return replace(
-        recovery,
-        repository=repository,
-        savepoints=SavepointStore(repository, recovery.layout),
-        safety=SavepointStore(repository, recovery.layout.safety),
-        lock=ApplicationLock(repository, recovery.layout, recovery.clock),
-    )
 
 
 def segments(recovery: RecoveryContext) -> set[str]:

@@ -25,9 +25,8 @@ from streams_recovery.operations import maintenance, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, checked
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, checked, on
 
 THIRD = "20261121T020000Z-0000000003"
 RESTORE = "20261121T030000Z-00000000aa"
@@ -41,10 +40,6 @@ def third(recovery: RecoveryContext) -> Path:
     """A savepoint that this release published, with its record; it shares the second one's files. Returns where its manifest is."""
     published = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD, parent_id=SECOND)
     return path_of(recovery, recovery.savepoints.publish(published))
-
-
-def on(recovery: RecoveryContext, repository: Repository) -> RecoveryContext:
-    return replace(recovery, repository=repository, savepoints=SavepointStore(repository, recovery.layout))
 
 
 def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
