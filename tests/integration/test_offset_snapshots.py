@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from streams_recovery.config.application import Groups
-from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, PlanChanged, Refused
+from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, NotFound, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -133,6 +133,18 @@ def test_a_group_that_cannot_be_read_is_noted_and_the_savepoint_is_taken(small: 
     assert "an open transaction kept 1 of its offsets from settling" in kept.unread[reader]
     with pytest.raises(NotFound, match="it has: none"):
         restore_snapshot.plan(recovery, savepoint, reader)
+
+
+def test_what_somebody_adds_behind_a_snapshot_changes_nothing_that_it_says(small: Small) -> None:
+    recovery, name = small.recovery, small.recovery.application_id
+    taken = snapshots.take(recovery, [name], snapshot_id="20261121T012345Z-00000000f0", topics=None, requested_by="test", reason="")
+    snapshots.keep(recovery, taken)
+    AppendLog(recovery.repository, recovery.layout.offset_snapshot(taken.snapshot_id), type(taken)).append(
+        replace(taken, groups=(), reason="forged")
+    )
+    assert snapshots.find(recovery, taken.snapshot_id) == taken
+    with pytest.raises(Damaged, match="another offset snapshot"):
+        snapshots.keep(recovery, replace(taken, reason="forged"))
 
 
 @pytest.mark.parametrize("obstacle", ["it runs", "a restore is unfinished", "another run has the lock", "another cluster"])
