@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.repository import retention
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import HeldSavepoint, KeptWork, Pins, RunWork, StoredFile
@@ -15,7 +16,9 @@ from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import lost
 from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
+from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.range_tables import RangeTables
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -170,15 +173,38 @@ class Leftovers:
 
 
 def leftovers(recovery: RecoveryContext) -> Leftovers:
-    """What there is of it at this moment. Only who holds the application's lock knows that no run needs it: whoever had the lock before has lost it, and
-    its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
+    """What there is of it at this moment, that of drills too. Only who holds the application's lock knows that no run needs it: whoever had the lock before
+    has lost it, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
     """
+    found = [_left_of(one) for one in (recovery, drills_of(recovery)) if one is not None]
+    return Leftovers(
+        work=tuple(work for one in found for work in one.work),
+        kept=tuple(work for one in found for work in one.kept),
+        staged=tuple(file for one in found for file in one.staged),
+    )
+
+
+def drills_of(recovery: RecoveryContext) -> RecoveryContext | None:
+    """The part of the repository that the drills of this application write to, with its lock; None without drills. Nobody else looks after it."""
+    drill = recovery.config.drill
+    if drill is None or not drill.enabled or drill.application_id == recovery.application_id:
+        return None
+    layout = Layout(drill.application_id)
+    return replace(
+        recovery,
+        layout=layout,
+        artifacts=RunArtifacts(recovery.repository, layout),
+        lock=ApplicationLock(recovery.repository, layout, recovery.clock),
+    )
+
+
+def _left_of(recovery: RecoveryContext) -> Leftovers:
     now = recovery.clock()
     age_ms = recovery.config.retention.work_days * retention.DAY_MS
     old = retention.old_work(recovery.repository.listed(recovery.layout.artifacts), recovery.layout.run_of, now=now, age_ms=age_ms)
     restores = restores_of(recovery) if old else set()
     kept = {work.run: why for work in old if (why := _needed(recovery, work, restores)) is not None}
-    staged = retention.removable(recovery.repository.staged(f"{recovery.application_id}/"), now=now, grace_ms=grace_ms(recovery))
+    staged = retention.removable(recovery.repository.staged(f"{recovery.layout.application_id}/"), now=now, grace_ms=grace_ms(recovery))
     return Leftovers(
         work=tuple(work for work in old if work.run not in kept),
         kept=tuple(KeptWork(run=run, why=why) for run, why in kept.items()),

@@ -13,20 +13,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from streams_recovery.core.approval import check_approved, hash_of
-from streams_recovery.core.errors import NotFound, PermanentError, Refused
+from streams_recovery.core.errors import Damaged, LockHeld, NotFound, PermanentError, Refused
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision
+from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
-from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, grace_ms, holdings, leftovers
+from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
 from streams_recovery.operations.maintenance.remove import Remover
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
+
+LOGGER = logger("streams_recovery.operations.maintenance")
 
 _RENEWED_EVERY = 500
 # Every step of a run adds one; a log of a year is slow to list.
@@ -193,14 +196,15 @@ def expire(recovery: RecoveryContext, run_id: str, *, approved: str | None = Non
         # While files are left, the copy of the manifest is what tells whose they are.
         forget = () if files_left or plan.blocked else plan.forget
         copies_left = [_forgotten_of(recovery, remover, savepoint_id, found.expired[savepoint_id].copies) for savepoint_id in forget]
-        runs_left = _remove_work(recovery, remover, plan, lock)
+        removed, runs_left = _remove_work(recovery, remover, plan, lock)
+        removed_of_drills, drills_left = _remove_work_of_drills(recovery, run_id, remover, plan)
         staged_left = [*filter(None, (remover.remove(file.key) for file in plan.leftovers.staged))]
-        left += [*files_left, *filter(None, copies_left), *runs_left, *staged_left, *_forgotten(recovery)]
+        left += [*files_left, *filter(None, copies_left), *runs_left, *drills_left, *staged_left, *_forgotten(recovery)]
         return ExpireReport(
             plan=plan,
             expired=tuple(expired),
             files_removed=len(plan.files) - len(files_left),
-            runs_removed=len(plan.leftovers.work) - len(runs_left),
+            runs_removed=removed + removed_of_drills,
             staged_removed=len(plan.leftovers.staged) - len(staged_left),
             left=tuple(left),
             versions_kept=remover.keeps_versions,
@@ -227,14 +231,34 @@ def _remove_files(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan,
     return left
 
 
-def _remove_work(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> list[str]:
+def _remove_work(recovery: RecoveryContext, remover: Remover, plan: ExpirePlan, lock: LockTicket) -> tuple[int, list[str]]:
+    own = [work for work in plan.leftovers.work if work.keys[0].startswith(recovery.layout.artifacts)]
     left = []
-    for number, work in enumerate(plan.leftovers.work):
+    for number, work in enumerate(own):
         if number % _RENEWED_EVERY == 0:
             recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
         if problem := remover.remove_all(work.keys, emptied=True):
             left.append(problem)
-    return left
+    return len(own) - len(left), left
+
+
+def _remove_work_of_drills(recovery: RecoveryContext, run_id: str, remover: Remover, plan: ExpirePlan) -> tuple[int, list[str]]:
+    drills = drills_of(recovery)
+    if drills is None:
+        return 0, []
+    try:
+        lock = drills.lock.acquire(f"expiry {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"expiry of {recovery.application_id}")
+    except LockHeld as error:
+        # The next expiry does it.
+        LOGGER.info("what drills have left stays: %s", error.reason)
+        return 0, []
+    except Damaged as error:
+        return 0, [f"what drills have left: {error.reason}"]
+    try:
+        removed, left = _remove_work(drills, remover, plan, lock)
+        return removed, [*left, *_forgotten(drills)]
+    finally:
+        drills.lock.release(lock)
 
 
 def _forgotten(recovery: RecoveryContext) -> list[str]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streams_recovery.config.drill import Drill
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.check import CheckReport, SampleProgress
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.contents import drills_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.support.repository.golden import SECOND, SECOND_AT, OpenGolden, age, checked, on, root
@@ -130,7 +133,8 @@ def test_what_is_not_of_this_software_stays(golden: OpenGolden) -> None:
     (root(recovery) / "segments" / "link").symlink_to(outside)
     (root(recovery) / "segments" / "b.json#1").symlink_to(outside / "a.json#1")
     age(recovery, days=400, now=NOW)
-    os.utime(outside / "a.json#1", (0, 0))
+    for path in (outside / "a.json#1", root(recovery) / "segments" / "b.json#1"):
+        os.utime(path, (0, 0), follow_symlinks=False)
     report = maintenance.expire(recovery, "r")
     assert (report.runs_removed, report.staged_removed, report.left) == (1, 0, ())
     assert work(recovery) == set(strange)
@@ -228,3 +232,40 @@ def test_a_log_that_cannot_be_shortened_keeps_no_other_from_it(golden: OpenGolde
     assert left.startswith("old records of quiesce: ")
     assert len(list(recovery.repository.keys(recovery.layout.alerts))) == 50
     assert AppendLog(recovery.repository, recovery.layout.locks, LockRecord).last() is not None
+
+
+def with_drills(recovery: RecoveryContext, application_id: str, *, enabled: bool = True) -> RecoveryContext:
+    drill = Drill.model_construct(enabled=enabled, application_id=application_id)
+    return replace(recovery, config=recovery.config.model_copy(update={"drill": drill}))
+
+
+def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
+    recovery = with_drills(golden("good", now=NOW), "golden-drill")
+    drills = drills_of(recovery)
+    assert drills is not None
+    over, unfinished = RESTORE, "20261121T030000Z-00000000ab"
+    kept = [*leave(drills, over), *leave(drills, unfinished)]
+    for restore_id, phase in ((over, Phase.CLOSED), (unfinished, Phase.LOADED)):
+        log = AppendLog(drills.repository, drills.layout.journal(restore_id), JournalEntry)
+        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
+    for path in (root(recovery).parent / "golden-drill").rglob("*.json"):
+        os.utime(path, (NOW / 1000 - 31 * 86_400,) * 2)
+    assert maintenance.expire(golden("good", now=NOW), "without drills").runs_removed == 0
+    running = drills.lock.acquire("drill r", lease_seconds=60, purpose="drill")
+    report = maintenance.expire(recovery, "r1")
+    assert ([one.run for one in report.plan.leftovers.work], report.runs_removed, report.left) == ([over], 0, ())
+    assert work(drills) == set(kept)
+    drills.lock.release(running)
+    report = maintenance.expire(recovery, "r2")
+    assert (report.runs_removed, report.left) == (1, ())
+    assert [one.run for one in report.plan.leftovers.kept] == [unfinished]
+    assert work(drills) == {key for key in kept if unfinished in key}
+    assert drills.lock.holder() is None
+    drills.repository.create(f"{drills.layout.locks}{9:012}.json", b"torn")
+    (left,) = maintenance.expire(recovery, "r3").left
+    assert left.startswith("what drills have left: ")
+
+
+@pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])
+def test_drills_that_are_off_or_not_apart_are_passed_over(golden: OpenGolden, application_id: str, *, enabled: bool) -> None:
+    assert drills_of(with_drills(golden("good", now=NOW), application_id, enabled=enabled)) is None
