@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.ids import in_order, is_ahead, is_id, run_suffix, time_of
-from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
@@ -150,9 +151,15 @@ class SavepointStore:
             )
         return found
 
-    def read(self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None) -> Manifest:
-        """The savepoint of this id, with its ranges. ``opened`` keeps the tables for whoever reads several. Raises as ``outline`` does."""
-        return self._tables(opened).with_ranges(self.outline(savepoint_id), where=self._layout.manifest(savepoint_id))
+    def read(
+        self, savepoint_id: str, opened: dict[str, PartitionRanges] | None = None, *, roles: Collection[TopicRole] = tuple(TopicRole)
+    ) -> Manifest:
+        """The savepoint of this id, with the ranges of its topics of these roles, and only these topics. ``opened`` keeps the tables for whoever reads
+        several. Raises as ``outline`` does.
+        """
+        found = self.outline(savepoint_id)
+        found = replace(found, topics=tuple(topic for topic in found.topics if topic.role in roles))
+        return self._tables(opened).with_ranges(found, where=self._layout.manifest(savepoint_id))
 
     def outline(self, savepoint_id: str) -> Manifest:
         """The savepoint of this id without its ranges: one object is read. Raises ``NotFound`` naming the newest ones there are, and ``Damaged``."""

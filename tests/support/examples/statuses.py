@@ -6,6 +6,7 @@ from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import (
     Health,
@@ -45,6 +46,7 @@ def summary(
         expires=number > 24 and number % 24 != 0,
         survives_cluster_loss=True,
         input_positions={"orders": 5_000_000 - 60_000 * number, "inventory": 90_000 - 40 * number},
+        moments=Moments(history="first", since=captured),
     )
 
 
@@ -66,7 +68,6 @@ def report(name: str = "orders", *, savepoints: int = 48, now: int = NOW, **chan
         "newest_exact": newest,
         "savepoint_count": savepoints,
         "savepoints": known,
-        "input_until": newest.captured_at if newest else None,
         "estimate": ESTIMATE,
         "repository_bytes": 38_200_000_000,
         "topics": TOPICS,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.input_positions import InputAmount, Positions
 from streams_recovery.core.status.report import RunKind, SavepointSummary, StatusReport
@@ -20,7 +21,6 @@ from streams_recovery.core.text.restore_plan import moment as moment_text
 
 # Seconds a record of input takes, see ``core/restore/estimate.py``.
 _SECONDS_A_RECORD: Final = 5e-4
-_FUTURE_MS: Final = 60_000
 
 
 class Way(enum.StrEnum):
@@ -70,8 +70,7 @@ class Instant:
 
 def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Instant:
     """The estimate for a moment in milliseconds. ``now`` is the time where it is asked for, that of the status when nothing is said."""
-    base = base_at(report.savepoints, moment)
-    way, reached = _way(report, base, moment)
+    base, way, reached = _way(report, moment)
     inputs = tuple(topic.name for topic in report.topics if topic.role is TopicRole.INPUT)
     end = max(report.taken_at, moment)
     between = Positions(report.savepoints).between
@@ -101,14 +100,32 @@ def base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSum
     return max(full or exact, key=lambda one: (one.captured_at, one.savepoint_id), default=None)
 
 
-def _way(report: StatusReport, base: SavepointSummary | None, moment: int) -> tuple[Way, int | None]:
+def base_of_moment(savepoints: Sequence[SavepointSummary], moment: int, now: int) -> SavepointSummary | None:
+    """The newest savepoint from which a restore reaches this moment itself, by what its plan goes by; None when none is known to."""
+    # A restore believes none of a time that has not come.
+    known = [(one, one.moments) for one in savepoints if one.captured_at <= now + CLOCK_DIFFERENCE_MS]
+    until = {found.history: one.captured_at for one, found in sorted(known, key=lambda found: found[0].captured_at) if found is not None}
+    exact = [(one, found) for one, found in known if (one.consistency, one.profile) == (Consistency.EXACT, Profile.FULL)]
+    fit = [
+        one
+        for one, found in exact
+        if found is not None
+        and found.history is not None
+        and found.since is not None
+        and max(found.since, one.captured_at) <= moment <= until[found.history]
+    ]
+    return max(fit, key=lambda one: (one.captured_at, one.savepoint_id), default=None)
+
+
+def _way(report: StatusReport, moment: int) -> tuple[SavepointSummary | None, Way, int | None]:
+    base = base_at(report.savepoints, moment)
     if base is None:
-        return Way.NONE, None
+        return None, Way.NONE, None
     if base.profile is Profile.MINIMAL:
-        return Way.REBUILD, base.captured_at
-    if moment > base.captured_at and report.input_until is not None and moment <= report.input_until:
-        return Way.MOMENT, moment
-    return Way.SAVEPOINT, base.captured_at
+        return base, Way.REBUILD, base.captured_at
+    if base.captured_at < moment and (before := base_of_moment(report.savepoints, moment, report.taken_at)) is not None:
+        return before, Way.MOMENT, moment
+    return base, Way.SAVEPOINT, base.captured_at
 
 
 def _skipped(savepoints: Sequence[SavepointSummary], base: SavepointSummary | None, moment: int) -> int:
@@ -141,7 +158,7 @@ def _needed(report: StatusReport, base: SavepointSummary | None, input_read: tup
 
 
 def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int, now: int) -> Iterator[str]:
-    if moment > now + _FUTURE_MS:
+    if moment > now + CLOCK_DIFFERENCE_MS:
         yield "This instant has not come yet."
     if base is None:
         if not report.savepoints:
@@ -158,6 +175,13 @@ def _blockers(report: StatusReport, base: SavepointSummary | None, moment: int, 
             yield f"A restore is running: {run.run}. The lock of the application keeps a second one out."
 
 
+def _about_way(base: SavepointSummary, way: Way, moment: int) -> Iterator[str]:
+    if way is Way.SAVEPOINT and base.captured_at < moment:
+        yield "No input is archived from a savepoint up to this instant without a break, so the state of the savepoint itself comes back."
+    if way is Way.REBUILD:
+        yield "The savepoint has no state, only offsets and settings. State is built again from the input."
+
+
 def _warnings(report: StatusReport, base: SavepointSummary | None, way: Way, moment: int) -> Iterator[str]:
     if base is None:
         return
@@ -166,8 +190,7 @@ def _warnings(report: StatusReport, base: SavepointSummary | None, way: Way, mom
         yield "1 newer savepoint is not exact and is passed over."
     elif skipped:
         yield f"{skipped} newer savepoints are not exact and are passed over."
-    if way is Way.REBUILD:
-        yield "The savepoint has no state, only offsets and settings. State is built again from the input."
+    yield from _about_way(base, way, moment)
     if base.expires:
         yield "The savepoint expires with the next run of the retention. Pin it to keep it."
     if base.leaves_at is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.finding import StatusFinding
 
 
@@ -40,7 +41,8 @@ class SavepointSummary:
     long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
     retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None when none waits for that. ``input_positions`` are up to where each
     input was processed, as the sum of its committed offsets (``SavepointDetail.input_positions``), None where nobody looked: with them the page can say
-    how many records lie between two savepoints. ``adopted`` is true for one without a seal that a person vouched for.
+    how many records lie between two savepoints. ``adopted`` is true for one without a seal that a person vouched for. ``moments`` it can be restored to,
+    None where nobody looked.
     """
 
     savepoint_id: str
@@ -61,6 +63,7 @@ class SavepointSummary:
     input_positions: dict[str, int] | None = None
     leaves_at: int | None = None
     adopted: bool = False
+    moments: Moments | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +155,7 @@ class StatusReport:
     """``taken_at`` is when it was made, and ``monitored_at`` when the monitor looked at everything, None when it has not yet: a run that changes the
     repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
     ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
-    exact savepoint would take. ``input_until`` is the moment up to which input is archived, None when none is. ``history`` has points that get rarer the
+    exact savepoint would take. ``history`` has points that get rarer the
     older they are. ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long a look of the monitor says
     something of the present, None where looks have no schedule. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all.
     """
@@ -169,7 +172,6 @@ class StatusReport:
     newest_exact: SavepointSummary | None
     savepoint_count: int
     savepoints: tuple[SavepointSummary, ...]
-    input_until: int | None
     estimate: Estimate | None
     repository_bytes: int | None
     topics: tuple[TopicStatus, ...]

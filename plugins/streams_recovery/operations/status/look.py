@@ -284,14 +284,12 @@ def _objectives(recovery: RecoveryContext) -> Objectives:
 
 def _with_repository(report: StatusReport, inside: _InRepository) -> StatusReport:
     summaries = inside.savepoints.summaries
-    surviving = [one.captured_at for one in summaries if one.survives_cluster_loss]
     return replace(
         report,
         newest=inside.facts.newest,
         newest_exact=inside.facts.newest_exact,
         savepoint_count=len(summaries) + len(inside.savepoints.damaged),
         savepoints=summaries[-MOST:],
-        input_until=max(surviving, default=None),
         repository_bytes=inside.bytes,
         runs=inside.runs,
         forged=inside.facts.forged,
@@ -368,7 +366,6 @@ def _nothing(recovery: RecoveryContext, now: int) -> StatusReport:
         newest_exact=None,
         savepoint_count=0,
         savepoints=(),
-        input_until=None,
         estimate=None,
         repository_bytes=None,
         topics=(),

@@ -10,18 +10,22 @@ from typing import Final
 
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Decision, HeldSavepoint, Pins, StoredFile, decide
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, moments_of
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import keep_rules
 from streams_recovery.operations.unfinished import needed_savepoints
+from streams_recovery.storage.range_tables import PartitionRanges
 
 MOST: Final = 2_000
-# Savepoints that one look opens: those of savepoints that are new since the last one, and after an upgrade some more with each look.
+# Savepoints that one look opens: those that are new since the last one, and after an upgrade some more with each look.
 _OPENED: Final = 10
+_TRACED: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
     ]
     summaries = _with_new_bytes(summaries, published, segments)
     return Savepoints(
-        summaries=tuple(_with_details(recovery, summaries)),
+        summaries=tuple(_with_moments(recovery, _with_details(recovery, summaries))),
         publications=publications,
         damaged=tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)),
         pins=marks,
@@ -94,6 +98,7 @@ def _summary(
         adopted=adopted,
         survives_cluster_loss=one.survives_cluster_loss,
         input_positions=known.input_positions if known else None,
+        moments=known.moments if known else None,
     )
 
 
@@ -147,6 +152,35 @@ def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummar
         else replace(one, held_seconds=detail.held_seconds, input_positions=detail.input_positions())
         for one in summaries
     ]
+
+
+def _with_moments(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
+    """The same with the moments that each can be restored to, by the functions that plan a restore. Oldest first: a savepoint goes on in the archive of the one
+    before it.
+    """
+    opened: dict[str, PartitionRanges] = {}
+    read: dict[str, Manifest] = {}
+
+    def inputs_of(savepoint_id: str) -> Manifest:
+        if savepoint_id not in read:
+            read[savepoint_id] = recovery.savepoints.read(savepoint_id, opened, roles=CUT_ROLES)
+        return read[savepoint_id]
+
+    found: list[SavepointSummary] = []
+    before: tuple[str, str] | None = None
+    left = _TRACED
+    for one in summaries:
+        moments = one.moments
+        if moments is None and left:
+            left -= 1
+            # One that cannot be read now is asked again, and is no base until then.
+            with contextlib.suppress(RecoveryError):
+                goes_on = None if before is None else (inputs_of(before[0]), before[1])
+                moments = moments_of(inputs_of(one.savepoint_id), goes_on, recovery.config.application.auto_offset_reset)
+        found.append(replace(one, moments=moments))
+        if moments is not None and moments.history is not None:
+            before = one.savepoint_id, moments.history
+    return found
 
 
 def _detail(recovery: RecoveryContext, savepoint_id: str) -> SavepointDetail | None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.input_positions import InputAmount
 from streams_recovery.core.status.instant import Instant, Way, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, SavepointSummary, StatusReport
@@ -22,7 +23,11 @@ def savepoints(draw: st.DrawFn) -> tuple[SavepointSummary, ...]:
     times = sorted(draw(st.sets(st.integers(NOW - 24 * HOUR, NOW), max_size=12)))
     labels = [(draw(st.sampled_from(Consistency)), draw(st.sampled_from(Profile))) for _ in times]
     return tuple(
-        replace(summary(number, at=at, consistency=label, profile=profile), input_positions=draw(positions(number)))
+        replace(
+            summary(number, at=at, consistency=label, profile=profile),
+            input_positions=draw(positions(number)),
+            moments=draw(moments_from(at)),
+        )
         for number, (at, (label, profile)) in enumerate(zip(times, labels, strict=True))
     )
 
@@ -31,14 +36,16 @@ def positions(number: int) -> st.SearchStrategy[dict[str, int] | None]:
     return st.sampled_from([None, {}, {"orders": 1_000 * number}, {"orders": 1_000 * number, "inventory": 7}])
 
 
+def moments_from(at: int) -> st.SearchStrategy[Moments | None]:
+    histories = st.sampled_from([None, "first", "second"])
+    return st.none() | st.builds(Moments, history=histories, since=st.none() | st.integers(at - HOUR, at + HOUR))
+
+
 @st.composite
 def statuses(draw: st.DrawFn) -> StatusReport:
     known = draw(savepoints())
     exact = [one for one in known if one.consistency is Consistency.EXACT]
-    until = draw(st.none() | st.sampled_from([one.captured_at for one in known])) if known else None
-    return replace(
-        report(), savepoints=known, newest=known[-1] if known else None, newest_exact=exact[-1] if exact else None, input_until=until
-    )
+    return replace(report(), savepoints=known, newest=known[-1] if known else None, newest_exact=exact[-1] if exact else None)
 
 
 @given(status=statuses(), moment=MOMENTS)
@@ -53,15 +60,19 @@ def test_what_comes_back_is_never_later_than_what_was_asked_for_or_than_what_is_
     assert found.base.captured_at <= found.reached <= moment
     assert found.lost_seconds == (moment - found.reached) / 1000 >= 0
     if found.reached > found.base.captured_at:
-        assert status.input_until is not None
-        assert found.reached <= status.input_until
         assert found.way is Way.MOMENT
+        assert found.base.moments is not None
+        assert found.base.moments.since is not None
+        assert found.base.moments.since <= found.reached
+        same = [one.captured_at for one in status.savepoints if one.moments and one.moments.history == found.base.moments.history]
+        assert found.reached <= max(same)
 
 
 @given(status=statuses(), moment=MOMENTS, later=st.integers(0, 10 * HOUR))
 def test_a_later_instant_never_brings_back_less(status: StatusReport, moment: int, later: int) -> None:
     # Full savepoints go before minimal ones, so only among those of one profile later means more.
-    status = replace(status, savepoints=tuple(one for one in status.savepoints if one.profile is Profile.FULL), input_until=None)
+    savepoints = tuple(replace(one, moments=None) for one in status.savepoints if one.profile is Profile.FULL)
+    status = replace(status, savepoints=savepoints)
     first, second = instant(status, moment), instant(status, moment + later)
     assert (second.reached or 0) >= (first.reached or 0)
 
@@ -100,10 +111,36 @@ def test_between_two_savepoints_archived_input_is_replayed_in_proportion() -> No
 
 
 def test_without_archived_input_the_savepoint_comes_back_and_what_follows_is_read_again() -> None:
-    found = found_at(NOW - HOUR // 2, input_until=None)
-    assert (found.way, found.base, found.lost_seconds) == (Way.SAVEPOINT, summary(1), 1_800.0)
+    found = found_at(NOW - HOUR // 2, savepoints=tuple(replace(one, moments=None) for one in report().savepoints))
+    assert (found.way, found.base and found.base.savepoint_id, found.lost_seconds) == (Way.SAVEPOINT, summary(1).savepoint_id, 1_800.0)
     assert found.lost == (InputAmount(topic="orders", records=30_000), InputAmount(topic="inventory", records=20))
     assert found.again[0] == InputAmount(topic="orders", records=60_667), "up to the status, at the rate of the last hour"
+
+
+@pytest.mark.parametrize(
+    ("changed", "way", "base"),
+    [
+        ({}, Way.MOMENT, 1),
+        ({1: Moments(history="first", since=None)}, Way.MOMENT, 2),
+        ({1: Moments(history="first", since=NOW - HOUR // 4)}, Way.MOMENT, 2),
+        ({0: Moments(history="anew", since=NOW)}, Way.SAVEPOINT, 1),
+        ({0: Moments(history=None, since=None)}, Way.SAVEPOINT, 1),
+        ({0: None}, Way.SAVEPOINT, 1),
+        ({1: Moments(history="anew", since=NOW - HOUR)}, Way.MOMENT, 2),
+    ],
+)
+def test_an_instant_is_reached_from_a_savepoint_whose_archive_goes_on_up_to_it(
+    changed: dict[int, Moments | None], way: Way, base: int
+) -> None:
+    known = tuple(replace(summary(number), moments=changed.get(number, summary(number).moments)) for number in (3, 2, 1, 0))
+    found = found_at(NOW - HOUR // 2, savepoints=known)
+    assert (found.way, found.base and found.base.savepoint_id) == (way, summary(base).savepoint_id)
+    assert any("without a break" in warning for warning in found.warnings) == (way is Way.SAVEPOINT)
+
+
+def test_a_savepoint_of_a_time_that_has_not_come_promises_nothing() -> None:
+    known = (summary(1), replace(summary(0), captured_at=NOW + 9 * HOUR))
+    assert found_at(NOW - HOUR // 2, savepoints=known).way is Way.SAVEPOINT
 
 
 def test_the_newest_savepoint_takes_as_long_as_the_status_says() -> None:

@@ -25,7 +25,6 @@ EMPTY = StatusReport(
     newest_exact=None,
     savepoint_count=0,
     savepoints=(),
-    input_until=None,
     estimate=None,
     repository_bytes=None,
     topics=(),
