@@ -55,6 +55,9 @@ PARAMS = {
     "from": params.moment("From", "With its time zone. Not in a backfill, which has its own."),
     "to": params.moment("To, not included", "With its time zone. Not in a backfill, which has its own."),
     "lateness": duration("Lateness", "How much later than the input's end a record may have come before the rest of a log is left out."),
+    "leave_late": params.switch(
+        "Leave out later records", "Records of the interval that came later than that are left out; else the interval is refused."
+    ),
     "overlap": duration("Overlap", "Input before the interval that fills windows and joins; its results are not the interval's."),
     "beyond": duration("Beyond", "Input behind the interval that closes windows; its results are not the interval's."),
     "base": params.choice("", "State to begin from", {"": "As configured", "none": "None", "savepoint": "A savepoint before the interval"}),

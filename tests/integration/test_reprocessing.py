@@ -64,6 +64,33 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
         assert [part.files for part in topic.partitions] != [()]
 
 
+def test_records_behind_the_end_of_a_log_are_left_out_only_if_that_is_said_and_then_it_is_told(again: Again) -> None:
+    source = again.own.application_id
+    for base in ("none", "savepoint"):
+        request = again.request(30, 45, leave_late=False, base=base)
+        recovery = again.scratch(request)
+        with pytest.raises(
+            Refused, match=r"3 records of the interval .* come behind a record that is later than lateness allows"
+        ) as caught:
+            interval.plan(recovery, source, request)
+        assert caught.value.facts == {"left": {str(again.small.input): 3}, "ended_by": {str(again.small.input): 3}}
+        assert "a lateness of at least PT1S" in caught.value.next_step
+    with pytest.raises(Refused, match="come behind a record"):
+        interval.clear(recovery, source, request, run_id="run-1")
+    allowed = again.request(30, 45)
+    planned = interval.plan(recovery, source, allowed)
+    assert (planned.records, planned.late) == (0, 3)
+    assert "Nothing is started. 3 records of it come behind the end of their log and are left out." in planned.text
+    ended = interval.Done(planned=planned, ticket=None, published=None, finished=False, left=())
+    entry = interval.conclude(again.own, allowed, ended, run_id="run-1", requested_by="test")
+    assert (entry.late, entry.outcome) == (3, "no input: 0 records, nothing was started, 3 late records left out")
+    some = interval.plan(recovery, source, again.request(20, 45))
+    assert (some.records, some.late) == (2, 3)
+    assert "3 records of the interval come behind a record that is later than lateness allows, and are left out" in some.text
+    reads_on = interval.plan(recovery, source, again.request(30, 45, leave_late=False, lateness="PT1S"))
+    assert (reads_on.records, reads_on.late) == (3, 0)
+
+
 def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> None:
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))

@@ -34,6 +34,10 @@ from streams_recovery.operations import interval
 From = Annotated[str, typer.Option("--from", help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.")]
 To = Annotated[str, typer.Option("--to", help="Its end, which is not part of it.")]
 Lateness = Annotated[str, typer.Option("--lateness", help="How much later a record may have come, such as PT1H; default as configured.")]
+LeaveLate = Annotated[
+    bool,
+    typer.Option("--leave-late", help="Leave out records of the interval that came later than that, instead of refusing the interval."),
+]
 Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
 Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
 Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
@@ -50,6 +54,7 @@ def reprocess(
     logs: Logs = DEFAULT_LOGS,
     *,
     lateness: Lateness = "",
+    leave_late: LeaveLate = False,
     overlap: Overlap = "",
     beyond: Beyond = "",
     base: Start = None,
@@ -65,6 +70,7 @@ def reprocess(
     with recovery_of(name, configs) as recovery:
         options = ReprocessOptions(
             lateness=lateness,
+            leave_late=leave_late,
             overlap=overlap,
             beyond=beyond,
             base=base or "",
@@ -118,7 +124,7 @@ def _planned(application_id: str, request: ReprocessRequest) -> StatedPlan:
         ),
         parts={
             "the interval (`--from`, `--to`)": [window.start, window.end],
-            "what is read (`--lateness`, `--overlap`, `--beyond`)": codec.encode(request.slice),
+            "what is read (`--lateness`, `--leave-late`, `--overlap`, `--beyond`)": codec.encode(request.slice),
             "the state to begin from (`--base`)": request.base.value,
             "where results go (`--publish`, `--tombstones`)": [request.publish.value, request.tombstones],
         },

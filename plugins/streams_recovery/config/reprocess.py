@@ -16,7 +16,7 @@ EXAMPLE: Final = "20261121T120000.000Z"
 
 class Reprocess(IntervalRuns):
     """Reprocessing by backfills. ``schedule`` cuts time (UTC) into intervals; at most ``parallel`` are processed at once. To ``application_id`` and to each
-    name in ``topic_map`` the interval is appended. ``lateness``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
+    name in ``topic_map`` the interval is appended. ``lateness``, ``leave_late``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
     """
 
     enabled: Switch = True
@@ -26,6 +26,7 @@ class Reprocess(IntervalRuns):
     topic_map: dict[TopicName, TopicName]
     tables: tuple[TopicName, ...] = ()
     lateness: Duration = "PT1H"
+    leave_late: Switch = False
     overlap: Duration = "PT0S"
     beyond: Duration = "PT0S"
     base: Literal["none", "savepoint"] = "none"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.point_in_time import RowCut, Split
-from streams_recovery.core.sandbox.interval import Bounds, IntervalLook
+from streams_recovery.core.sandbox.interval import BESIDE, Bounds, IntervalLook
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.fetch import open_sized
 from streams_recovery.storage.repository import Repository
@@ -101,37 +101,67 @@ def _later(batch: pa.RecordBatch, moment: int, written: int) -> pa.Array:
     return pc.and_(pc.greater(batch.column("timestamp"), moment), pc.greater_equal(batch.column("offset"), written))
 
 
-def first_timestamp(repository: Repository, file: SegmentFile) -> int:
-    """The timestamp of the first row of a segment."""
-    if file.min_timestamp == file.max_timestamp:
-        return file.min_timestamp
-    return int(next(_batches(repository, file, "timestamp", rows=1)).column(0)[0].as_py())
+def edge_stamps(repository: Repository, file: SegmentFile, *, last: bool) -> list[tuple[int, int]]:
+    """Offsets and timestamps of the first rows of a segment, or of its ``last`` ones. Reads offsets and timestamps only."""
+    found: deque[tuple[int, int]] = deque(maxlen=BESIDE)
+    for batch in _batches(repository, file, "offset", "timestamp", rows=_ROWS if last else BESIDE):
+        some = batch.slice(max(0, len(batch) - BESIDE))
+        found.extend(zip(some.column("offset").to_pylist(), some.column("timestamp").to_pylist(), strict=True))
+        if not last and len(found) == BESIDE:
+            break
+    return list(found)
+
+
+def timestamp_at(repository: Repository, file: SegmentFile, offset: int) -> int:
+    """The timestamp of the row with this offset. Raises ``Damaged`` without one."""
+    for batch in _batches(repository, file, "offset", "timestamp"):
+        at = pc.index(batch.column("offset"), offset).as_py()
+        if at >= 0:
+            return int(batch.column("timestamp")[at].as_py())
+    raise file.damaged(f"has no record at offset {offset}, and had one before")
 
 
 def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> IntervalLook:
     """Which rows of a segment are within these bounds. Reads offsets and timestamps only."""
-    rows = behind = own = lead = wrong = 0
+    rows = behind = own = lead = wrong = left = around = 0
     first_later = stop = None
     for batch in _batches(repository, file, "offset", "timestamp"):
         stamped = batch.column("timestamp")
-        ends = pc.index(pc.and_(pc.greater_equal(stamped, bounds.closed), pc.less_equal(stamped, bounds.latest)), True).as_py()
+        ends = 0 if bounds.ended or stop is not None else pc.index(_ending(batch, bounds), True).as_py()
+        if ends >= 0:
+            too_late = _within(batch.slice(ends), bounds)
+            of_it = _own(too_late, bounds)
+            left, around = left + of_it, around + len(too_late) - of_it
+        if bounds.ended or stop is not None:
+            continue
         stop = batch.column("offset")[ends].as_py() if ends >= 0 else None
-        later = pc.index(pc.greater(batch.column("timestamp"), bounds.last), True).as_py()
+        later = pc.index(pc.greater(stamped, bounds.last), True).as_py()
         if first_later is None and later >= 0:
             first_later = batch.column("offset")[later].as_py()
         reach = batch.slice(0, ends) if ends >= 0 else batch
-        wrong += _count(pc.greater(reach.column("timestamp"), bounds.latest))
+        # The others of that time have not ended the log.
+        wrong += _count(pc.greater_equal(reach.column("timestamp"), bounds.closed))
         taken = _within(reach, bounds)
-        stamps = taken.column("timestamp")
         if lead == rows:
-            begins = pc.index(pc.greater_equal(stamps, bounds.own.start), True).as_py()
+            begins = pc.index(pc.greater_equal(taken.column("timestamp"), bounds.own.start), True).as_py()
             lead += begins if begins >= 0 else len(taken)
         rows += len(taken)
-        own += _count(pc.and_(pc.greater_equal(stamps, bounds.own.start), pc.less(stamps, bounds.own.end)))
+        own += _own(taken, bounds)
         behind += 0 if first_later is None else _count(pc.greater(taken.column("offset"), first_later))
-        if stop is not None:
-            break
-    return IntervalLook(rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop, wrong=wrong)
+    return IntervalLook(
+        rows=rows, behind=behind, own=own, lead=lead, first_later=first_later, stop=stop, wrong=wrong, left=left, around=around
+    )
+
+
+def _ending(batch: pa.RecordBatch, bounds: Bounds) -> pa.Array:
+    stamped = batch.column("timestamp")
+    dated = pc.and_(pc.greater_equal(stamped, bounds.closed), pc.less_equal(stamped, bounds.latest))
+    return pc.and_(dated, pc.greater_equal(batch.column("offset"), bounds.written))
+
+
+def _own(batch: pa.RecordBatch, bounds: Bounds) -> int:
+    stamps = batch.column("timestamp")
+    return _count(pc.and_(pc.greater_equal(stamps, bounds.own.start), pc.less(stamps, bounds.own.end)))
 
 
 def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:

@@ -55,7 +55,7 @@ class Again:
         return {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
 
     def request(self, start: int, end: int, **asked: Any) -> ReprocessRequest:
-        plain = {"lateness": "PT0S", **asked}
+        plain = {"lateness": "PT0S", "leave_late": True, **asked}
         return interval.requested(self.own, ReprocessOptions(**plain), Interval(start=ZERO + start, end=ZERO + end))
 
     def claim(self, request: ReprocessRequest, run: str = "run-1") -> Claimed:

@@ -91,16 +91,30 @@ def slices(draw: st.DrawFn) -> IntervalSlice:
 
 def expected(log: Log, bounds: Bounds) -> tuple[list[tuple[int, int]], int | None]:
     """Rows that are taken, and where reading stops."""
-    stop = next((offset for offset, at in log.rows if bounds.closed <= at <= bounds.latest), None)
-    rows = [
+    stop = next((offset for offset, at in log.rows if bounds.closed <= at <= bounds.latest and offset >= bounds.written), None)
+    return [row for row in within(log, bounds) if stop is None or row[0] < stop], stop
+
+
+def within(log: Log, bounds: Bounds) -> list[tuple[int, int]]:
+    """Rows in reach, wherever reading stops."""
+    return [
         (offset, at)
         for offset, at in log.rows
-        if (stop is None or offset < stop)
-        and at <= bounds.last
-        and (bounds.since is None or at >= bounds.since)
-        and (bounds.first is None or offset >= bounds.first)
+        if at <= bounds.last and (bounds.since is None or at >= bounds.since) and (bounds.first is None or offset >= bounds.first)
     ]
-    return rows, stop
+
+
+def behind(log: Log, bounds: Bounds, stop: int | None) -> tuple[int, int]:
+    """How many rows of the interval, and of the input around it, come from where reading stops on."""
+    rows = [] if stop is None else [at for offset, at in within(log, bounds) if offset >= stop]
+    own = sum(at in bounds.own for at in rows)
+    return own, len(rows) - own
+
+
+def ahead(log: Log, bounds: Bounds, stop: int | None) -> int:
+    """How many rows before that have a wrong clock."""
+    late = [offset for offset, at in log.rows if at > bounds.latest or (at >= bounds.closed and offset < bounds.written)]
+    return sum(stop is None or offset < stop for offset in late)
 
 
 def lead(rows: list[tuple[int, int]], own: Interval) -> int:

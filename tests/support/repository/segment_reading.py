@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.files import contents_of, read_segment
-from streams_recovery.segments.queries import first_timestamp, first_values, last_rows, rows_below, split_at
+from streams_recovery.segments.queries import edge_stamps, first_values, last_rows, rows_below, split_at, timestamp_at
 from streams_recovery.storage.repository import Repository
 
 KEY = "orders/segments/t/0/a.parquet"
@@ -24,7 +23,9 @@ def reads(directory: Path, file: SegmentFile) -> dict[str, Callable[[], object]]
     return {
         "rows below": lambda: rows_below(repository, file, 5),
         "split": lambda: split_at(repository, file, 3),
-        "first timestamp": lambda: first_timestamp(repository, replace(file, min_timestamp=-1)),
+        "first stamps": lambda: edge_stamps(repository, file, last=False),
+        "last stamps": lambda: edge_stamps(repository, file, last=True),
+        "stamp at": lambda: timestamp_at(repository, file, file.first_offset),
         "first values": lambda: first_values(repository, file, 20),
         "last rows": lambda: last_rows(repository, file, 20),
         "all rows": lambda: list(read_segment(directory / KEY, file)),

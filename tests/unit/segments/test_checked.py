@@ -119,7 +119,7 @@ BOMBS: dict[str, tuple[Callable[[Path], SegmentFile], tuple[str, ...]]] = {
             max_rows_per_page=1 << 30,
             row_group_size=1 << 24,
         ),
-        ("rows below", "split", "first timestamp", "all rows"),
+        ("rows below", "split", "first stamps", "all rows"),
     ),
     # A value of 100 kB, said once and meant 2,000 times.
     "a dictionary": (

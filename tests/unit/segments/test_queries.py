@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import taken
+from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.sandbox.interval import Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
+from streams_recovery.core.sandbox.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer
-from streams_recovery.segments.queries import first_timestamp, look_into
+from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
-from tests.support.examples.event_times import Log, expected, lead, logs, slices
+from tests.support.examples.event_times import Log, ahead, behind, expected, lead, logs, slices
 from tests.support.examples.savepoints import segment
 
 
@@ -46,16 +47,19 @@ def store(repository: Repository, key: str, rows: tuple[tuple[int, int], ...], *
     first=st.none() | st.integers(0, 30),
     groups=st.integers(1, 4),
     latest=st.integers(3, 7),
+    written=st.just(0) | st.integers(0, 40),
 )
 def test_the_rows_that_are_written_are_those_that_were_counted(
-    log: Log, wanted, *, whole: bool, first: int | None, groups: int, latest: int
+    log: Log, wanted, *, whole: bool, first: int | None, groups: int, latest: int, written: int
 ) -> None:
     repository = Repository(StorageLocation(backend="memory"), None)
     files = []
     for piece, file in zip([piece for piece in log.pieces if piece], log.image.files(), strict=True):
         files.append(replace(file, bytes=store(repository, file.key, piece, rows_of_a_group=groups)))
-        assert first_timestamp(repository, files[-1]) == piece[0][1]
-    bounds = replace(bounds_of(wanted, whole=whole, first=first), latest=max(latest, wanted.closed))
+        assert edge_stamps(repository, files[-1], last=False) == list(piece[:BESIDE])
+        assert edge_stamps(repository, files[-1], last=True) == list(piece[-BESIDE:])
+        assert [timestamp_at(repository, files[-1], offset) for offset, _ in piece] == [at for _, at in piece]
+    bounds = replace(bounds_of(wanted, whole=whole, first=first, written=written), latest=max(latest, wanted.closed))
 
     def look(file: SegmentFile, limits):
         return look_into(repository, file, limits)
@@ -73,7 +77,8 @@ def test_the_rows_that_are_written_are_those_that_were_counted(
     assert cut.rows.slice is not None
     assert cut.rows.slice.own == sum(at in wanted.interval for _, at in rows)
     assert cut.rows.slice.lead == lead(rows, wanted.interval)
-    assert cut.rows.slice.wrong == sum(at > bounds.latest and (stop is None or offset < stop) for offset, at in log.rows)
+    assert cut.rows.slice.wrong == ahead(log, bounds, stop)
+    assert (cut.rows.slice.left, cut.rows.slice.around) == behind(log, bounds, stop)
 
 
 def stored(rows: tuple[tuple[int, int], ...]) -> tuple[Repository, SegmentFile]:
@@ -89,12 +94,16 @@ def test_what_comes_before_an_interval_ends_with_its_first_record_however_large_
     assert look_into(repository, file, bounds_of(IntervalSlice(interval=Interval(start=5, end=10)), whole=True)).lead == lead
 
 
-def test_what_comes_behind_the_end_is_not_counted_however_large_the_file() -> None:
+def test_what_comes_behind_the_end_is_counted_as_left_out_however_large_the_file() -> None:
     repository, file = stored(((0, 5), (1, 9), *((offset, 5) for offset in range(2, 70_000))))
     wanted = IntervalSlice(interval=Interval(start=5, end=6), lateness=3)
     assert look_into(repository, file, bounds_of(wanted, whole=False)) == IntervalLook(
-        rows=1, behind=0, own=1, lead=0, first_later=1, stop=1
+        rows=1, behind=0, own=1, lead=0, first_later=1, stop=1, left=69_998
     )
+    assert edge_stamps(repository, file, last=False) == [(0, 5), (1, 9), *((offset, 5) for offset in range(2, BESIDE))]
+    assert edge_stamps(repository, file, last=True) == [(offset, 5) for offset in range(70_000 - BESIDE, 70_000)]
+    with pytest.raises(Damaged, match="has no record at offset 70000"):
+        timestamp_at(repository, file, 70_000)
     later = replace(wanted, lateness=4)
     assert look_into(repository, file, bounds_of(later, whole=False)) == IntervalLook(
         rows=69_999, behind=69_998, own=69_999, lead=0, first_later=1, stop=None

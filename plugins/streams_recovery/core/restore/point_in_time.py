@@ -11,17 +11,20 @@ whatever its timestamp says.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.manifest import Gap, PartitionImage, SegmentFile
+from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, SegmentFile, TopicImage
 
 # The clocks of producers and of this software may differ by so much.
 CLOCK_DIFFERENCE_MS: Final = 60_000
 # The ends of inputs are read when a cut has settled, which is after its time by the longest transaction at most.
 SETTLED_MS: Final = 900_000
+# Roles of topics whose archived records can be cut at a moment.
+CUT_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
 class CutBy(enum.StrEnum):
@@ -43,7 +46,8 @@ class AsOf:
 class RowSlice:
     """More bounds than the moment. Left out are rows with a timestamp before ``since``, rows below the offset ``first``, and rows from the offset
     ``stop`` on. None is no bound. Of the taken rows, ``own`` belong to the requested interval. The others are around it; ``lead`` of them come before
-    its first record or any later one. ``wrong`` records before ``stop`` have a wrong clock and are left out.
+    its first record or any later one. ``wrong`` records before ``stop`` have a wrong clock and are left out, and from ``stop`` on ``left`` of the interval
+    and ``around`` of the input around it.
     """
 
     since: int | None
@@ -52,6 +56,8 @@ class RowSlice:
     own: int
     lead: int
     wrong: int = 0
+    left: int = 0
+    around: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +111,81 @@ def written_by(moment: int, seen: Iterable[Seen]) -> int:
     ended = (one.end for one in known if one.captured_at + CLOCK_DIFFERENCE_MS + SETTLED_MS <= moment)
     below = max((*committed, *ended), default=0)
     return min((one.end for one in known if one.captured_at > moment and one.end < below), default=below)
+
+
+def seen_of(archive: Manifest, savepoints: Iterable[Manifest]) -> dict[TopicPartition, list[Seen]]:
+    """By partition, what savepoints know of when the records of an archive were written. Those that hold another history of a log know nothing of it: other
+    records had the same offsets.
+    """
+    images = {
+        (topic.name, topic.topic_id, image.partition): image for topic in archive.topics if topic.archived for image in topic.partitions
+    }
+    found: dict[TopicPartition, list[Seen]] = {}
+    for manifest in savepoints:
+        exact = manifest.consistency is Consistency.EXACT
+        for topic in manifest.topics:
+            for image in topic.partitions if topic.role in CUT_ROLES and topic.archived else ():
+                held = images.get((topic.name, topic.topic_id, image.partition))
+                if held is not None and _one_log(image, held):
+                    committed = image.committed.offset if exact and image.committed is not None else None
+                    seen = Seen(captured_at=manifest.captured_at, committed=committed, end=image.end)
+                    found.setdefault(TopicPartition(topic.name, image.partition), []).append(seen)
+    return found
+
+
+def why_not_continued(base: Manifest, archive: Manifest) -> str | None:
+    """Why an archive does not hold what a savepoint holds of its inputs and globals, and then all that came after it up to its own end. None if it does.
+
+    An archive that was begun anew since may be of another log, one that was truncated and has other records at the same offsets, or lacks versions of keys
+    that were compacted away since.
+    """
+    if inputs_of(base) != inputs_of(archive):
+        return "an input was created again since, or its partitions are others"
+    for topic in base.topics:
+        if topic.role not in CUT_ROLES or not (topic.archived or topic.role is TopicRole.INPUT):
+            continue
+        later = archive.topic(topic.name)
+        if later is None or not topic.archived or not later.archived:
+            return f"{topic.name} was not archived all the time"
+        if later.topic_id != topic.topic_id or len(later.partitions) != len(topic.partitions):
+            return f"{topic.name} was created again since"
+        why = _why_anew(topic, later)
+        if why is not None:
+            return why
+    return None
+
+
+def inputs_of(manifest: Manifest) -> frozenset[tuple[str, str, int]]:
+    """The inputs of a savepoint: names, ids, numbers of partitions."""
+    return frozenset((topic.name, topic.topic_id, len(topic.partitions)) for topic in manifest.topics if topic.role is TopicRole.INPUT)
+
+
+def _why_anew(topic: TopicImage, later: TopicImage) -> str | None:
+    images: Mapping[int, PartitionImage] = {image.partition: image for image in later.partitions}
+    for image in topic.partitions:
+        tp, archive = TopicPartition(topic.name, image.partition), images.get(image.partition)
+        if archive is None or not _holds(image, archive):
+            return f"the archive of {tp} was begun anew since"
+        gap = next((gap for gap in archive.gaps if gap not in image.gaps), None)
+        if gap is not None:
+            return f"offsets {gap.start}..{gap.end - 1} of {tp} are missing from the archive ({gap.reason})"
+    return None
+
+
+def _one_log(one: PartitionImage, other: PartitionImage) -> bool:
+    return _holds(one, other) if one.end <= other.end else _holds(other, one)
+
+
+def _holds(before: PartitionImage, archive: PartitionImage) -> bool:
+    """True when an archive has the files of an older one of the same partition. Files are only ever added behind others, so the last one tells."""
+    if archive.end < before.end:
+        return False
+    last = next((piece for piece in reversed(before.ranges) if piece.file is not None), None)
+    if last is None:
+        first = next(archive.files(), None)
+        return archive.archived_from == before.archived_from and (first is None or first.first_offset >= before.end)
+    at = bisect_left(archive.ranges, last.start, key=lambda piece: piece.start)
+    return at < len(archive.ranges) and archive.ranges[at].file == last.file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,4 +299,43 @@ def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: Partit
     unseen = first > 0 or any(gap.end <= read for gap in archive.gaps)
     if unseen and captured_at > cut.moment:
         return f"not all that it had read of {tp} is archived (the archive begins at {first}), and it was taken later"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """To which moments a savepoint can be restored, as far as manifests tell. Its inputs are archived without a break since the savepoint ``history`` began, up
+    to the newest savepoint of the same history; None when they are not archived. It can be the base from the moment ``since`` on, None when it cannot.
+    """
+
+    history: str | None
+    since: int | None
+
+
+def moments_of(manifest: Manifest, before: tuple[Manifest, str] | None, auto_offset_reset: str) -> Moments:
+    """The moments of a savepoint. ``before`` is the archived savepoint before it, with its history."""
+    inputs = [topic for topic in manifest.topics if topic.role is TopicRole.INPUT]
+    if not all(topic.archived for topic in inputs):
+        return Moments(history=None, since=None)
+    goes_on = before is not None and why_not_continued(before[0], manifest) is None
+    since = [_base_since(manifest, topic.name, image, auto_offset_reset) for topic in inputs for image in topic.partitions]
+    known = [one for one in since if one is not None]
+    return Moments(
+        history=before[1] if before is not None and goes_on else manifest.savepoint_id,
+        since=max(known, default=manifest.captured_at) if len(known) == len(since) else None,
+    )
+
+
+def _base_since(manifest: Manifest, topic: str, image: PartitionImage, auto_offset_reset: str) -> int | None:
+    """From which moment on nothing that was read of a partition is later: an upper bound. None when there is no such moment."""
+    read, captured_at = read_up_to(image, auto_offset_reset), manifest.captured_at
+    exact = manifest.consistency is Consistency.EXACT
+    seen = Seen(captured_at=captured_at, committed=image.committed.offset if exact and image.committed else None, end=image.end)
+    proven = captured_at + CLOCK_DIFFERENCE_MS
+    proven += 0 if written_by(proven, [seen]) >= read else SETTLED_MS
+    dated = max((file.max_timestamp for file in image.files() if file.first_offset < read), default=0)
+    for at in (min(dated, proven), max(captured_at, min(dated, proven))):
+        cut = RowCut(by=CutBy.TIMESTAMP, moment=at, first_later=None, rows=0, late=0)
+        if why_no_base(TopicPartition(topic, image.partition), read, captured_at, image, cut) is None:
+            return at
     return None

@@ -1,16 +1,19 @@
 """An interval of event time: which archived records are its input, whether all of them are archived, and which belong to the interval itself.
 
 The input of an interval ``[start, end)`` begins ``overlap`` earlier, to fill windows and joins, and ends ``beyond`` later, so that windows close.
-Each log is read in order until the first record that is ``lateness`` later than that. Records after it are too late and are left out. A record that is
-later than the capture of its archive has a wrong clock: it is left out, and reading goes on. Tables and
-globals are read from their first record, because old values of a key may still be valid.
+Each log is read in order until the first record that is ``lateness`` later than that: its end. A record has a wrong clock when it is dated later than the
+capture of its archive, or when savepoints prove that it was written before its date: it is left out, and reading goes on. What comes behind the end and
+has a time of the input is counted: too late, or the end itself has a wrong clock. Tables and globals are read from their first record, because old
+values of a key may still be valid.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
+from typing import Final, Protocol
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
@@ -20,6 +23,8 @@ from streams_recovery.core.timestamps import LAST_MOMENT
 
 _SECOND = 1_000
 LAST_TIMESTAMP = 2**63 - 1
+# Records beside a hole in an archive that tell what time it was there.
+BESIDE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +57,8 @@ class Interval:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalSlice:
     """An interval, and how far its input reaches, in milliseconds. ``tables`` are inputs that are read from their beginning, in addition to compacted
-    ones, by the names that they have for the application itself.
+    ones, by the names that they have for the application itself. With ``leave_late`` records of the interval behind the end of their log are left out,
+    without it there may be none.
     """
 
     interval: Interval
@@ -60,6 +66,7 @@ class IntervalSlice:
     beyond: int = 0
     lateness: int = 0
     tables: tuple[str, ...] = ()
+    leave_late: bool = False
 
     def __post_init__(self) -> None:
         if min(self.overlap, self.beyond, self.lateness) < 0:
@@ -77,15 +84,15 @@ class IntervalSlice:
 
     @property
     def closed(self) -> int:
-        """The first record of this moment or later ends the reading of its log."""
+        """The first record of this moment or later ends the reading of its log, unless its clock is wrong."""
         return self.last + 1 + self.lateness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """The bounds for one log: timestamps from ``since`` (None: from the beginning) to ``last``, offsets from ``first`` (None: from the beginning) up
-    to the first record of ``closed`` or later. Records of the interval ``own`` are counted separately. A record later than ``latest`` has a wrong clock: it
-    is left out, and ends nothing.
+    to the first record of ``closed`` or later. Records of the interval ``own`` are counted separately. A record later than ``latest`` has a wrong clock,
+    and one of ``closed`` or later that is below the offset ``written``: it is left out, and ends nothing. With ``ended`` the log has ended before.
     """
 
     own: Interval
@@ -94,13 +101,16 @@ class Bounds:
     closed: int
     first: int | None = None
     latest: int = LAST_TIMESTAMP
+    written: int = 0
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalLook:
     """One file within bounds. ``rows`` are taken. ``behind`` of these come after ``first_later``, the first record later than the last moment.
     ``own`` of them belong to the interval. ``lead`` of them come before the first taken record of the interval or later. ``stop`` is the first record
-    that ends the log, None if the file has none. Records from there on do not count. ``wrong`` records before it have a wrong clock.
+    that ends the log, None if the file has none. ``wrong`` records before it have a wrong clock. Of those from there on only two numbers are told:
+    ``left`` are of the interval, and ``around`` are of the input around it.
     """
 
     rows: int
@@ -110,19 +120,21 @@ class IntervalLook:
     first_later: int | None
     stop: int | None
     wrong: int = 0
+    left: int = 0
+    around: int = 0
 
 
 LookIntoFile = Callable[[SegmentFile, Bounds], IntervalLook]
 """Reads a file. Called only for files whose description in the manifest does not decide it."""
 
 
-def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None, archived_at: int | None = None) -> Bounds:
+def bounds_of(wanted: IntervalSlice, *, whole: bool, first: int | None = None, archived_at: int | None = None, written: int = 0) -> Bounds:
     """The bounds of a log. ``whole`` is True for a log that is read from its beginning. All its records were written when the savepoint that was captured
-    at ``archived_at`` had settled.
+    at ``archived_at`` had settled, and those below the offset ``written`` before ``wanted.closed``.
     """
     latest = LAST_TIMESTAMP if archived_at is None else max(wanted.closed, archived_at + CLOCK_DIFFERENCE_MS + SETTLED_MS)
     since = None if whole else wanted.since
-    return Bounds(own=wanted.interval, since=since, last=wanted.last, closed=wanted.closed, first=first, latest=latest)
+    return Bounds(own=wanted.interval, since=since, last=wanted.last, closed=wanted.closed, first=first, latest=latest, written=written)
 
 
 def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) -> LogCut:
@@ -130,11 +142,12 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
     taken: list[SegmentFile] = []
     first_later: int | None = None
     stop: int | None = None
-    rows = late = own = lead = wrong = 0
+    rows = late = own = lead = wrong = left = around = 0
     for file in files:
-        if stop is not None:
-            break
         found = _known(file, bounds) or look(file, bounds)
+        left, around = left + found.left, around + found.around
+        if bounds.ended:
+            continue
         if found.rows:
             taken.append(file)
         wrong += found.wrong
@@ -143,7 +156,9 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
         late += found.behind if first_later is None else found.rows
         if first_later is None:
             first_later = found.first_later
-    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead, wrong=wrong)
+        if stop is not None:
+            bounds = replace(bounds, ended=True)
+    cut = RowSlice(since=bounds.since, first=bounds.first, stop=stop, own=own, lead=lead, wrong=wrong, left=left, around=around)
     return LogCut(
         files=tuple(taken),
         rows=RowCut(by=CutBy.TIMESTAMP, moment=bounds.last, first_later=first_later, rows=rows, late=late, slice=cut),
@@ -153,44 +168,83 @@ def slice_log(files: Iterable[SegmentFile], bounds: Bounds, look: LookIntoFile) 
 def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
     """The result for a file whose description shows that all or none of it is taken. None if the file must be read."""
     nothing = IntervalLook(rows=0, behind=0, own=0, lead=0, first_later=None, stop=None)
-    if file.min_timestamp > bounds.latest:
-        return replace(nothing, first_later=file.first_offset, wrong=file.rows)
-    if file.min_timestamp >= bounds.closed and file.max_timestamp <= bounds.latest:
-        return replace(nothing, first_later=file.first_offset, stop=file.first_offset)
-    if file.max_timestamp >= bounds.closed:
-        return None
     if file.min_timestamp > bounds.last:
-        return replace(nothing, first_later=file.first_offset)
-    if file.max_timestamp > bounds.last:
+        return _known_later(file, bounds, nothing)
+    if file.max_timestamp >= bounds.closed and not bounds.ended:
         return None
     if (bounds.since is not None and file.max_timestamp < bounds.since) or (bounds.first is not None and file.last_offset < bounds.first):
         return nothing
+    if file.max_timestamp > bounds.last:
+        return None
     whole = (bounds.since is None or file.min_timestamp >= bounds.since) and (bounds.first is None or file.first_offset >= bounds.first)
     inside = file.min_timestamp in bounds.own and file.max_timestamp in bounds.own
     before = file.max_timestamp < bounds.own.start
-    if whole and (inside or before or file.min_timestamp >= bounds.own.end):
-        return replace(nothing, rows=file.rows, own=file.rows if inside else 0, lead=file.rows if before else 0)
+    if not whole or not (inside or before or file.min_timestamp >= bounds.own.end):
+        return None
+    if bounds.ended:
+        return replace(nothing, left=file.rows if inside else 0, around=0 if inside else file.rows)
+    return replace(nothing, rows=file.rows, own=file.rows if inside else 0, lead=file.rows if before else 0)
+
+
+def _known_later(file: SegmentFile, bounds: Bounds, nothing: IntervalLook) -> IntervalLook | None:
+    """The same for a file of which nothing is taken, because all of it is later."""
+    if bounds.ended:
+        return nothing
+    later = replace(nothing, first_later=file.first_offset)
+    if file.max_timestamp < bounds.closed:
+        return later
+    if file.min_timestamp > bounds.latest or (file.min_timestamp >= bounds.closed and file.last_offset < bounds.written):
+        return replace(later, wrong=file.rows)
+    if file.min_timestamp >= bounds.closed and file.max_timestamp <= bounds.latest and file.first_offset >= bounds.written:
+        return replace(later, stop=file.first_offset)
     return None
 
 
-def why_incomplete(
-    tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, first_timestamp: Callable[[SegmentFile], int]
-) -> str | None:
+class ReadStamps(Protocol):
+    """Reads records beside a hole."""
+
+    def __call__(self, file: SegmentFile, /, *, last: bool) -> Sequence[tuple[int, int]]:
+        """Offsets and timestamps of up to ``BESIDE`` records in order: the first of a file, or the ``last`` of it."""
+
+
+def why_incomplete(tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, read: ReadStamps) -> str | None:
     """Why records of the slice may be missing from a partition's archive, or None if none can be.
 
-    Offsets that were never archived can be ignored in two cases: if they come after the end of the slice, or if the next archived record is so old
-    that a record of the slice before it would be later than ``lateness`` allows. A log that is read from its beginning must be complete.
+    Offsets that were never archived can be ignored in two cases. The log had ended before them: the records from its end up to them are so late. Or the
+    records behind them are so old that a record of the slice before them would be later than ``lateness`` allows. A single record is no proof: it may
+    itself be late, or have a wrong clock. A log that is read from its beginning must be complete.
     """
     part = cut.slice
+    whole = part is None or part.since is None
+    stop = None if part is None else part.stop
     begins = archive.archived_from
     holes = [(0, begins, "before the archive begins")] if begins else []
     holes += [(gap.start, gap.end, gap.reason) for gap in archive.gaps if gap.end > begins]
     for start, end, reason in holes:
-        if part is not None and part.stop is not None and start >= part.stop:
+        if stop is not None and stop < start and _mostly([at >= wanted.closed for at in _before(archive, stop, start, read)]):
             continue
-        behind = next((file for file in archive.files() if file.first_offset >= end), None)
-        whole = part is None or part.since is None
-        if not whole and behind is not None and first_timestamp(behind) < wanted.since - wanted.lateness:
+        old = [at < wanted.since - wanted.lateness for at in _behind(archive, end, read)]
+        if not whole and old and old[0] and _mostly(old):
             continue
         return f"offsets {start}..{end - 1} of {tp} are not archived ({reason})"
     return None
+
+
+def _mostly(facts: Sequence[bool]) -> bool:
+    return sum(facts) > 1 and 2 * sum(facts) > len(facts)
+
+
+def _behind(archive: PartitionImage, offset: int, read: ReadStamps) -> list[int]:
+    """Timestamps of the first records from an offset on."""
+    files = (file for file in archive.files() if file.first_offset >= offset)
+    return list(islice((at for file in files for _, at in read(file, last=False)), BESIDE))
+
+
+def _before(archive: PartitionImage, first: int, offset: int, read: ReadStamps) -> list[int]:
+    """Timestamps of the last records in ``[first, offset)``, the last one first."""
+
+    def back() -> Iterator[int]:
+        for file in reversed([file for file in archive.files() if file.last_offset >= first and file.first_offset < offset]):
+            yield from (at for place, at in reversed(read(file, last=True)) if first <= place < offset)
+
+    return list(islice(back(), BESIDE))

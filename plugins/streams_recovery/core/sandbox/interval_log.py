@@ -41,6 +41,7 @@ class ReprocessOptions:
     overlap: str = ""
     beyond: str = ""
     base: str = ""
+    leave_late: bool = False
     publish: str = PublishPolicy.SIDE_BY_SIDE
     tombstones: bool = False
     confirm: str = ""
@@ -63,7 +64,12 @@ def reprocess_request(requested: ReprocessOptions, interval: Interval, applicati
         raise ConfigInvalid("tombstones belong to publish replace", next_step="leave them out, or replace")
     lengths = {"lateness": requested.lateness, "overlap": requested.overlap, "beyond": requested.beyond}
     return ReprocessRequest(
-        slice=IntervalSlice(interval=interval, tables=tables, **{name: milliseconds(text) for name, text in lengths.items()}),
+        slice=IntervalSlice(
+            interval=interval,
+            tables=tables,
+            leave_late=requested.leave_late,
+            **{name: milliseconds(text) for name, text in lengths.items()},
+        ),
         base=Base(requested.base),
         publish=publish,
         tombstones=requested.tombstones,
@@ -103,7 +109,8 @@ class PublishReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessEntry:
-    """One run of an interval. ``records`` counts its own input records; with 0 nothing was started. ``reached`` is the last phase of its restore,
+    """One run of an interval. ``records`` counts its own input records; with 0 nothing was started, and ``late`` are more of
+    them that came behind the end of their log and were left out. ``reached`` is the last phase of its restore,
     None if none was begun. ``left`` names objects that could not be removed.
     """
 
@@ -121,12 +128,14 @@ class ReprocessEntry:
     published: PublishReport | None
     left: tuple[str, ...]
     succeeded: bool
+    late: int = 0
 
     @property
     def outcome(self) -> str:
         """The outcome in a few words."""
         if self.succeeded:
-            return "published" if self.published else "no input: 0 records, nothing was started"
+            late = f", {self.late:,} late records left out" if self.late else ""
+            return ("published" if self.published else "no input: 0 records, nothing was started") + late
         got = "before it began" if self.reached is None else f"after {self.reached}"
         return f"failed {got}{', something is left' if self.left else ''}"
 

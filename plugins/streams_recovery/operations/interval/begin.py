@@ -14,6 +14,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.strategies import Interval
+from streams_recovery.operations.restore.strategies.interval import OwnRecords
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
 
@@ -22,11 +23,14 @@ WHAT = "reprocessing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What an interval would be processed from. ``records`` are its own; with none nothing is to be done. ``text`` is for people."""
+    """What an interval would be processed from. ``records`` are its own; with none nothing is to be done. ``late`` more are left out, as the request
+    allows. ``text`` is for people.
+    """
 
     records: int
     savepoint: str | None
     text: str
+    late: int = 0
 
 
 def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
@@ -41,24 +45,25 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
     """What would be done. Changes nothing. ``source`` is the id of the application itself. Raises ``Refused`` for input that may not be whole, when
     there is no base, and when outputs cannot take the results.
     """
-    records = _checked(recovery, source, request)
-    if records == 0:
+    own = _checked(recovery, source, request)
+    if own.taken == 0:
         interval = request.slice.interval
-        text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started."
-        return Planned(records=0, savepoint=None, text=text)
+        late = f" {own.left:,} records of it come behind the end of their log and are left out." if own.left else ""
+        text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started.{late}"
+        return Planned(records=0, savepoint=None, text=text, late=own.left)
     planned = restore.plan(recovery, restore_request(source, request))
-    return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned))
+    return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned), late=own.left)
 
 
-def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> int:
+def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> OwnRecords:
     """How many records the interval has; refused when it could not be processed."""
     wanted = restore_request(source, request)
-    records = restore.records_of(recovery, wanted)
-    if records:
+    own = restore.records_of(recovery, wanted)
+    if own.taken:
         topics = {topic.name: len(topic.partitions) for topic in wanted.resolve(recovery).manifest.topics}
         if request.publish is PublishPolicy.REPLACE:
             check_outputs(recovery, topics, request)
-    return records
+    return own
 
 
 def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> Interval:

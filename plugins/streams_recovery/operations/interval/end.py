@@ -76,6 +76,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
         published=done.published,
         left=done.left,
         succeeded=succeeded(records, reached, done.published, done.left),
+        late=0 if done.planned is None else done.planned.late,
     )
     if not done.left:
         release(recovery, recovery.application_id, interval.name, run_id=run_id)

@@ -37,7 +37,7 @@ def section(recovery: RecoveryContext) -> Reprocess:
 def requested(recovery: RecoveryContext, asked: ReprocessOptions, interval: Interval) -> ReprocessRequest:
     """What is asked of the application that ``recovery`` is of, the configuration's where nothing is. Raises ``ConfigInvalid`` and ``Refused``."""
     own = section(recovery)
-    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "overlap", "beyond", "base")}
+    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "leave_late", "overlap", "beyond", "base")}
     return reprocess_request(replace(asked, **filled), interval, recovery.application_id, own.tables)
 
 

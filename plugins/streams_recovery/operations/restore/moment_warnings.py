@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, RowSlice
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
-from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource
+from streams_recovery.operations.restore.source import RestoreSource
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
@@ -34,12 +35,7 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
             f"{sum(ahead.values()):,} records are dated later than the moment, but savepoints of before it show that they had been written: they are "
             f"taken. They are in {_counted(ahead)}"
         )
-    wrong = {tp: part.wrong for tp, cut in sorted(begin.cuts.items()) if (part := cut.rows.slice) is not None and part.wrong}
-    if wrong:
-        warnings.append(
-            f"{sum(wrong.values()):,} records are dated later than the savepoint that holds them: their clocks were wrong, so they are left out, and the "
-            f"records behind them are read. They are in {_counted(wrong)}"
-        )
+    warnings += _of_interval({tp: part for tp, cut in sorted(begin.cuts.items()) if (part := cut.rows.slice) is not None})
     behind = {tp: cut.rows.behind for tp, cut in sorted(begin.cuts.items()) if cut.rows.behind}
     if behind:
         warnings.append(
@@ -52,11 +48,35 @@ def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str
             f"a version of a key that was replaced soon may have been compacted away before a savepoint copied it, in {', '.join(cleaned)}: give "
             f"them a {MIN_COMPACTION_LAG} longer than the time between savepoints"
         )
+    if begin.passed_archive:
+        warnings.append(
+            f"the input is that of savepoint {begin.point.archive}, and what newer savepoints have of it is not looked at: {begin.passed_archive}"
+        )
     if begin.unreadable:
         warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")
     if living:
         warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
     return tuple(warnings)
+
+
+def _of_interval(slices: Mapping[TopicPartition, RowSlice]) -> list[str]:
+    warnings = []
+    wrong = {tp: part.wrong for tp, part in slices.items() if part.wrong}
+    if wrong:
+        warnings.append(
+            f"{sum(wrong.values()):,} records are dated later than they were written, as savepoints show: their clocks were wrong, so they are left out, "
+            f"and the records behind them are read. They are in {_counted(wrong)}"
+        )
+    for what, late in (
+        ("of the interval", {tp: part.left for tp, part in slices.items() if part.left}),
+        ("around the interval", {tp: part.around for tp, part in slices.items() if part.around}),
+    ):
+        if late:
+            warnings.append(
+                f"{sum(late.values()):,} records {what} come behind a record that is later than lateness allows, and are left out. They are in "
+                f"{_counted(late)}"
+            )
+    return warnings
 
 
 def _counted(records: Mapping[TopicPartition, int]) -> str:

@@ -10,16 +10,14 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import PointInTime
-from streams_recovery.core.restore.point_in_time import LogCut, relevant_gaps
-
-# Roles of topics whose archived records can be cut at a moment.
-CUT_ROLES = (TopicRole.INPUT, TopicRole.GLOBAL)
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, LogCut, relevant_gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
     """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
-    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over. ``offsets`` says where the
+    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over, and
+    ``passed_archive`` is why the newest archive was. ``offsets`` says where the
     inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
     """
 
@@ -27,6 +25,7 @@ class RestoreSource:
     cuts: Mapping[TopicPartition, LogCut] = field(default_factory=dict)
     point: PointInTime | None = None
     unreadable: tuple[str, ...] = ()
+    passed_archive: str = ""
     offsets: OffsetStrategy = EXACT
     may_move: tuple[str, ...] | None = None
 

@@ -10,7 +10,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import PointInTime
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut
+from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut, RowSlice
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.source import RestoreSource
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
@@ -31,6 +31,27 @@ def said(role: TopicRole, *, made: bool = True, first_later: int | None = 4, **c
 
 def test_an_input_that_is_cut_at_the_moment_needs_no_words() -> None:
     assert said(TopicRole.INPUT) == ()
+
+
+def test_what_is_left_out_of_an_interval_and_why_an_archive_is_older_is_told() -> None:
+    part = RowSlice(since=1, first=None, stop=4, own=1, lead=0, wrong=1, left=2, around=3)
+    rows = RowCut(by=CutBy.TIMESTAMP, moment=9, first_later=4, rows=1, late=0, slice=part)
+    begin = RestoreSource(
+        manifest=manifest_of(),
+        cuts={TopicPartition("in", 0): LogCut(files=(), rows=rows)},
+        point=PointInTime(as_of=AsOf(moment=9, by=CutBy.TIMESTAMP), with_state=True, archive="a"),
+        passed_archive="the archive of in-0 was begun anew since",
+    )
+    wrong, left, around, older = moment_warnings(begin, [])
+    assert "1 records are dated later than they were written" in wrong
+    assert left.startswith(
+        "2 records of the interval come behind a record that is later than lateness allows, and are left out. They are in in-0 (2)"
+    )
+    assert around.startswith("3 records around the interval")
+    assert (
+        older
+        == "the input is that of savepoint a, and what newer savepoints have of it is not looked at: the archive of in-0 was begun anew since"
+    )
 
 
 def test_an_archive_that_just_ends_is_named() -> None:

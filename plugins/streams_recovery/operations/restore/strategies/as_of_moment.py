@@ -62,6 +62,7 @@ class AsOfMoment(Strategy):
             cuts=cuts,
             point=PointInTime(as_of=self.as_of, with_state=self.savepoint != NO_STATE, archive=archive.savepoint_id),
             unreadable=tuple(search.unreadable),
+            passed_archive=search.passed_archive,
             may_move=self.groups if self.in_place else None,
         )
 

@@ -12,21 +12,23 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Prof
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
+    CUT_ROLES,
     SETTLED_MS,
     AsOf,
     LogCut,
-    Seen,
     cut_log,
+    inputs_of,
     read_up_to,
     relevant_gaps,
+    seen_of,
     why_no_base,
+    why_not_continued,
     written_by,
 )
 from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state
-from streams_recovery.operations.restore.source import CUT_ROLES
 from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -44,18 +46,22 @@ class Base:
 
 @dataclass(kw_only=True)
 class BaseSavepointFinder:
-    """Goes through the savepoints of the source, newest first. One for each restore. ``unreadable`` are those it could not look into."""
+    """Goes through the savepoints of the source, newest first. One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive``
+    is why the newest archive is not the one of the base, empty if it is.
+    """
 
     recovery: RecoveryContext
     wanted: Base
     as_of: AsOf
-    _archives: dict[object, Manifest] = field(default_factory=dict)
+    _archives: list[Manifest] = field(default_factory=list)
+    _archive: Manifest | None = None
     _read: list[Manifest] = field(default_factory=list)
     _unread: Iterator[Manifest] | None = None
     _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
     _passed: list[str] = field(default_factory=list)
     _unfit: list[dict[str, object]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    passed_archive: str = ""
 
     def with_state(self) -> tuple[Manifest, Manifest]:
         """The base and the archive that goes with it."""
@@ -65,10 +71,11 @@ class BaseSavepointFinder:
         for manifest in self._newest_first():
             if named not in (LATEST, manifest.savepoint_id):
                 continue
-            why = self._why_not(manifest)
-            if why is None:
-                return manifest, self._archives[_inputs(manifest)]
-            self._pass_over(manifest.savepoint_id, *why)
+            archive, why, facts = self._archive_for(manifest)
+            if archive is not None:
+                self.passed_archive = why
+                return manifest, archive
+            self._pass_over(manifest.savepoint_id, why, facts)
         self._check_archive()
         raise Refused(
             f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
@@ -77,17 +84,40 @@ class BaseSavepointFinder:
             unfit=self._unfit,
         )
 
-    def archive(self) -> Manifest:
-        """The newest savepoint that has the records of all inputs. Raises ``Refused`` when there is none, or none of the moment or later."""
-        next((found for found in self._newest_first() if self._archives), None)
-        self._check_archive()
-        return next(iter(self._archives.values()))
+    def archives(self) -> Iterator[Manifest]:
+        """The savepoints that have the records of all inputs up to the moment, the newest of each history of the inputs. Raises ``Refused`` when there is
+        none, or none of the moment or later.
+        """
+        found: list[Manifest] = []
+        for manifest in self._newest_first():
+            if (
+                manifest.captured_at >= self.as_of.moment
+                and _is_archive(manifest)
+                and all(why_not_continued(manifest, known) for known in found)
+            ):
+                found.append(manifest)
+                yield manifest
+        if not found:
+            self._check_archive()
 
     def without_state(self) -> tuple[Manifest, Manifest]:
-        """The archive, and what it is without any state: nothing read, nothing known."""
-        archive = self.archive()
+        """The newest archive that is whole, and what it is without any state: nothing read, nothing known."""
+        missing: list[str] = []
+        for archive in self.archives():
+            lacks = self._missing(archive)
+            if not lacks:
+                topics = tuple(_unread(topic) for topic in archive.topics if not topic.role.internal)
+                return replace(archive, topics=topics, consistency=Consistency.EXACT), archive
+            missing = missing or lacks
+        raise Refused(
+            f"state cannot be built from nothing: not all input is archived, {'; '.join(missing[:_NAMED])}",
+            next_step="choose a moment that a savepoint with state goes before",
+            missing=missing,
+        )
+
+    def _missing(self, archive: Manifest) -> list[str]:
         cuts = self.cuts(archive)
-        missing = [
+        return [
             f"{tp} begins at {image.archived_from}" + (", with gaps" if image.gaps else "")
             for topic in archive.topics
             if topic.role is TopicRole.INPUT
@@ -95,25 +125,17 @@ class BaseSavepointFinder:
             for tp in [TopicPartition(topic.name, image.partition)]
             if relevant_gaps(image, cuts[tp].rows) or image.archived_from > 0
         ]
-        if missing:
-            raise Refused(
-                f"state cannot be built from nothing: not all input is archived, {'; '.join(missing[:_NAMED])}",
-                next_step="choose a moment that a savepoint with state goes before",
-                missing=missing,
-            )
-        topics = tuple(_unread(topic) for topic in archive.topics if not topic.role.internal)
-        return replace(archive, topics=topics, consistency=Consistency.EXACT), archive
 
     def cuts(self, archive: Manifest) -> dict[TopicPartition, LogCut]:
         """Every archived partition of inputs and globals as of the moment."""
         if archive.savepoint_id not in self._cuts:
-            seen = self._seen(archive)
+            written = self.written(archive, self.as_of.moment)
             self._cuts[archive.savepoint_id] = {
                 TopicPartition(topic.name, image.partition): cut_log(
                     image.files(),
                     self.as_of,
-                    lambda file, at, written: split_at(self.recovery.repository, file, at, written),
-                    written=written_by(self.as_of.moment, seen.get((topic.name, topic.topic_id, image.partition), ())),
+                    lambda file, at, below: split_at(self.recovery.repository, file, at, below),
+                    written=written.get(TopicPartition(topic.name, image.partition), 0),
                 )
                 for topic in archive.topics
                 if topic.role in CUT_ROLES and topic.archived
@@ -122,7 +144,7 @@ class BaseSavepointFinder:
         return self._cuts[archive.savepoint_id]
 
     def _newest_first(self) -> Iterator[Manifest]:
-        """Every savepoint that can be read, its archive taken note of: the newest one of the same topics reaches furthest."""
+        """Every savepoint that can be read, those that are an archive taken note of."""
         at = 0
         while (found := self._number(at)) is not None:
             yield found
@@ -135,8 +157,8 @@ class BaseSavepointFinder:
             found = next(self._unread, None)
             if found is None:
                 return None
-            if all(topic.archived for topic in found.topics if topic.role is TopicRole.INPUT):
-                self._archives.setdefault(_inputs(found), found)
+            if _is_archive(found):
+                self._archives.append(found)
             self._read.append(found)
         return self._read[at]
 
@@ -152,20 +174,17 @@ class BaseSavepointFinder:
                     continue
                 yield manifest
 
-    def _seen(self, archive: Manifest) -> dict[tuple[str, str, int], list[Seen]]:
-        """By partition, what savepoints of the archive's inputs know of when its records were written. Reads back until one is older than the moment."""
-        settled = self.as_of.moment - CLOCK_DIFFERENCE_MS - SETTLED_MS
-        found: dict[tuple[str, str, int], list[Seen]] = {}
+    def written(self, archive: Manifest, moment: int) -> dict[TopicPartition, int]:
+        """By partition, the offset below which all archived records had been written by a moment, as savepoints prove it: ``written_by``."""
+        return {tp: written_by(moment, seen) for tp, seen in seen_of(archive, self._back_to(archive, moment)).items()}
+
+    def _back_to(self, archive: Manifest, moment: int) -> Iterator[Manifest]:
+        """Savepoints, newest first, until one of the archive's inputs is older than the moment."""
         for manifest in self._newest_first():
+            yield manifest
             exact = manifest.consistency is Consistency.EXACT
-            for topic in manifest.topics:
-                for image in topic.partitions if topic.role in CUT_ROLES else ():
-                    committed = image.committed.offset if exact and image.committed is not None else None
-                    seen = Seen(captured_at=manifest.captured_at, committed=committed, end=image.end)
-                    found.setdefault((topic.name, topic.topic_id, image.partition), []).append(seen)
-            if manifest.captured_at <= settled and exact and _inputs(manifest) == _inputs(archive):
+            if exact and manifest.captured_at <= moment - CLOCK_DIFFERENCE_MS - SETTLED_MS and inputs_of(manifest) == inputs_of(archive):
                 break
-        return found
 
     def _readable(self, store: SavepointStore, ids: Iterable[str]) -> Iterator[Manifest]:
         for savepoint_id in ids:
@@ -179,17 +198,18 @@ class BaseSavepointFinder:
         self._passed.append(f"{savepoint_id}: {why}")
         self._unfit.append({**facts, "savepoint": savepoint_id})
 
-    def _why_not(self, base: Manifest) -> tuple[str, Mapping[str, object]] | None:
-        """Why it is no base, as text and as facts."""
-        archive = self._archives.get(_inputs(base))
+    def _archive_for(self, base: Manifest) -> tuple[Manifest | None, str, Mapping[str, object]]:
+        """The archive that goes with a base, and why no newer one does; or why it is no base, as text and as facts."""
         if not self._label_fits(base):
-            return f"it is {base.consistency}", {"consistency": base.consistency.value}
+            return None, f"it is {base.consistency}", {"consistency": base.consistency.value}
         if base.profile is not Profile.FULL:
-            return "it has no state", {"profile": base.profile.value}
+            return None, "it has no state", {"profile": base.profile.value}
+        archive, since = self._newest_archive(base)
         if archive is None:
-            return "its inputs are not archived", {"archived_to": None}
+            return None, f"its inputs are not archived{f': {since}' if since else ''}", {"archived_to": None}
         if archive.captured_at < self.as_of.moment:
-            return f"the archive of its inputs ends {moment(archive.captured_at)}", {"archived_to": archive.captured_at}
+            ends = f"the archive of its inputs ends {moment(archive.captured_at)}{f': {since}' if since else ''}"
+            return None, ends, {"archived_to": archive.captured_at}
         cuts, reset = self.cuts(archive), self.recovery.config.application.auto_offset_reset
         for topic in base.topics:
             if topic.role is TopicRole.INPUT:
@@ -200,13 +220,19 @@ class BaseSavepointFinder:
                     why = why_no_base(tp, read, base.captured_at, archived, cuts[tp].rows)
                     if why is not None:
                         first_later = cuts[tp].rows.first_later
-                        return why, {
-                            "partition": str(tp),
-                            "read": read,
-                            "first_later": first_later,
-                            "archived_from": archived.archived_from,
-                        }
-        return self._why_damaged(base)
+                        facts = {"partition": str(tp), "read": read, "first_later": first_later, "archived_from": archived.archived_from}
+                        return None, why, facts
+        damaged = self._why_damaged(base)
+        return (archive, since, {}) if damaged is None else (None, *damaged)
+
+    def _newest_archive(self, base: Manifest) -> tuple[Manifest | None, str]:
+        """The newest archive that goes on where the base ends, and why no newer one does."""
+        newest = next(iter(self._archives), None)
+        why = None if newest is None else why_not_continued(base, newest)
+        # That of the savepoint before is most often that of this one, too.
+        known = [self._archive, *self._archives] if self._archive is not None else self._archives
+        self._archive = next((archive for archive in known if why_not_continued(base, archive) is None), None)
+        return self._archive, why or ""
 
     def _label_fits(self, base: Manifest) -> bool:
         if base.consistency is Consistency.EXACT:
@@ -229,7 +255,7 @@ class BaseSavepointFinder:
                 application_id=self.wanted.source,
                 archived_to=None,
             )
-        newest = max(found.captured_at for found in self._archives.values())
+        newest = max(found.captured_at for found in self._archives)
         if newest < self.as_of.moment:
             raise Refused(
                 f"input of {self.wanted.source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
@@ -240,8 +266,8 @@ class BaseSavepointFinder:
             )
 
 
-def _inputs(manifest: Manifest) -> object:
-    return frozenset((topic.name, topic.topic_id, len(topic.partitions)) for topic in manifest.topics if topic.role is TopicRole.INPUT)
+def _is_archive(manifest: Manifest) -> bool:
+    return all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT)
 
 
 def topic_of(manifest: Manifest, name: str) -> TopicImage:

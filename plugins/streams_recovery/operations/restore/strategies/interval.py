@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, read_up_to
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, CutBy, LogCut, read_up_to
 from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.sandbox.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
-from streams_recovery.operations.restore.source import CUT_ROLES, RestoreSource, empty_source, restored_state
+from streams_recovery.operations.restore.source import RestoreSource, empty_source, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
 from streams_recovery.operations.restore.strategies.strategy import Strategy, named
-from streams_recovery.segments.queries import first_timestamp, look_into
+from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 
 _NAMED = 5
 
@@ -37,13 +38,25 @@ class Interval(Strategy):
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """The input of the interval and the state before it. Raises ``Refused`` when the archive does not reach far enough, records of it may be missing, or
-        no savepoint had read nothing of it; and ``Damaged`` for files that cannot be used. One without any record is not refused.
+        no savepoint had read nothing of it, or records of it would be left out unasked; and ``Damaged`` for files that cannot be used. One without any
+        record is not refused.
         """
         wanted = self.slice
-        base, archive, unreadable = _found(recovery, self, wanted)
-        cuts = _cuts(recovery, archive, wanted, base)
-        if base is None:
-            _check_complete(recovery, archive, cuts, wanted)
+        search = _search(recovery, self)
+        base, unreadable = None, search.unreadable
+        if self.savepoint == NO_STATE:
+            archive, cuts, incomplete = _whole(recovery, search, wanted)
+            if incomplete is not None:
+                raise incomplete
+        else:
+            before = BaseSavepointFinder(
+                recovery=recovery, wanted=search.wanted, as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP)
+            )
+            base, archive = before.with_state()
+            unreadable = before.unreadable
+            _check_reach(base, archive, wanted)
+            cuts = _cuts(recovery, search, archive, wanted, base)
+        _check_late(recovery, archive, cuts, wanted)
         check_files(recovery, archive, pieces_with(archive.topics, (file for cut in cuts.values() for file in cut.files)))
         manifest = (
             _without_state(archive) if base is None else restored_state(base, archive, cuts, recovery.config.application.auto_offset_reset)
@@ -54,7 +67,7 @@ class Interval(Strategy):
             point=PointInTime(
                 as_of=AsOf(moment=wanted.last, by=CutBy.TIMESTAMP), with_state=base is not None, archive=archive.savepoint_id, slice=wanted
             ),
-            unreadable=unreadable,
+            unreadable=tuple(unreadable),
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
@@ -62,55 +75,75 @@ class Interval(Strategy):
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 
-def records_of(recovery: RecoveryContext, request: Interval) -> int:
-    """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, and when there is none and
-    some may be missing: an archive with a hole is no proof that there was nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRecords:
+    """How many archived input records an interval has, and how many more are left out because they come behind the end of their log."""
+
+    taken: int
+    left: int
+
+
+def records_of(recovery: RecoveryContext, request: Interval) -> OwnRecords:
+    """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, when some would be left out
+    unasked, and when there is none and some may be missing: an archive with a hole is no proof that there was nothing.
     """
     wanted = request.slice
-    archive = _archive(recovery, request, wanted).archive()
-    inputs = {topic.name: topic for topic in archive.topics if topic.role is TopicRole.INPUT}
-    cuts = {tp: cut for tp, cut in _cuts(recovery, archive, wanted, None).items() if tp.topic in inputs}
-    records = sum(cut.rows.slice.own for cut in cuts.values() if cut.rows.slice is not None)
-    if records == 0:
-        _check_complete(recovery, archive, {tp: cut for tp, cut in cuts.items() if not is_table(inputs[tp.topic], wanted)}, wanted)
-    return records
+    archive, cuts, incomplete = _whole(recovery, _search(recovery, request), wanted, tables=False)
+    inputs = {topic.name for topic in archive.topics if topic.role is TopicRole.INPUT}
+    slices = [cut.rows.slice for tp, cut in cuts.items() if tp.topic in inputs and cut.rows.slice is not None]
+    own = OwnRecords(taken=sum(part.own for part in slices), left=sum(part.left for part in slices))
+    _check_late(recovery, archive, cuts, wanted)
+    if not own.taken and incomplete is not None:
+        raise incomplete
+    return own
 
 
-def _base(recovery: RecoveryContext, request: Interval) -> Base:
-    # None that is ``ahead``: some of the input would be counted twice.
-    return Base(source=request.source or recovery.application_id, savepoint=request.savepoint)
-
-
-def _archive(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> BaseSavepointFinder:
+def _search(recovery: RecoveryContext, request: Interval) -> BaseSavepointFinder:
+    wanted = request.slice
     if wanted.closed > recovery.clock():
         raise Refused(
             f"the interval from {moment(wanted.interval.start)} to {moment(wanted.interval.end)} is not over before {moment(wanted.closed)}, its "
             "late records included",
             next_step="choose an interval of the past, or less lateness",
         )
-    return BaseSavepointFinder(recovery=recovery, wanted=_base(recovery, request), as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
+    # None that is ``ahead``: some of the input would be counted twice.
+    base = Base(source=request.source or recovery.application_id, savepoint=request.savepoint)
+    return BaseSavepointFinder(recovery=recovery, wanted=base, as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
 
 
-def _found(recovery: RecoveryContext, request: Interval, wanted: IntervalSlice) -> tuple[Manifest | None, Manifest, tuple[str, ...]]:
-    search = _archive(recovery, request, wanted)
-    archive = search.archive()
-    if request.savepoint == NO_STATE:
-        return None, archive, tuple(search.unreadable)
-    before = BaseSavepointFinder(
-        recovery=recovery, wanted=_base(recovery, request), as_of=AsOf(moment=wanted.interval.start - 1, by=CutBy.TIMESTAMP)
-    )
-    base, archive = before.with_state()
+def _whole(
+    recovery: RecoveryContext, search: BaseSavepointFinder, wanted: IntervalSlice, *, tables: bool = True
+) -> tuple[Manifest, dict[TopicPartition, LogCut], Refused | None]:
+    """The newest archive from which nothing of the slice can be missing, and the slice of it; or else the newest one, and what is missing there.
+    ``tables`` are judged too.
+    """
+
+    def sliced(archive: Manifest) -> tuple[Manifest, dict[TopicPartition, LogCut], Refused | None]:
+        cuts = _cuts(recovery, search, archive, wanted, None)
+        streams = {topic.name for topic in archive.topics if topic.role is TopicRole.INPUT and not is_table(topic, wanted)}
+        judged = {tp: cut for tp, cut in cuts.items() if tables or tp.topic in streams}
+        return archive, cuts, _why_incomplete(recovery, archive, judged, wanted)
+
+    archives = search.archives()
+    newest = sliced(next(archives))
+    if newest[-1] is None:
+        return newest
+    return next((found for found in map(sliced, archives) if found[-1] is None), newest)
+
+
+def _check_reach(base: Manifest, archive: Manifest, wanted: IntervalSlice) -> None:
     if archive.captured_at < wanted.closed:
         raise Refused(
             f"the inputs that savepoint {base.savepoint_id} had read are archived up to {moment(archive.captured_at)} only, and the interval is "
-            f"complete at {moment(wanted.closed)}: they were created again since",
+            f"complete at {moment(wanted.closed)}: their archive was begun anew since",
             next_step="process the interval without state (base none)",
         )
-    return base, archive, tuple(before.unreadable)
 
 
-def _cuts(recovery: RecoveryContext, archive: Manifest, wanted: IntervalSlice, base: Manifest | None) -> dict[TopicPartition, LogCut]:
-    reset = recovery.config.application.auto_offset_reset
+def _cuts(
+    recovery: RecoveryContext, search: BaseSavepointFinder, archive: Manifest, wanted: IntervalSlice, base: Manifest | None
+) -> dict[TopicPartition, LogCut]:
+    reset, written = recovery.config.application.auto_offset_reset, search.written(archive, wanted.closed - 1)
     cuts = {}
     for topic in archive.topics:
         if topic.role not in CUT_ROLES or not topic.archived:
@@ -119,12 +152,16 @@ def _cuts(recovery: RecoveryContext, archive: Manifest, wanted: IntervalSlice, b
         before = None if base is None else base.topic(topic.name)
         read = {} if before is None else {image.partition: read_up_to(image, reset) for image in before.partitions}
         for image in topic.partitions:
+            tp = TopicPartition(topic.name, image.partition)
             # With state, a stream goes on where the state ends; a table may be read from its topic.
-            first = None if table else read.get(image.partition)
-            bounds = bounds_of(wanted, whole=table or base is not None, first=first, archived_at=archive.captured_at)
-            cuts[TopicPartition(topic.name, image.partition)] = slice_log(
-                image.files(), bounds, lambda file, limits: look_into(recovery.repository, file, limits)
+            bounds = bounds_of(
+                wanted,
+                whole=table or base is not None,
+                first=None if table else read.get(image.partition),
+                archived_at=archive.captured_at,
+                written=written.get(tp, 0),
             )
+            cuts[tp] = slice_log(image.files(), bounds, lambda file, limits: look_into(recovery.repository, file, limits))
     return cuts
 
 
@@ -133,20 +170,50 @@ def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
     return topic.role is TopicRole.GLOBAL or topic.name in wanted.tables or "compact" in topic.config.get("cleanup.policy", "")
 
 
-def _check_complete(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
-    images = {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
+def _why_incomplete(
+    recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice
+) -> Refused | None:
+    images = _images(archive)
     missing = {
         tp: why
         for tp, cut in sorted(cuts.items())
-        if (why := why_incomplete(tp, images[tp], cut.rows, wanted, lambda file: first_timestamp(recovery.repository, file))) is not None
+        if (why := why_incomplete(tp, images[tp], cut.rows, wanted, partial(edge_stamps, recovery.repository))) is not None
     }
-    if missing:
-        raise Refused(
-            f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(list(missing.values())[:_NAMED])}",
-            next_step="choose a later interval, or begin from the state of a savepoint (base savepoint)",
-            missing=list(missing.values()),
-            archived_from={str(tp): images[tp].archived_from for tp in missing},
-        )
+    if not missing:
+        return None
+    return Refused(
+        f"not all input of the interval from {moment(wanted.interval.start)} may be archived: {'; '.join(list(missing.values())[:_NAMED])}",
+        next_step="choose a later interval, or begin from the state of a savepoint (base savepoint)",
+        missing=list(missing.values()),
+        archived_from={str(tp): images[tp].archived_from for tp in missing},
+    )
+
+
+def _check_late(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
+    """Raise ``Refused`` for records of the interval behind the end of their log, unless they are to be left out. Whether they are late, or the record that
+    ended the log has a wrong clock, nothing shows.
+    """
+    left = {tp: part for tp, cut in sorted(cuts.items()) if (part := cut.rows.slice) is not None and part.left and part.stop is not None}
+    if not left or wanted.leave_late:
+        return
+    images, named, reach = _images(archive), [], wanted.lateness
+    for tp, part in left.items():
+        stop = part.stop or 0
+        file = next(file for file in images[tp].files() if file.first_offset <= stop <= file.last_offset)
+        at = timestamp_at(recovery.repository, file, stop)
+        reach = max(reach, at - wanted.last)
+        named.append(f"{part.left:,} of {tp} behind offset {stop}, which is dated {moment(at)}")
+    raise Refused(
+        f"{sum(part.left for part in left.values()):,} records of the interval from {moment(wanted.interval.start)} come behind a record that is later than "
+        f"lateness allows: {'; '.join(named[:_NAMED])}",
+        next_step=f"give a lateness of at least PT{-(-reach // 1_000)}S, with which those records end nothing; or leave the late ones out (leave_late)",
+        left={str(tp): part.left for tp, part in left.items()},
+        ended_by={str(tp): part.stop for tp, part in left.items()},
+    )
+
+
+def _images(archive: Manifest) -> dict[TopicPartition, PartitionImage]:
+    return {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
 
 
 def _without_state(archive: Manifest) -> Manifest:
