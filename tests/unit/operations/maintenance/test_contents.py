@@ -10,6 +10,8 @@ import pytest
 
 from streams_recovery.config.drill import Drill
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs import failure_key
+from streams_recovery.core.progress import job_key, progress_directory, tasks_prefix
 from streams_recovery.core.repository.check import CheckReport, SampleProgress
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
@@ -28,11 +30,12 @@ NOTE = SampleProgress(upto="0" * 64, read=1, files=1, checks=1, began_at=0, whol
 def leave(recovery: RecoveryContext, run: str, *names: str) -> list[str]:
     """Artifacts of a run as its steps and its jobs leave them."""
     keys = [recovery.artifacts.write(run, name, NOTE).key for name in names or ("cut-draft", "copy-plan")]
-    progress = f"{recovery.layout.artifacts}{run}/progress/copy-result.0001/000001.json"
-    task = f"{recovery.layout.artifacts}{run}/progress/copy-result.0001/tasks/000/000059840640/7-ab.json"
-    for key in (progress, task):
+    result = recovery.artifacts.reserve(run, f"copy-result-{'ab' * 16}")
+    progress, task = job_key(result, 1), f"{tasks_prefix(progress_directory(result), 0, 59_840_640)}7-ab.json"
+    more = [result, failure_key(result), progress, task]
+    for key in more:
         recovery.repository.create(key, b"{}")
-    return [*keys, progress, task]
+    return [*keys, *more]
 
 
 def journal(recovery: RecoveryContext, phase: Phase) -> None:
