@@ -378,6 +378,17 @@ def test_keys_and_values_that_are_stored_are_hidden_once_they_may_no_longer_be_s
     assert [secret for secret in ("alice-of-vienna", "17&lt;") if secret in text] == []
 
 
+def test_topics_are_in_the_order_of_their_roles_and_a_finding_says_its_subject_once(page: FastAPI, site: Site) -> None:
+    repeated = replace(ADVICE, subject="some-topic", text="some-topic is too large")
+    site.observed(replace(report(), topics=report().topics[::-1], advice=(repeated, replace(ADVICE, subject="other-topic"))))
+    text = html.unescape(get(client_of(page, "viewer"), "/applications/orders").text)
+    assert re.findall(r'data-label="Role">(\w+)<', text) == ["input", "input", "output", "changelog", "repartition"]
+    assert re.findall(r'data-label="Topic"><code>(\w+)<', text)[:2] == ["inventory", "orders"]
+    assert text.count("some-topic") == 1
+    assert text.count("<code>other-topic</code>") == 1
+    assert "Runbook: <em>slow-recovery</em> in the documentation (<code>docs/runbooks/slow-recovery.md</code>)" in text
+
+
 def test_a_repository_without_seals_says_so_and_what_to_do(page: FastAPI) -> None:
     viewer = client_of(page, "viewer")
     assert ">not sealed</span>" in get(viewer, "/").text

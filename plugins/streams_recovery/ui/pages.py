@@ -14,6 +14,7 @@ from markupsafe import Markup
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import is_id
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
@@ -106,6 +107,7 @@ class Pages:
             rows=plan_rows(view.plan),
             actions=possible,
             charts=charts(known.report),
+            topics=sorted(known.report.topics, key=lambda one: (list(TopicRole).index(one.role), one.name)),
             runs=self._runs(visitor, config),
         )
 

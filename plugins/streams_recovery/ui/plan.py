@@ -100,4 +100,6 @@ def _amounts(amounts: Sequence[InputAmount]) -> Markup:
 def _records(count: int | None) -> str:
     if count is None:
         return "an unknown number of records"
+    if round(count) == 0:
+        return "no records"
     return "about 1 record" if count == 1 else f"about {number(count)} records"

@@ -44,7 +44,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalized,
     )
-    found.globals |= {name: getattr(words, name) for name in ("age", "is_address", "iso", "moment", "number", "seconds", "size", "utc")}
+    found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "runbook", "seconds", "size", "utc")}
     found.globals |= {"progress_text": progress_text, "command": command, "seal_of_savepoint": seal_of_savepoint}
     found.globals |= {"SEALED": SEALED, "NOT_SEALED": NOT_SEALED, "SEAL_IT": SEAL_IT}
     found.filters["without_paths"] = without_paths

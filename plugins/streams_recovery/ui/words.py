@@ -8,10 +8,13 @@ from typing import Final
 from markupsafe import Markup
 
 from streams_recovery.core.text import units
+from streams_recovery.core.text.escaping import visible_lines
 
 _MINUTE: Final = 60
 _SECONDS_COUNT: Final = 10 * _MINUTE
 UNKNOWN: Final = "unknown"
+# Of the pages with the sections of findings.
+TITLES: Final = {"alerts": "Alerts", "advisor": "Advice"}
 
 
 def size(count: float | None) -> str:
@@ -64,6 +67,12 @@ def moment(at: int | None) -> Markup:
     return Markup('<time datetime="{iso}" data-at="{at}">{text} UTC</time>').format(iso=iso(at), at=at, text=utc(at))
 
 
-def is_address(text: str) -> bool:
-    """Whether it can be opened: pages that nobody said the place of are names of files."""
-    return text.startswith(("https://", "http://"))
+def runbook(address: str) -> Markup:
+    """Where a finding is explained: a link if ``monitor.docs_url`` says where the documentation is, else the section's page by its title and file."""
+    address = visible_lines(address)
+    if address.startswith(("https://", "http://")):
+        return Markup('<a href="{0}" target="_blank" rel="noopener noreferrer">{0}</a>').format(address)
+    file, _, section = address.partition("#")
+    name = file.rpartition("/")[2].removesuffix(".md")
+    page = Markup("<em>{}</em> in the documentation (<code>{}</code>)").format(TITLES.get(name, name), file)
+    return Markup("section <code>{}</code> of {}").format(section, page) if section else page

@@ -44,6 +44,11 @@ def test_input_of_unknown_size_is_said_to_be_unknown() -> None:
     assert found["Takes"].endswith("The time to process the input again is not in it: how much that is, is not known")
 
 
+def test_no_input_is_not_said_to_be_about_none() -> None:
+    still = replace(report(), savepoints=tuple(replace(one, input_positions={"orders": 5}) for one in report().savepoints))
+    assert words(still, NOW - HOUR // 2)["Input replayed"].startswith("<code>orders</code> no records, ")
+
+
 def test_a_minimal_savepoint_brings_back_offsets_only() -> None:
     found = words(replace(report(), savepoints=(summary(0, profile=Profile.MINIMAL),)), NOW)
     assert found["Comes back"].endswith("the state is built again from the input")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.ui.words import age, iso, moment, number, seconds, size
+from streams_recovery.ui.words import TITLES, age, iso, moment, number, runbook, seconds, size
+from tests.support.project import PROJECT
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,19 @@ def test_ages_look_both_ways() -> None:
 def test_a_moment_is_readable_without_the_script_and_for_it() -> None:
     assert iso(1_795_440_000_000) == "2026-11-23T13:20:00Z"
     assert moment(1_795_440_000_000) == '<time datetime="2026-11-23T13:20:00Z" data-at="1795440000000">2026-11-23 13:20 UTC</time>'
+
+
+def test_a_runbook_is_a_link_or_says_where_to_look() -> None:
+    where = "https://docs.example.com/alerts.md#no-savepoint"
+    assert runbook(where) == f'<a href="{where}" target="_blank" rel="noopener noreferrer">{where}</a>'
+    assert str(runbook("docs/alerts.md#no-savepoint")) == (
+        "section <code>no-savepoint</code> of <em>Alerts</em> in the documentation (<code>docs/alerts.md</code>)"
+    )
+    assert str(runbook("docs/runbooks/README.md")) == "<em>README</em> in the documentation (<code>docs/runbooks/README.md</code>)"
+    assert "<b>" not in runbook("docs/<b>.md#<b>")
+    assert "\x1b" not in runbook("https://docs.example.com/\x1b[2J")
+
+
+def test_pages_have_the_titles_that_are_said() -> None:
+    for name, title in TITLES.items():
+        assert (PROJECT / "docs" / f"{name}.md").read_text().startswith(f"# {title}\n")
