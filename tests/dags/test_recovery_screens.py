@@ -20,7 +20,7 @@ from embedded.ports import HOST, free_ports
 from streams_recovery.cli.context import recovery_of
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.seal import SEALED, ForgedRecord
+from streams_recovery.core.repository.seal import SEALED, ForgedRecord, forged_text
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health
 from streams_recovery.storage.lock import ApplicationLock
@@ -104,7 +104,7 @@ def forged(site: Site) -> None:
         kind="records-forged",
         subject="",
         severity=Severity.CRITICAL,
-        text=f"records that nobody sealed who may write here; nothing uses them: {records[0]} (it has no seal); {records[1]} (it has no seal)",
+        text=f"{forged_text(2)}: {records[0]} (it has no seal); {records[1]} (it has no seal)",
         remedies=("streams-recovery verify orders", "streams-recovery seal orders --plan"),
         runbook="docs/alerts.md#records-forged",
         numbers={"records": 2.0},

@@ -31,7 +31,7 @@ from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.paths import paths
 from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
-from streams_recovery.cli.screen import line, say_error, say_unexpected, say_waiting, say_warnings
+from streams_recovery.cli.screen import line, say_command, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
@@ -39,9 +39,10 @@ from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, seal_of_savepoint
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.text.escaping import code, md
+from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.restore_plan import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
@@ -116,11 +117,16 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     rows = (_cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
     print_table(columns, rows, bad=(_DAMAGED, _FORGED))
     line(SEALED if sealed else f"{NOT_SEALED} Next: {SEAL_IT}")
+    if recovery.repository.forged:
+        line(f"{forged_text(len(recovery.repository.forged))}:")
+        for record in forged_records(recovery.repository.forged):
+            line(f"    {record.key}: {record.why}")
+        say_command("What is older than the seals is adopted by:", command("seal", name, "--plan"))
 
 
 def _cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -> tuple[str, ...]:
     if isinstance(one, Forged):
-        return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, f"{one.reason}. Next: {one.next_step}"
+        return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, "-"
     if isinstance(one, Damaged):
         return savepoint_id, "-", _DAMAGED, "-", "no", "-", pin, seal, one.reason
     records = f"{one.records:,}{', compacted' if one.replaces else ''}"

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, seal_of_savepoint
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_text, seal_of_savepoint
 from streams_recovery.core.text.escaping import visible_lines
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.progress import progress_text
@@ -45,7 +45,12 @@ def _environment() -> Environment:
         finalize=_finalized,
     )
     found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "runbook", "seconds", "size", "utc")}
-    found.globals |= {"progress_text": progress_text, "command": command, "seal_of_savepoint": seal_of_savepoint}
+    found.globals |= {
+        "progress_text": progress_text,
+        "command": command,
+        "seal_of_savepoint": seal_of_savepoint,
+        "forged_text": forged_text,
+    }
     found.globals |= {"SEALED": SEALED, "NOT_SEALED": NOT_SEALED, "SEAL_IT": SEAL_IT}
     found.filters["without_paths"] = without_paths
     found.globals["version"] = _version()

@@ -102,7 +102,7 @@ def test_the_page_of_a_finding_is_a_link_where_it_has_an_address() -> None:
 
 
 def test_nothing_on_the_page_turns_or_hides_text() -> None:
-    shown = html.unescape(findings(replace(ADVICE, subject=HOSTILE, text=HOSTILE, remedies=(HOSTILE,))))
+    shown = html.unescape(findings(replace(ADVICE, subject=f"{HOSTILE}!", text=HOSTILE, remedies=(HOSTILE,))))
     # As text and in an attribute.
     assert shown.count(visible_lines(HOSTILE)) == 4
     assert all(line.isprintable() for line in shown.split("\n"))

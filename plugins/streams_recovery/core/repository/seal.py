@@ -81,7 +81,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgedRecord:
-    """A record that was not used, because nobody sealed it who may write. ``why`` is the reason."""
+    """A record that was not used, because no writer of the repository has signed it. ``why`` is the reason."""
 
     key: str
     why: str
@@ -110,6 +110,12 @@ class Adoption:
     requested_by: str
     reason: str
     records: Mapping[str, str]
+
+
+def forged_text(count: int) -> str:
+    """That so many records are forged, and what that means."""
+    are, them = ("1 record is", "it") if count == 1 else (f"{count:,} records are", "them")
+    return f"{are} forged: no writer of this repository has signed {them}, and nothing uses {them}"
 
 
 def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:

@@ -59,7 +59,8 @@ def test_an_older_repository_is_forged_until_somebody_vouches_for_it(run: Run, t
     listed = json.loads(run("savepoints", "list", "shop", "--json").stdout)
     assert {one["savepoint_id"]: one["sealed"] for one in listed} == {one["savepoint_id"]: False for one in listed}
     forged = run("savepoints", "list", "shop").stdout
-    assert f"{LAYOUT.manifest(FIRST)} was not written by anybody who may write here: it has no seal. Next: " in forged
+    assert f"    {LAYOUT.manifest(FIRST)}: it has no seal\n" in forged
+    assert "records are forged: no writer of this repository has signed them, and nothing uses them:" in forged
     assert f"forged, not used: {LAYOUT.manifest(FIRST)}: it has no seal" in run("info", "shop").stdout
     # No refusal of a listing, and none of a savepoint's manifest is shown.
     assert isinstance(run("savepoints", "show", "shop", FIRST).exception, Forged)

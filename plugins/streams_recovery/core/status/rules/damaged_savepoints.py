@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.repository.seal import NOT_SEALED
+from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
 from streams_recovery.core.status.facts import Observed, PartName, RepositoryFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
@@ -49,7 +49,7 @@ def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
         yield finding(
             FORGED,
             Severity.CRITICAL,
-            f"records that nobody sealed who may write here; nothing uses them: {named}{more}",
+            f"{forged_text(facts.forged_count)}: {named}{more}",
             remedies=[command("verify", name), command("seal", name, "--plan")],
             numbers={"records": float(facts.forged_count)},
         )
