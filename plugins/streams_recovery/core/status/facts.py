@@ -132,7 +132,8 @@ class RepositoryFacts:
     """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
     ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are
-    ids of savepoints and restores of a time that has not come. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
+    ids of savepoints and restores that have a time that has not come, or say that they are of one.
+    ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
     records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
     """
 

@@ -18,6 +18,7 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Pins
 from streams_recovery.core.repository.seal import forged_records
 from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
     CheckState,
@@ -51,15 +52,20 @@ _SAVEPOINT: Final = "savepoint "
 
 def repository_facts(recovery: RecoveryContext, found: Savepoints) -> RepositoryFacts:
     """What rules judge. Raises what reading raises."""
-    newest = found.summaries[-1] if found.summaries else None
-    exact = newest_exact(found.summaries)
+    # One of a time that has not come would have no age until then.
+    come = [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
+    newest = come[-1] if come else None
+    exact = newest_exact(come)
     records = _lock_records(recovery)
     lock = _lock(recovery, records)
     facts = RepositoryFacts(
         newest=newest,
         newest_exact=exact,
         damaged=found.damaged,
-        ahead=(*recovery.savepoints.ahead(), *(one for one in sorted(restores_of(recovery)) if is_ahead(one, recovery.clock()))),
+        ahead=(
+            *sorted({*recovery.savepoints.ahead(), *(one.savepoint_id for one in found.summaries if one not in come)}),
+            *(one for one in sorted(restores_of(recovery)) if is_ahead(one, recovery.clock())),
+        ),
         lost_with_cluster=found.publications[exact.savepoint_id].lost_with_cluster if exact is not None else (),
         last_run=_last_run(records, found.publications.values(), lock),
         lock=lock,

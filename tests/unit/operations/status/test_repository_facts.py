@@ -69,6 +69,17 @@ def test_the_newest_exact_savepoint_is_the_one_that_a_restore_takes(golden: Open
         assert (newest.savepoint_id if newest else None) == expected
 
 
+def test_a_savepoint_that_says_it_was_taken_in_the_future_is_not_the_newest_and_is_named(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    found = list_savepoints(recovery, None, None)
+    forged = replace(found, summaries=(found.summaries[0], replace(found.summaries[1], captured_at=NOW + 3_600_000)))
+    told = repository_facts(recovery, forged)
+    assert told.newest is not None
+    assert told.newest_exact is not None
+    assert (told.newest.savepoint_id, told.newest_exact.savepoint_id, told.ahead) == (FIRST, FIRST, (SECOND,))
+    assert facts(recovery).ahead == ()
+
+
 def test_how_far_inputs_were_read_is_looked_up_once(golden: OpenGolden) -> None:
     recovery = golden("good", now=NOW)
     report = observe(recovery, None)
