@@ -15,14 +15,17 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, AsOf, CutBy
 from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.sandbox.interval import Interval as Span
+from streams_recovery.core.sandbox.interval import IntervalSlice
 from streams_recovery.core.status.instant import Way, instant
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
+from streams_recovery.operations.restore.strategies.interval import Interval, OwnRecords, records_of
 from streams_recovery.operations.status.savepoints import list_savepoints
 from tests.support.applications.unreachable import application
 from tests.support.examples.statuses import report
-from tests.support.repository.histories import APPLICATION, HOUR, INPUT, MINUTE, History, Taken
+from tests.support.repository.histories import APPLICATION, HOUR, INPUT, MINUTE, T0, History, Taken
 
 YEARS = 10 * 365 * 24 * HOUR
 
@@ -170,6 +173,56 @@ def test_every_moment_that_is_offered_is_what_really_was_by_then(other: Recovery
                 except Refused:
                     continue
                 check(history, found, at, by)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, min_size=6, max_size=22))
+@example(steps=[W, R, ("write", [2 * HOUR, 0, 0], 0), S, H, H, H, W, S])
+@example(steps=[W, ("write", [5 * MINUTE, YEARS, 0], 0), S, H, W, S, H, W, S])
+def test_an_interval_takes_every_archived_record_of_it_or_is_refused(other: RecoveryContext, steps: list[tuple[str, object, int]]) -> None:
+    history = happened(steps)
+    recovery = history.recovery(other)
+    for start in range(T0, history.now, HOUR):
+        wanted = IntervalSlice(interval=Span(start=start, end=start + HOUR), lateness=10 * MINUTE)
+        try:
+            own = records_of(recovery, Interval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
+        except Refused:
+            continue
+        assert own.left == 0
+        assert own.taken in {archived(taken, wanted.interval) for taken in history.taken if taken.at + CLOCK_DIFFERENCE_MS >= wanted.closed}
+
+
+def archived(taken: Taken, interval: Span) -> int:
+    """How many records of an interval a savepoint has archived."""
+    found = 0
+    for image in taken.manifest.topic(INPUT).partitions:  # type: ignore[union-attr]
+        log = taken.logs[image.partition]
+        found += sum(log[offset].stamp in interval for copied in image.ranges for offset in range(copied.start, copied.end))
+    return found
+
+
+def test_a_record_that_is_a_little_ahead_hides_nothing_from_an_interval(other: RecoveryContext) -> None:
+    history = History()
+    history.write(0, 2 * HOUR, 0, 0)
+    history.wait(HOUR)
+    history.write(0)
+    history.save()
+    history.wait(HOUR)
+    history.write(0)
+    history.wait(4 * HOUR)
+    history.save()
+    recovery = history.recovery(other)
+
+    def taken(hour: int, **how: object) -> OwnRecords:
+        wanted = IntervalSlice(interval=Span(start=T0 + hour * HOUR, end=T0 + (hour + 1) * HOUR), **how)  # type: ignore[arg-type]
+        return records_of(recovery, Interval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
+
+    with pytest.raises(Refused, match=r"2 records of the interval .* behind offset 1, which is dated") as refused:
+        taken(0)
+    assert "a lateness of at least PT3603S" in refused.value.next_step
+    assert taken(0, leave_late=True) == OwnRecords(taken=1, left=2)
+    assert taken(0, lateness=HOUR + 2_000 + 1) == OwnRecords(taken=3, left=0)
+    assert taken(1, lateness=30 * MINUTE) == OwnRecords(taken=1, left=0), "a savepoint shows that the record ahead was there before"
 
 
 def test_the_moments_between_savepoints_of_a_past_without_accidents_are_all_offered(other: RecoveryContext) -> None:
