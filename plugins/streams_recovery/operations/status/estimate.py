@@ -82,5 +82,6 @@ def _refused(decide: Callable[[], Any]) -> tuple[str, ...]:
     try:
         decide()
     except Refused as error:
-        return tuple(map(str, error.facts.get("problems", [error.reason])))
+        problems = error.facts.get("problems")
+        return tuple(map(str, problems)) if isinstance(problems, list | tuple) else (error.reason,)
     return ()
