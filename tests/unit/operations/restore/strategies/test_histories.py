@@ -149,7 +149,7 @@ def happened(steps: list[tuple[str, object, int]]) -> History:
 W, R, S, H = ("write", [0, 0, 0], 0), ("read", None, 0), ("save", "", 0), ("wait", HOUR, 0)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=6, max_size=22))
 @example(steps=[W, R, S, H, W, R, S, ("truncate", 4, 0), W, W, R, H, S])
 @example(steps=[W, R, S, H, W, R, S, ("create", None, 0), W, R, H, S])
