@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import partition_text
@@ -26,6 +26,7 @@ from tests.support.applications.timed_inputs import FIRST, SECOND, fresh, stampe
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.consumers import committed, member
 from tests.support.kafka.records import read, write
+from tests.support.kafka.streams_member import ShareMember, StreamsMember
 
 pytestmark = pytest.mark.kafka
 
@@ -48,7 +49,7 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     assert here.times() == [10, 20, 20, 30, 40, 40]
     assert here.topic_id() != before
     assert committed(recovery, here.input) == [(2, "AgAA")]
-    assert committed(recovery, here.input, group=here.reader) == [(4, "mine")]
+    assert committed(recovery, here.input, group=here.reader) == [(4, "")]
     config = owner_config(recovery.cluster.describe_topics([here.input.topic])[here.input.topic].config)
     assert {key: config[key] for key in SETTINGS} == SETTINGS, "all that its owner had set"
     assert here.kept() == {here.late}
@@ -72,7 +73,7 @@ def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> No
     note(recovery, ticket, Phase.VERIFIED)
     restore.set_offsets(recovery, ticket)
     assert here.times() == [10, 20, 20, 30, 40, 40]
-    assert committed(recovery, here.input, group=here.reader) == [(4, "mine")]
+    assert committed(recovery, here.input, group=here.reader) == [(4, "")]
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)
     assert restore.plan_append(recovery, ticket.restore_id).rows == {partition_text(here.input): 2}
@@ -143,6 +144,56 @@ def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(
     assert (facts["unnamed"], facts["members"]) == ({here.reader: (here.input.topic,)}, {})
     assert (here.topic_id(), here.kept(), recovery.lock.holder()) == (before, set(), None)
     assert committed(recovery, here.input, group=here.reader) == [(5, "mine")]
+
+
+READERS: dict[str, Callable[[Here, str], AbstractContextManager[object]]] = {
+    "classic": lambda here, group: subscribed(here, group, {}),
+    "consumer": lambda here, group: subscribed(here, group, {"group.protocol": "consumer"}),
+    "streams": lambda here, group: joined(StreamsMember(here.recovery.connection.bootstrap_servers, group, here.input.topic)),
+    "share": lambda here, group: joined(ShareMember(here.recovery.connection.bootstrap_servers, group, here.input.topic)),
+}
+
+
+@contextmanager
+def subscribed(here: Here, group: str, protocol: dict[str, str]) -> Iterator[None]:
+    """A member that commits nothing to Kafka, with an assignment."""
+    given = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest", "client.id": "elsewhere", **protocol}
+    consumer = Consumer({**here.recovery.connection.client_config(), **given})
+    consumer.subscribe([here.input.topic])
+    try:
+        assert consumer.poll(60) is not None
+        yield
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def joined(member: StreamsMember | ShareMember) -> Iterator[None]:
+    member.join()
+    try:
+        yield
+    finally:
+        member.leave()
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_live_reader_without_offsets_in_kafka_blocks_under_every_protocol_and_no_naming_changes_that(here: Here, kind: str) -> None:
+    recovery, group, before = here.recovery, f"{here.reader}.{kind}", here.topic_id()
+    assert group not in recovery.cluster.groups()
+    with READERS[kind](here, group):
+        assert recovery.cluster.groups()[group] == kind
+        for named in ((here.reader,), (here.reader, group)):
+            with pytest.raises(Refused) as caught:
+                restore.plan(recovery, here.request(40, groups=named))
+            assert set(caught.value.facts["members"]) == {group}
+            assert any(f"group {group} has members of {here.input.topic}" in one for one in caught.value.facts["problems"])
+        # An input of which nothing comes out stays, with all who read it.
+        assert restore.plan(recovery, here.request(10**6, groups=())).in_place is not None
+    recovery.groups.wait_empty(group, 60)
+    planned = restore.plan(recovery, here.request(40))
+    assert planned.in_place is not None
+    assert planned.in_place.begin_anew == {}
+    assert here.topic_id() == before
 
 
 def test_logs_are_watched_for_as_long_as_it_says(here: Here) -> None:

@@ -17,6 +17,7 @@ from streams_recovery.kafka.committed_offsets import read_committed_offsets, rea
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import describe_group, in_use
+from streams_recovery.kafka.group_subscriptions import live_subscriptions, share_positions
 from streams_recovery.kafka.offset_commit import replace_offsets
 
 
@@ -58,6 +59,14 @@ class ConsumerGroups:
     def committed_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
         """Every partition that the group has a committed offset for. A first commit in an open transaction does not count yet."""
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
+
+    def subscribed(self, *, but: str) -> dict[str, frozenset[str] | None]:
+        """The topics that live members of every other group than ``but`` read, None where the cluster does not tell. See ``group_subscriptions``."""
+        return live_subscriptions(self._clients, but=but)
+
+    def share_positions(self, groups: Collection[str]) -> dict[str, frozenset[str]]:
+        """The topics in which the cluster keeps a position of these share groups."""
+        return share_positions(self._clients, groups)
 
     def last_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """What the group committed last for each partition that it has a commit for, whether or not an open transaction is changing it: for those who

@@ -7,11 +7,11 @@ removed records stay in the archive, can be appended to the log again, and are r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.point_in_time import RowCut
@@ -49,7 +49,8 @@ class LaterTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedOffset:
     """A committed offset of another group on a log that is cut, before and after. ``again`` counts removed records that the group had read. It reads
-    these again if they are appended.
+    these again if they are appended. ``metadata`` is that of the offset as long as it stands for the same records. Kafka Streams keeps the stream time in
+    it: what is read again would lie before that, and nothing would be emitted for it.
     """
 
     group: str
@@ -60,6 +61,19 @@ class MovedOffset:
     metadata: str
     again: int
 
+    @classmethod
+    def of(cls, group: str, tp: TopicPartition, known: CommittedOffset, *, offset: int, again: int) -> Self:
+        """The offset as it will be, where ``again`` of the records below the ``known`` one are removed."""
+        return cls(
+            group=group,
+            topic=tp.topic,
+            partition=tp.partition,
+            before=known.offset,
+            offset=offset,
+            metadata="" if again else known.metadata,
+            again=again,
+        )
+
     @property
     def tp(self) -> TopicPartition:
         """The partition."""
@@ -69,13 +83,58 @@ class MovedOffset:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
     """The changes of the inputs. ``ends`` (by ``<topic> <partition>``) are those of all inputs, proven unchanged for ``still_seconds`` and archived
-    up to there. ``later`` topics are created again without these records, and offsets of ``groups`` are translated.
+    up to there. ``later`` topics are created again without these records, and offsets of ``groups`` are translated. ``begin_anew`` are the topics of share
+    groups whose position goes with the topic: they read these again from where ``share.auto.offset.reset`` says. ``unseen`` are live groups of which
+    nobody can tell what they read, and that were named.
     """
 
     still_seconds: float
     ends: dict[str, int]
     later: tuple[LaterTopic, ...]
     groups: tuple[MovedOffset, ...]
+    begin_anew: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherGroup:
+    """What is known of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; those on which it has
+    ``committed`` offsets; and those in which the cluster keeps its position as a share group. ``members`` are the first of those that live, and ``named``
+    says that the request names it.
+    """
+
+    name: str
+    reads: frozenset[str] | None
+    committed: frozenset[str]
+    shares: frozenset[str]
+    members: tuple[str, ...]
+    named: bool
+
+    @property
+    def live(self) -> bool:
+        """True when members of it read one of these inputs, or would go on to from their offsets: cutting it under them is never confirmed."""
+        return bool(self.members) and bool(self.reads or self.committed)
+
+    @property
+    def unnamed(self) -> frozenset[str]:
+        """The inputs for which somebody has to name it, so that it is known to whom this happens."""
+        return frozenset() if self.named else self.committed | self.shares
+
+    @property
+    def problems(self) -> list[str]:
+        """What blocks cutting these inputs."""
+        unnamed = ", ".join(sorted(self.unnamed))
+        found = []
+        if self.live:
+            reads = f" of {', '.join(sorted(self.reads))}" if self.reads else ""
+            found.append(f"group {self.name} has members{reads} ({', '.join(self.members)}): stop them")
+        elif self.members and self.reads is None and not self.named:
+            found.append(
+                f"what the members of group {self.name} read cannot be told ({', '.join(self.members)}): stop them, or name it (groups)"
+            )
+        if self.unnamed:
+            found.append(f"group {self.name} has read {unnamed}: name it (groups) to move it too")
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

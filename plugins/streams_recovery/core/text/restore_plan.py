@@ -241,6 +241,16 @@ def _in_place(plan: RestorePlan) -> list[Markdown]:
         ),
         md("Their order relative to other records is then different. Results that outputs and other readers already have of them stay."),
         _EMPTY,
+        *(
+            md(
+                "Share group {} begins anew in {}: the cluster deletes its position with the topic. It reads on from where share.auto.offset.reset says.",
+                name,
+                ", ".join(topics),
+            )
+            for name, topics in here.begin_anew.items()
+        ),
+        *(md("What the members of group {} read cannot be told. It was named, so they are not waited for.", name) for name in here.unseen),
+        *([_EMPTY] if here.begin_anew or here.unseen else []),
         md("| input | later records |"),
         md("|---|---:|"),
         *(md("| {} | {:,} |", topic.name, topic.rows) for topic in here.later),

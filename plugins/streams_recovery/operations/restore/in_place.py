@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from streams_recovery.core.bounded_json import MOST_BYTES
@@ -23,6 +23,7 @@ from streams_recovery.core.restore.in_place import (
     LaterPartition,
     LaterTopic,
     MovedOffset,
+    OtherGroup,
     QuarantineEntry,
     check_stood_still,
     uncovered,
@@ -82,7 +83,8 @@ def look(
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     there = {topic.name for topic in inputs}
     cut = tuple(topic for topic in later if topic.name in there)
-    moved, groups = _other_groups(recovery, may_move, begin, [topic for topic in inputs if topic.name in {one.name for one in cut}])
+    groups = _other_groups(recovery, may_move, {one.name for one in cut})
+    moved = _moved_offsets(recovery, begin, groups)
     missing = {tp: why for tp, image in images.items() if (why := uncovered(tp, image, starts[tp], ends[tp]))}
     transactions = recovery.transactions.blocking(partitions)
     problems = [
@@ -103,10 +105,17 @@ def look(
             not_archived={str(tp): (ends[tp], images[tp].end) for tp in missing},
             transactions=[str(one) for one in transactions],
             members={group.name: group.members for group in groups if group.members},
-            unnamed={group.name: group.unnamed for group in groups if group.unnamed},
+            unnamed={group.name: tuple(sorted(group.unnamed)) for group in groups if group.unnamed},
         )
     check_still(recovery, partitions, seconds)
-    return InPlace(still_seconds=seconds, ends={partition_text(tp): end for tp, end in ends.items()}, later=cut, groups=moved)
+    return InPlace(
+        still_seconds=seconds,
+        ends={partition_text(tp): end for tp, end in ends.items()},
+        later=cut,
+        groups=moved,
+        begin_anew={group.name: tuple(sorted(group.shares)) for group in groups if group.shares},
+        unseen=tuple(group.name for group in groups if group.reads is None and group.members and not group.committed),
+    )
 
 
 def _truncated(
@@ -150,49 +159,45 @@ def _seen(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> 
     return {tp: (ends[tp], written[tp]) for tp in partitions}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OtherGroup:
-    """What blocks moving another group: its first ``members``, and the topics that it has read while nobody has named it. Nothing does if both are
-    empty.
-    """
-
-    name: str
-    members: tuple[str, ...]
-    unnamed: tuple[str, ...]
-
-    @property
-    def problems(self) -> list[str]:
-        """What blocks it, as text."""
-        members, unnamed = ", ".join(self.members), ", ".join(self.unnamed)
-        return [
-            *([f"group {self.name} has members ({members}): stop them"] if members else []),
-            *([f"group {self.name} has read {unnamed}: name it (groups) to move it too"] if unnamed else []),
-        ]
-
-
-def _other_groups(
-    recovery: RecoveryContext, may_move: Collection[str], begin: RestoreSource, inputs: Collection[TopicImage]
-) -> tuple[tuple[MovedOffset, ...], list[_OtherGroup]]:
-    """Offsets of every other group on these inputs as they will be, and the groups, with what blocks moving them."""
-    names, moved, groups = {topic.name for topic in inputs}, [], []
-    kinds = recovery.cluster.groups() if names else {}
-    # Share groups have no committed offsets of their own.
-    for group_id in sorted(name for name in other_groups(recovery) if kinds.get(name, "share") != "share"):
-        partitions = [tp for tp in recovery.groups.committed_partitions(group_id) if tp.topic in names]
-        if not partitions:
-            continue
-        group = recovery.groups.describe(group_id)
-        groups.append(
-            _OtherGroup(
-                name=group_id,
-                members=() if group.empty else tuple(member.client_id for member in group.members[:_NAMED]) or (str(group.state),),
-                unnamed=() if group_id in may_move else tuple(sorted({tp.topic for tp in partitions})),
-            )
+def _other_groups(recovery: RecoveryContext, may_move: Collection[str], names: Collection[str]) -> list[OtherGroup]:
+    """Every other group that has to do with these topics, or may have: by what its live members read, by its offsets, or as a share group."""
+    if not names:
+        return []
+    cut, kinds = frozenset(names), recovery.cluster.groups()
+    reading = recovery.groups.subscribed(but=recovery.application_id)
+    others = [name for name in other_groups(recovery) if name in kinds or name in reading]
+    shared = recovery.groups.share_positions([name for name in others if kinds.get(name) == "share"])
+    found = []
+    for group_id in sorted(others):
+        # The offsets of share groups are not those of consumer groups.
+        partitions = [] if kinds.get(group_id) == "share" else recovery.groups.committed_partitions(group_id)
+        reads = reading.get(group_id, frozenset())
+        one = OtherGroup(
+            name=group_id,
+            reads=None if reads is None else reads & cut,
+            committed=frozenset(tp.topic for tp in partitions) & cut,
+            shares=shared.get(group_id, frozenset()) & cut,
+            members=(),
+            named=group_id in may_move,
         )
-        for tp, known in sorted(recovery.groups.committed(group_id, partitions).items()):
+        if one.reads is None or one.reads or one.committed or one.shares:
+            group = recovery.groups.describe(group_id)
+            members = tuple(member.client_id for member in group.members[:_NAMED]) or (str(group.state),)
+            found.append(replace(one, members=() if group.empty else members))
+    return found
+
+
+def _moved_offsets(recovery: RecoveryContext, begin: RestoreSource, groups: Collection[OtherGroup]) -> tuple[MovedOffset, ...]:
+    """The offsets of these groups on the inputs that are cut, as they will be."""
+    moved = []
+    for group in groups:
+        partitions = (
+            [tp for tp in recovery.groups.committed_partitions(group.name) if tp.topic in group.committed] if group.committed else []
+        )
+        for tp, known in sorted(recovery.groups.committed(group.name, partitions).items()) if partitions else ():
             if known is not None:
-                moved.append(_moved(recovery, begin, group_id, tp, known))
-    return tuple(moved), groups
+                moved.append(_moved(recovery, begin, group.name, tp, known))
+    return tuple(moved)
 
 
 def _moved(recovery: RecoveryContext, begin: RestoreSource, group_id: str, tp: TopicPartition, known: CommittedOffset) -> MovedOffset:
@@ -205,9 +210,7 @@ def _moved(recovery: RecoveryContext, begin: RestoreSource, group_id: str, tp: T
 
     offset = before(cut)
     again = before(LogCut(files=tuple(image.files()), rows=everything)) - offset
-    return MovedOffset(
-        group=group_id, topic=tp.topic, partition=tp.partition, before=known.offset, offset=offset, metadata=known.metadata, again=again
-    )
+    return MovedOffset.of(group_id, tp, known, offset=offset, again=again)
 
 
 def quarantine_log(recovery: RecoveryContext, restore_id: str) -> AppendLog[QuarantineEntry]:
@@ -224,7 +227,9 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
     if here is None or now.point is None or approved.in_place is None:
         return
     # Repeated after some of it is done, this finds less, but nothing else.
-    if set(here.later) - set(approved.in_place.later) or set(here.groups) - set(approved.in_place.groups):
+    shown = approved.in_place
+    more = [name for name, topics in here.begin_anew.items() if set(topics) - set(shown.begin_anew.get(name, ()))]
+    if set(here.later) - set(shown.later) or set(here.groups) - set(shown.groups) or more or set(here.unseen) - set(shown.unseen):
         raise PlanChanged(
             "other records would come out of the inputs, or other offsets be moved, than was approved",
             next_step="nothing was changed; stop every reader of the inputs, and begin again",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,19 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.manifest import Gap
 from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.in_place import LaterPartition, LaterTopic, QuarantineEntry, check_stood_still, quarantine_of, uncovered
+from streams_recovery.core.restore.in_place import (
+    LaterPartition,
+    LaterTopic,
+    MovedOffset,
+    OtherGroup,
+    QuarantineEntry,
+    check_stood_still,
+    quarantine_of,
+    uncovered,
+)
 from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.support.examples.savepoints import image, segment
 
@@ -100,3 +110,35 @@ def test_an_entry_comes_back_from_the_repository_as_it_was() -> None:
     begun = replace(ASIDE, kind="begins", topics=(), ends={"t 0": 9})
     for entry in (ASIDE, begun):
         assert codec.loads(QuarantineEntry, codec.dumps(entry), where="test") == entry
+
+
+NONE: frozenset[str] = frozenset()
+INPUT = frozenset({"t"})
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ({"reads": INPUT, "members": ("m",)}, ["group g has members of t (m): stop them"]),
+        ({"reads": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
+        ({"reads": INPUT, "shares": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
+        ({"committed": INPUT, "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"committed": INPUT}, ["group g has read t: name it (groups) to move it too"]),
+        ({"shares": INPUT}, ["group g has read t: name it (groups) to move it too"]),
+        ({"shares": INPUT, "named": True}, []),
+        ({"committed": INPUT, "named": True}, []),
+        ({"reads": None, "members": ("m",)}, ["what the members of group g read cannot be told (m): stop them, or name it (groups)"]),
+        ({"reads": None, "members": ("m",), "named": True}, []),
+        ({"reads": None, "committed": INPUT, "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"members": ("m",)}, []),
+    ],
+)
+def test_a_live_reader_blocks_and_naming_is_for_those_that_are_stopped_or_cannot_be_seen(group: dict[str, Any], said: list[str]) -> None:
+    known = {"name": "g", "reads": NONE, "committed": NONE, "shares": NONE, "members": (), "named": False, **group}
+    assert OtherGroup(**known).problems == said
+
+
+@pytest.mark.parametrize(("again", "metadata"), [(0, "AgAAAY"), (1, "")])
+def test_an_offset_that_goes_back_loses_the_stream_time_that_covers_what_is_read_again(again: int, metadata: str) -> None:
+    known = CommittedOffset(offset=7, metadata="AgAAAY", leader_epoch=3)
+    assert MovedOffset.of("g", TP, known, offset=7 - again, again=again).metadata == metadata
