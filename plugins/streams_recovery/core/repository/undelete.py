@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from streams_recovery.core.repository.layout import Layout
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectVersion:
@@ -36,6 +38,25 @@ class Undelete:
     version_id: str
     bytes: int
     harm: Harm
+
+
+def left_alone(layout: Layout) -> tuple[str, ...]:
+    """Prefixes of what does not come back. Who is at work is what locks, holds, held applications and run artifacts say now: an old lock is nobody's. Of
+    the status, of what people were told and of inspections this software itself deletes all but the newest.
+    """
+    at_work = (layout.locks, layout.holds, layout.quiesce_records, layout.artifacts)
+    return (*at_work, layout.status, layout.alerts, layout.inspections)
+
+
+def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
+    """Those that come back, by key; last what makes a savepoint exist, so that everything that it names is there before."""
+    last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
+    left = left_alone(layout)
+
+    def rank(one: Undelete) -> int:
+        return next((number for number, prefix in enumerate(last, 1) if one.key.startswith(prefix)), 0)
+
+    return tuple(sorted((one for one in found if not one.key.startswith(left)), key=lambda one: (rank(one), one.key)))
 
 
 def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.repository.undelete import Undelete, to_undelete
+from streams_recovery.core.repository.undelete import Undelete, in_order, to_undelete
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 
@@ -40,33 +40,19 @@ class UndeletePlan:
 
 
 def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
-    """What savepoints and their records have lost. Changes nothing.
+    """What the application's part of the repository has lost, but what ``left_alone`` names. Changes nothing.
 
-    What tells who is at work (locks, holds, notes of running tasks) stays as it is now: an old lock is nobody's. What expired is among
-    it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
+    What expired is among it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
     """
     versions = _versions(recovery)
-    layout = recovery.layout
-    # A manifest makes a savepoint exist: everything that it names is there before.
-    prefixes = (
-        layout.segments,
-        layout.range_tables,
-        layout.restores,
-        layout.pins,
-        layout.adopted,
-        layout.ownership,
-        layout.quarantines,
-        layout.offset_snapshots,
-        layout.drills,
-    )
-    last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
-    found = [one for prefix in (*prefixes, *last) for one in to_undelete(versions.below(prefix))]
+    # All that there is but what is left alone: a kind of object that is added later comes back as well.
+    found = in_order(recovery.layout, to_undelete(versions.below(f"{recovery.application_id}/")))
     if not found and not versions.kept:
         raise Refused(
             f"{recovery.repository.location} keeps no versions, or does not tell this user",
             next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
         )
-    return UndeletePlan(application_id=recovery.application_id, objects=tuple(found))
+    return UndeletePlan(application_id=recovery.application_id, objects=found)
 
 
 def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:

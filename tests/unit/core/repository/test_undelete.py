@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.repository.undelete import Harm, ObjectVersion, to_undelete
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.undelete import Harm, ObjectVersion, Undelete, in_order, to_undelete
 
 # What was done to an object, one after the other: written with this content, or deleted.
 histories = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=6))
@@ -43,3 +47,40 @@ def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history
         else:
             assert brought[key].version_id == f"{key}{written[0]}"
             assert brought[key].harm is (Harm.DELETED if now is None else Harm.REPLACED)
+
+
+LEFT = {"locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections"}
+ARGUMENTS = {
+    "segment": (TopicPartition("t", 0), 0, 1, "a"),
+    "range_table": ("t", "0" * 64),
+    "table": ("s", "store", "r", 0),
+    "retired": ("s", 1),
+    "work": ("r", "n"),
+}
+
+
+def every_kind(layout: Layout) -> dict[str, str]:
+    """A key of each kind that there is, by the name of what makes it."""
+    kinds = {}
+    for name, made in inspect.getmembers_static(Layout):
+        if isinstance(made, property) and name != "safety":
+            kinds[name] = f"{getattr(layout, name)}x"
+        elif inspect.isfunction(made) and not name.startswith("_"):
+            found = getattr(layout, name)(*ARGUMENTS.get(name, ("x",)))
+            # Those that read a key make none.
+            kinds |= {name: f"{found}x" if found.endswith("/") else found} if isinstance(found, str) else {}
+    return kinds
+
+
+@pytest.mark.parametrize("layout", [Layout("orders"), Layout("orders").safety], ids=["savepoints", "safety"])
+def test_every_kind_of_key_comes_back_but_those_that_say_who_is_at_work_or_are_only_the_newest(layout: Layout) -> None:
+    kinds = every_kind(layout)
+    assert len(kinds) > 30
+    assert all(key.startswith("orders/") for key in kinds.values()), "what is listed has all of them"
+    lost = [Undelete(key=key, version_id="1", bytes=1, harm=Harm.DELETED) for key in kinds.values()]
+    back = in_order(Layout("orders"), lost)
+    assert {name for name, key in kinds.items() if key not in {one.key for one in back}} == LEFT & {*kinds}
+    exists = [
+        number for number, one in enumerate(back) if one.key.startswith((Layout("orders").savepoints, Layout("orders").safety.savepoints))
+    ]
+    assert exists == list(range(len(back)))[-len(exists) :], "what makes a savepoint exist comes last"
