@@ -28,14 +28,17 @@ def needed_from(image: TopicImage) -> dict[int, int]:
 
 
 def first_unsaved(logs: InputLogs, image: TopicImage | None) -> dict[int, int]:
-    """Of a topic that is not archived, the first offset that the application or a restore of the savepoint has still to read, by partition. Partitions
-    without such an offset are left out, and so are those in which nothing was ever committed: where the application begins there is not known.
+    """The first offset that no savepoint has and that is still to be read, by partition: of an archived topic by a restore behind the archive, of another
+    one by the application or a restore. Partitions without such an offset are left out, and so are those in which nothing was ever committed: where the
+    application begins there is not known.
     """
-    if image is not None and image.archived:
-        return {}
-    read = _read_at(image) if image is not None else {}
+    needed = needed_from(image) if image is not None else {}
+    archived = needed if image is not None and image.archived else {}
     known = {
-        partition: [offset for offset in (read.get(partition), lag.committed) if offset is not None] for partition, lag in logs.lags.items()
+        partition: [archived[partition]]
+        if partition in archived
+        else [offset for offset in (needed.get(partition), lag.committed) if offset is not None]
+        for partition, lag in logs.lags.items()
     }
     first = {partition: replace(logs.lags[partition], committed=min(offsets)) for partition, offsets in known.items() if offsets}
     return {partition: lag.position for partition, lag in first.items() if lag.left}
@@ -67,10 +70,8 @@ def _from(logs: InputLogs, offsets: Mapping[int, int]) -> list[Lag]:
 
 
 def _needed_since(logs: InputLogs, image: TopicImage | None, captured_at: int) -> int | None:
-    if image is not None and image.archived:
-        return captured_at if any(lag.left for lag in _from(logs, needed_from(image))) else None
     first = first_unsaved(logs, image)
-    # Where a record could not be read, it is at least not known to be older than the savepoint.
+    # Retention goes by the times of records, which may be older than the savepoint. Of one that could not be read nothing better than that is known.
     otherwise = {} if image is None else dict.fromkeys(first, captured_at)
     return min((otherwise | {partition: at for partition, at in logs.first_times.items() if partition in first}).values(), default=None)
 

@@ -46,10 +46,11 @@ def test_what_is_needed_and_gone_is_lost(start: int, archived: bool, lost: int) 
     assert state(start, 60, topic=image(archived=archived)).lost == lost
 
 
-def test_input_that_is_not_archived_is_needed_since_its_first_record_that_is_still_to_be_read() -> None:
+def test_input_is_needed_since_its_first_record_that_is_still_to_be_read() -> None:
     old = AT - 1
     assert state(0, 60, topic=image(archived=False), first=old).needed_since == old
-    assert state(0, 60, topic=image(archived=True), first=old).needed_since == AT
+    assert state(0, 60, topic=image(archived=True), first=old).needed_since == old, "retention goes by the record, not by the savepoint"
+    assert state(0, 60, topic=image(archived=True)).needed_since == AT, "when it could not be read"
     assert state(0, 60, first=old).needed_since == old
     assert state(0, 60, committed=None, first=old).needed_since is None
 
@@ -63,7 +64,8 @@ def test_the_first_record_is_behind_the_savepoint_or_the_application_whoever_is_
 ) -> None:
     logs = InputLogs(lags={0: Lag(committed=committed, start=start, stable=60, end=60)})
     assert first_unsaved(logs, image(archived=False, committed=read)) == first
-    assert first_unsaved(logs, image(archived=True, committed=read)) == {}
+    assert first_unsaved(logs, image(archived=True, committed=read)) == {0: max(start, 50)}, "whoever has read how far"
+    assert first_unsaved(logs, image(archived=True, committed=read, end=60)) == {}
 
 
 def test_an_idle_input_that_expires_whole_loses_nothing() -> None:
@@ -99,3 +101,8 @@ def test_what_came_since_a_savepoint_has_read_is_caught_up_on() -> None:
 )
 def test_only_a_topic_that_deletes_by_time_has_a_retention(settings: dict[str, str], seconds: float | None) -> None:
     assert retention_seconds(settings) == seconds
+
+
+def test_a_partition_that_was_added_since_the_savepoint_is_needed_from_where_the_application_reads() -> None:
+    lags = {number: Lag(committed=50, start=0, stable=60, end=60) for number in (0, 1)}
+    assert first_unsaved(InputLogs(lags=lags), image(archived=True, end=60)) == {1: 50}
