@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -48,6 +48,12 @@ class InstanceStatus:
     stopped_here: bool | None = None
 
 
+def closed_cleanly(instances: Iterable[InstanceStatus]) -> bool:
+    """True when some instance is gone, and each that is was seen to close cleanly. Of none at all nobody has seen how it ended."""
+    gone = [instance.closed_cleanly is True for instance in instances if instance.state is InstanceState.GONE]
+    return bool(gone) and all(gone)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopReport:
     """All instances after a stop. The caller decides what an unclean close means."""
@@ -62,7 +68,7 @@ class StopReport:
     @property
     def clean(self) -> bool:
         """True when every instance is gone and was seen to close cleanly. No instances at all is not clean: nothing was supervisored."""
-        return bool(self.instances) and self.gone and all(instance.closed_cleanly is True for instance in self.instances)
+        return self.gone and closed_cleanly(self.instances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

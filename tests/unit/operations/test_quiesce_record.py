@@ -178,3 +178,26 @@ def test_a_record_of_no_instance_that_there_is_starts_nothing(tmp_path: Path) ->
         quiesce_record.begin(recovery, "them", QuiesceMode.STOP, ("two",))
         assert quiesce_record.resume_abandoned(recovery) == ()
     assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize("touched", [False, True], ids=["somebody else has stopped it", "the savepoint fell back to a stop"])
+def test_a_live_savepoint_brings_back_only_what_it_has_held_after_all(tmp_path: Path, touched: bool) -> None:
+    with application(tmp_path, ["gone"]) as recovery:
+        ticket = savepoint.Ticket(
+            application_id="app",
+            savepoint_id="20261121T012345Z-0123456789",
+            request=SavepointRequest(run_id="r", requested_by="me", reason="", mode=None),
+            mode=QuiesceMode.LIVE,
+            fallback=QuiesceMode.STOP,
+            lock=recovery.lock.acquire("savepoint r", lease_seconds=60, purpose="test"),
+            mark=1,
+            started_at=0,
+            running=("one",),
+            safety=False,
+            expected=(),
+        )
+        if touched:
+            quiesce_record.begin(recovery, ticket.savepoint_id, QuiesceMode.STOP, ("one",))
+        assert savepoint.resume(recovery, ticket).instances == (("one",) if touched else ())
+        assert quiesce_record.left(recovery) is None
+    assert (tmp_path / "started").exists() is touched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streams_recovery.application.port import InstanceState
+from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.config.clone_application import live
 from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
 from streams_recovery.core.kafka_types import Guarantee, TopicPartition, partition_text
@@ -122,7 +122,7 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
         other=None if last is None else last.other,
         alive=alive,
         unknown=tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.UNKNOWN),
-        clean=all(i.closed_cleanly is True for i in statuses if i.state is InstanceState.GONE),
+        clean=closed_cleanly(statuses),
         transactional=recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2,
         inputs=topics.inputs,
         globals=topics.globals,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams_recovery.application.port import InstanceState
+from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee
@@ -150,7 +150,7 @@ def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverT
 
 def _trusted(recovery: RecoveryContext) -> bool:
     exactly_once = recovery.config.application.guarantee is Guarantee.EXACTLY_ONCE_V2
-    return exactly_once or all(status.closed_cleanly for status in recovery.application.status())
+    return exactly_once or closed_cleanly(recovery.application.status())
 
 
 def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> tuple[str, tuple[str, ...]]:

@@ -159,14 +159,17 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
     Touches nothing once another run works on the application. Raises ``LockLost`` then, ``ApplicationNotReady`` when an instance does not come back.
     """
     mode = ticket.mode if ticket.mode is not QuiesceMode.LIVE else _fallen_back(recovery, ticket)
-    own = bool(ticket.running) and mode is not QuiesceMode.LIVE and quiesce_record.check_may_resume(recovery, ticket)
+    if mode is QuiesceMode.LIVE:
+        return ResumeReport(mode=ticket.mode, instances=quiesce_record.working(recovery, ticket.running) or ())
+    own = bool(ticket.running) and quiesce_record.check_may_resume(recovery, ticket)
     back = quiesce_record.resume(recovery, mode, ticket.running, own=own)
     quiesce_record.end(recovery, of=ticket.savepoint_id)
     return ResumeReport(mode=ticket.mode, instances=back)
 
 
 def _fallen_back(recovery: RecoveryContext, ticket: Ticket) -> QuiesceMode:
-    """How an application that was to be left alone was held after all. While it works as before nothing of it may be touched."""
-    if ticket.fallback is None or quiesce_record.working(recovery, ticket.running) is not None:
-        return QuiesceMode.LIVE
-    return ticket.fallback
+    """How an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without one it was
+    not touched, and whoever stopped it meanwhile meant that.
+    """
+    held = quiesce_record.left(recovery)
+    return held.mode if ticket.fallback is not None and held is not None and held.run == ticket.savepoint_id else QuiesceMode.LIVE

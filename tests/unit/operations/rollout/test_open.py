@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, closed_cleanly
 from streams_recovery.config.clone import Clone
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import rollout
@@ -77,3 +78,23 @@ def test_after_another_run_has_taken_over_nothing_is_left_to_do(pair: tuple[Reco
     for one in pair:
         one.lock.release(ticket.old.lock)
     assert rollout.abandon(*pair, ticket).commands == ()
+
+
+def instance(state: InstanceState, *, clean: bool | None) -> InstanceStatus:
+    return InstanceStatus(name="one", state=state, streams_state=None, closed_cleanly=clean, detail="")
+
+
+@pytest.mark.parametrize(
+    ("instances", "clean"),
+    [
+        ((), False),
+        ((instance(InstanceState.UNKNOWN, clean=None),), False),
+        ((instance(InstanceState.RUNNING, clean=None),), False),
+        ((instance(InstanceState.GONE, clean=True), instance(InstanceState.GONE, clean=None)), False),
+        ((instance(InstanceState.GONE, clean=True), instance(InstanceState.GONE, clean=False)), False),
+        ((instance(InstanceState.GONE, clean=True), instance(InstanceState.GONE, clean=True)), True),
+    ],
+)
+def test_a_clean_close_is_something_that_was_seen(instances: tuple[InstanceStatus, ...], clean: bool) -> None:
+    assert closed_cleanly(instances) is clean
+    assert StopReport(instances=instances).clean is clean
