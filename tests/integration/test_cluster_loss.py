@@ -9,7 +9,8 @@ from streams_recovery.core.savepoint.survival import lost_with_cluster
 from streams_recovery.operations import restore
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import take
-from tests.support.applications.small import Small, asked, lose, surviving
+from tests.support.applications.small import Small, asked, lose, rows_of, surviving
+from tests.support.applications.topic_records import delete_below, produce
 
 
 def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:
@@ -33,3 +34,18 @@ def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Smal
     with pytest.raises(Refused, match="is gone") as caught:
         restore.plan(small.recovery, asked(small.recovery))
     assert [small.input.topic in problem for problem in caught.value.facts["problems"]] == [True]
+
+
+def test_one_savepoint_without_inputs_in_between_does_not_begin_their_archive_anew(small: Small) -> None:
+    archiving = surviving(small)
+    recovery, tp = archiving.recovery, small.input
+    first = take(archiving)
+    second = take(small)
+    assert recovery.savepoints.read(second.savepoint_id).topic(tp.topic).archived is False  # type: ignore[union-attr]
+    produce(recovery, tp, 2)
+    delete_below(recovery, tp, 3)
+    third = take(archiving)
+    manifest = recovery.savepoints.read(third.savepoint_id)
+    assert not any("begins anew" in warning for warning in third.warnings)
+    assert manifest.parent_id == first.savepoint_id
+    assert [row["offset"] for row in rows_of(recovery, manifest, tp)] == list(range(7)), "also what retention has deleted since"

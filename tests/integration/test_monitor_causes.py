@@ -19,7 +19,7 @@ from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.in_place import Here, closed
 from tests.support.applications.monitored import at, causes, limited, looked
 from tests.support.applications.restore_steps import loaded, opened, saved
-from tests.support.applications.savepoint_steps import begun, publish
+from tests.support.applications.savepoint_steps import begun, publish, take
 from tests.support.applications.small import RUNNING, STOPPED, Small, asked, says, small_application, surviving
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.consumers import member
@@ -146,6 +146,18 @@ def test_a_repository_that_lost_a_file_and_one_that_nobody_has_checked(calm: Sma
     checked(recovery)
     assert causes(recovery) == ["check-failed"]
     assert "check-overdue" in causes(at(recovery, 9 * DAY))
+
+
+def test_a_savepoint_that_finds_the_one_before_it_not_whole_says_so_and_what_shares_with_it_is_told_of(calm: Small) -> None:
+    recovery, before = calm.recovery, calm.recovery.savepoints.ids()
+    recovery.repository.delete([next(key for key in recovery.repository.keys(recovery.layout.segments) if "changelog" in key)])
+    assert causes(recovery) == []
+    done = take(calm)
+    assert any(f"savepoint {before[-1]} is not whole" in warning and before[-1] in warning for warning in done.warnings)
+    (found,) = [one for one in looked(recovery).findings if one.kind == "check-failed"]
+    assert before[-1] in found.text
+    assert done.savepoint_id not in found.text, "it was copied anew"
+    assert not any("is not whole" in warning for warning in take(calm).warnings)
 
 
 def checked(recovery: RecoveryContext) -> None:

@@ -91,7 +91,8 @@ def assembled(source: Manifest, accepted: Sequence[PartitionCompacted], *, savep
         image.rows and TopicPartition(topic.name, image.partition) not in pieces for topic in source.topics for image in topic.partitions
     )
     made = CompactedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in accepted))
-    provenance = replace(provenance, compacted_from=made, intended=source.provenance.intended)
+    before = source.provenance
+    provenance = replace(provenance, compacted_from=made, intended=before.intended, deletions_kept_since=before.deletions_kept_since)
     manifest = replace(source, savepoint_id=savepoint_id, parent_id=None, topics=topics, provenance=provenance)
     return replace(manifest, parent_id=source.savepoint_id) if shares else manifest
 

@@ -118,7 +118,9 @@ class CutProof:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Who asked for this savepoint, why, and with which versions. ``compacted_from`` is None for one that was taken from a cluster. ``intended`` are
-    changes of state since the savepoint before that would be damage, had nobody said that they were meant.
+    changes of state since the savepoint before that would be damage, had nobody said that they were meant. ``deletions_kept_since`` names compacted topics
+    that are the records of several savepoints, with the moment since which it is assumed that the cleaner has removed no deletion from them: see
+    ``assumptions.deletions_kept``.
     """
 
     run_id: str
@@ -127,6 +129,7 @@ class Provenance:
     software: dict[str, str]
     compacted_from: CompactedFrom | None = None
     intended: tuple[str, ...] = ()
+    deletions_kept_since: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

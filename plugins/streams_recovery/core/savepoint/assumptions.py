@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.text.names import first_names
+from streams_recovery.core.text.restore_plan import moment
 
 BELIEVED_MS = 86_400_000
 MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
@@ -53,6 +56,32 @@ def of_stop(guarantee: Guarantee, silent: Iterable[str]) -> tuple[str, ...]:
     return (
         f"its label assumes that {', '.join(names)} closed Kafka Streams before it ended, as its exit status says: it did not say so itself",
     )
+
+
+def deletions_kept(copied: Iterable[RangeCopied], known: int | None, last: int) -> int | None:
+    """The moment since which a topic that shares files with the savepoint of ``last`` takes for granted that no deletion was cleaned away, None when the
+    log proves that none was. ``copied`` are the ranges that were read since, ``known`` is what that savepoint took for granted.
+
+    The cleaner keeps a deletion for as long as ``delete.retention.ms`` says at the time when it comes by, and nothing in Kafka tells what the setting was
+    then. So where the setting was lowered and put back between two savepoints, only a missing offset is left of a deletion, and the shared files bring
+    the key back. A missing offset is explained when the consumer received something for each offset: a record or the marker of a transaction.
+    """
+    if known is not None:
+        return known
+    return last if any(piece.fetched != piece.copied.end - piece.copied.start for piece in copied) else None
+
+
+def of_deletions(since: Mapping[str, int]) -> tuple[str, ...]:
+    """The assumption of a savepoint whose topics take that for granted since these moments, as a sentence."""
+    if not since:
+        return ()
+    have, after = "has" if len(since) == 1 else "have", moment(min(since.values()))
+    said = (
+        f"{first_names(sorted(since))} {have} the records of several savepoints, and offsets in between are missing. It is assumed that the log cleaner "
+        f"removed only values that were written again: if delete.retention.ms was lowered for a while after {after} and put back before the next "
+        "savepoint, keys that were deleted then come back. A savepoint that copies in full assumes nothing"
+    )
+    return (said,)
 
 
 def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int, between_runs: bool) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.truncation import truncation
@@ -71,6 +71,18 @@ def plan_partition(
     return PartitionCopy(shares=True, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
 
 
+def lacking(manifest: Manifest, archived: Mapping[str, str]) -> dict[str, str]:
+    """Those of the ``archived`` topics, their ids by name, that a savepoint knows and has not archived. Another one before it may have."""
+    known = {topic.name: topic for topic in manifest.topics}
+    return {name: topic_id for name, topic_id in archived.items() if name in known and not known[name].archived}
+
+
+def archives(manifest: Manifest, wanted: Mapping[str, str]) -> bool:
+    """True when a savepoint is one to share with and has archived all of these topics, their ids by name."""
+    have = {topic.name: topic.topic_id for topic in manifest.topics if topic.archived}
+    return manifest.consistency in (Consistency.EXACT, Consistency.AHEAD) and wanted.items() <= have.items()
+
+
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
     """Whether the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
     then = before.config.get(_POLICY, "") if before is not None else ""
@@ -112,8 +124,10 @@ def topic_full_reason(
         return "the last savepoint did not archive it"
     if before.topic_id != topic_id:
         return f"the topic was created again: id {before.topic_id} became {topic_id}"
-    compacted = role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in (settings, before.config))
-    if compacted and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None:
+    if (
+        compacted(role, settings, before.config)
+        and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None
+    ):
         return forgotten
     if role is not TopicRole.CHANGELOG:
         # Files of an archived input are shared as long as the topic exists. The archive may go back further than the log.
@@ -125,6 +139,11 @@ def topic_full_reason(
     if age >= policy.max_age_days * _DAY_MS:
         return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
     return None
+
+
+def compacted(role: TopicRole, *settings: Mapping[str, str]) -> bool:
+    """Whether the cleaner may come to a topic of this role with any of these settings."""
+    return role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in settings)
 
 
 def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:

@@ -211,7 +211,7 @@ def edited_manifest(
         consistency=Consistency.EDITED,
         proof=replace(source.proof, reasons=(*earlier, what)),
         topics=tuple(changed if one.name == topic.name else one for one in source.topics),
-        provenance=provenance,
+        provenance=replace(provenance, deletions_kept_since=source.provenance.deletions_kept_since),
     )
     shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
     return replace(manifest, parent_id=source.savepoint_id) if shares else manifest

@@ -61,11 +61,12 @@ class RestoreState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckState:
-    """The newest check of the repository. ``causes`` are why it is not good."""
+    """The newest check of the repository. ``causes`` are why it is not good, and ``savepoints`` those that it found not to be whole."""
 
     check_id: str
     at: int
     causes: tuple[str, ...]
+    savepoints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
+from streams_recovery.core.savepoint.assumptions import of_deletions
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.queries import first_values
 
@@ -35,7 +36,8 @@ def check_whole(topics: Sequence[TopicImage]) -> None:
 
 def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
     """What to say before these topics are made. Reads the beginning of one file a topic."""
-    return (*savepoint_warnings.of_restore(manifest), *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
+    assumed = of_deletions({topic.name: since for topic in topics if (since := manifest.provenance.deletions_kept_since.get(topic.name))})
+    return (*savepoint_warnings.of_restore(manifest), *assumed, *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
 
 
 def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.savepoint.chain import ChainPolicy, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -33,6 +34,8 @@ from streams_recovery.operations.savepoint.values import (
     Ticket,
 )
 
+# Savepoints before the newest one that are opened for an archive that it has not.
+_OLDER = 50
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
 
 
@@ -45,7 +48,11 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     ends = epoch_ends(recovery, last, [log.tp for topic in draft.topics for log in topic.partitions])
     settings = recovery.cluster.settings([topic.name for topic in draft.topics])
     parent = newest if newest and _whole(recovery, newest) else None
+    if parent is not None:
+        parent = _with_archives(recovery, parent, draft) or parent
     plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last)
+    if newest is not None and parent is None:
+        plan = replace(plan, not_whole=newest.savepoint_id)
     plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
     # Here and not with the cut: nobody has to be held for it, and it is as near to it as one gets.
     groups = note_with_savepoint(recovery, ticket.savepoint_id, [topic.name for topic in draft.topics])
@@ -71,6 +78,21 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
         return recovery.savepoints.latest(read=recovery.savepoints.outline)
     except Damaged:
         return None
+
+
+def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:
+    """The newest savepoint that has archived the inputs, outputs and globals that ``newest`` left out, None when it left out none or nobody has them. Without
+    it one savepoint that archives less would begin every archive anew, and what came before would be in older savepoints only.
+    """
+    left_out = lacking(newest, {topic.name: topic.topic_id for topic in draft.topics if topic.archived and not topic.role.internal})
+    if not left_out:
+        return None
+    for savepoint_id in list(itertools.takewhile(lambda one: one != newest.savepoint_id, recovery.savepoints.ids()))[: -_OLDER - 1 : -1]:
+        with suppress(Damaged, NotFound):
+            found = recovery.savepoints.outline(savepoint_id)
+            if found.cluster_id == newest.cluster_id and archives(found, left_out):
+                return found if _whole(recovery, found) else None
+    return None
 
 
 def _whole(recovery: RecoveryContext, outline: Manifest) -> bool:

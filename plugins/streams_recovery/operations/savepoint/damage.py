@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.repository import check
+from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.repository.check_findings import worst_first
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import (
@@ -23,6 +29,9 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.values import CopyPlan, CutDraft, Ticket
 from streams_recovery.operations.unfinished import restore_journals
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.range_tables import PartitionRanges
+from streams_recovery.storage.unreadable import UNREADABLE
 
 
 def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
@@ -36,6 +45,34 @@ def last_savepoint(recovery: RecoveryContext) -> Manifest | None:
         if found.cluster_id == here and found.consistency not in (Consistency.DAMAGED, Consistency.EDITED):
             return found
     return None
+
+
+def note_lost_files(recovery: RecoveryContext, run: str) -> CheckReport:
+    """Look in all savepoints for files that are not there, because one of them was found to lack some, and store that as a check: the status and alerts show
+    the newest one. Savepoints that cannot be read are told of without it.
+    """
+    manifests: list[Manifest] = []
+    opened: dict[str, PartitionRanges] = {}
+    for savepoint_id in recovery.savepoints.ids():
+        with suppress(Damaged, NotFound, *UNREADABLE):
+            manifests.append(recovery.savepoints.read(savepoint_id, opened))
+    files, described = check.files_of(manifests, opened)
+    sizes = recovery.repository.sizes(recovery.layout.segments)
+    problems = [problem for one in files if (problem := check.size_problem(one, sizes.get(one.file.key))) is not None]
+    report = CheckReport(
+        check_id=new_id(recovery.clock(), run),
+        application_id=recovery.application_id,
+        level=check.parse_level("structure").name,
+        savepoints=len(manifests),
+        minimal=sum(manifest.profile is Profile.MINIMAL for manifest in manifests),
+        records=0,
+        files=len(files) - len(problems),
+        files_read=0,
+        rows_read=0,
+        findings=tuple(worst_first((*described, *problems))),
+    )
+    AppendLog(recovery.repository, recovery.layout.check(report.check_id), CheckReport, most_bytes=MOST_BYTES).append(report)
+    return report
 
 
 def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.jobs import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
-from streams_recovery.core.savepoint.chain import joined
+from streams_recovery.core.savepoint.assumptions import deletions_kept
+from streams_recovery.core.savepoint.chain import compacted, joined
 from streams_recovery.core.savepoint.survival import survives_cluster_loss
+from streams_recovery.core.text.escaping import logger
+from streams_recovery.core.text.names import first_names
 from streams_recovery.core.version import VERSION
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.copy import planned_copy
-from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, PlannedPartition, SavepointSummary, Ticket
+from streams_recovery.operations.savepoint.damage import note_lost_files
+from streams_recovery.operations.savepoint.values import (
+    Copied,
+    CopyPlan,
+    CutDraft,
+    DraftTopic,
+    PlannedPartition,
+    SavepointSummary,
+    Ticket,
+)
 
+LOGGER = logger("streams_recovery.operations.savepoint.publish")
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
@@ -49,8 +63,21 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
     unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
-    warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    lost = () if plan.not_whole is None else (_told(recovery, ticket, plan.not_whole),)
+    warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *lost, *plan.begun_anew, *unkept, *assumed, *copied.noticed)
     return summary(manifest, key, copied, warnings)
+
+
+def _told(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
+    """Say of what is missing from others. The new savepoint exists by now, whatever comes of it."""
+    noticed = f"savepoint {savepoint_id} is not whole, so all was copied anew"
+    try:
+        report = note_lost_files(recovery, ticket.savepoint_id)
+    except RecoveryError as error:
+        LOGGER.warning("%s, and what else lacks files could not be noted: %s", noticed, error.reason)
+        return f"{noticed}; verify the repository: savepoints that share what it lacks cannot be restored either"
+    harmed = {name for found in report.findings for name in found.savepoints}
+    return f"{noticed}; check {report.check_id} has what is missing; these savepoints cannot be restored: {first_names(harmed)}"
 
 
 def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
@@ -83,8 +110,27 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
             reason=ticket.request.reason,
             software=software(),
             intended=plan.intended,
+            deletions_kept_since=_deletions_kept(draft, plans, copied, parent),
         ),
     )
+
+
+def _deletions_kept(
+    draft: CutDraft, plans: Mapping[str, Mapping[int, PlannedPartition]], copied: Copied, parent: Manifest | None
+) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for topic in draft.topics:
+        shares = {number for number, plan in plans.get(topic.name, {}).items() if plan.shares}
+        before = parent.topic(topic.name) if parent is not None and shares else None
+        if parent is None or before is None or not compacted(topic.role, topic.config, before.config):
+            continue
+        since = deletions_kept(
+            (piece for piece in copied.ranges if piece.topic == topic.name and piece.partition in shares),
+            parent.provenance.deletions_kept_since.get(topic.name),
+            parent.captured_at,
+        )
+        found |= {} if since is None else {topic.name: since}
+    return found
 
 
 def software() -> dict[str, str]:

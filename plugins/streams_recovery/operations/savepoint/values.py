@@ -132,6 +132,7 @@ class PlannedPartition:
 class CopyPlan:
     """The copy of a whole cut, tails left out: they are done. ``begun_anew`` has sentences on inputs, outputs and globals whose archive begins anew.
     ``damage`` is what makes the state one that was lost or replaced, ``intended`` what changed in such a way and was meant.
+    ``not_whole`` is the newest savepoint when it lacks files, so that nothing could be shared with it.
     """
 
     parent_id: str | None
@@ -139,6 +140,7 @@ class CopyPlan:
     begun_anew: tuple[str, ...]
     damage: tuple[str, ...] = ()
     intended: tuple[str, ...] = ()
+    not_whole: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,12 @@ def _check(recovery: RecoveryContext) -> CheckState | None:
     if newest is None:
         return None
     check_id, report = newest
-    return CheckState(check_id=check_id, at=moment_of(check_id), causes=tuple(cause.value for cause in report.causes))
+    return CheckState(
+        check_id=check_id,
+        at=moment_of(check_id),
+        causes=tuple(cause.value for cause in report.causes),
+        savepoints=tuple(sorted({name for found in report.findings for name in found.savepoints})),
+    )
 
 
 def _drill(recovery: RecoveryContext) -> DrillState | None:

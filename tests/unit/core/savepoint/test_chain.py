@@ -7,17 +7,27 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.compaction.proof import Compaction
-from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
 from streams_recovery.core.repository.range_columns import RangeColumns
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.savepoint.chain import ChainPolicy, PartitionCopy, joined, plan_partition, split, topic_full_reason
+from streams_recovery.core.savepoint.assumptions import deletions_kept
+from streams_recovery.core.savepoint.chain import (
+    ChainPolicy,
+    PartitionCopy,
+    archives,
+    joined,
+    lacking,
+    plan_partition,
+    split,
+    topic_full_reason,
+)
 from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)
@@ -279,3 +289,109 @@ def test_a_log_that_was_emptied_past_the_cut_is_a_gap_up_to_the_cut() -> None:
     plan = plan_partition(cut(start=160, end=150), TopicRole.INPUT, image((segment(90, 100, [99]),), start=90, end=100), None)
     assert [(gap.start, gap.end) for gap in plan.gaps] == [(100, 150)]
     assert plan.missing is None
+
+
+RETENTION, SHORT = 100, 0
+
+
+class CompactedLog:
+    """A changelog under a cleaner: offsets with a key and a value, None for a deletion, and the moment until which the cleaner keeps that deletion."""
+
+    def __init__(self) -> None:
+        self.now, self.end, self.retention = 0, 0, RETENTION
+        self.rows: dict[int, tuple[str, str | None]] = {}
+        self.kept_until: dict[int, int] = {}
+        self.state: dict[str, str] = {}
+
+    def write(self, key: str, value: str | None) -> None:
+        self.rows[self.end] = (key, value)
+        self.end += 1
+        if value is None:
+            self.state.pop(key, None)
+        else:
+            self.state[key] = value
+
+    def clean(self) -> None:
+        newest = {key: offset for offset, (key, _) in sorted(self.rows.items())}
+        for offset, (key, value) in list(self.rows.items()):
+            # The horizon is set, by the setting of that time, when the cleaner first comes by.
+            gone = newest[key] != offset or (value is None and self.now >= self.kept_until.setdefault(offset, self.now + self.retention))
+            if gone:
+                del self.rows[offset]
+
+    def do(self, step: tuple[str, str]) -> None:
+        what, key = step
+        if what == "put":
+            self.write(key, f"{key}{self.end}")
+        elif what == "delete":
+            self.write(key, None)
+        elif what == "clean":
+            self.now += 1
+            self.clean()
+        else:
+            self.retention = SHORT if what == "lower" else RETENTION
+
+
+def restored_from(log: CompactedLog, parts: Sequence[Sequence[tuple[str, str]]]) -> list[tuple[dict[str, str], dict[str, str], bool]]:
+    """A savepoint behind each part of a history: the state that it restores, the true one, and whether it says what it takes for granted."""
+    parent, known, archive, found = None, None, list[tuple[int, str, str | None]](), []
+    for part in parts:
+        for step in part:
+            log.do(step)
+        in_force = {"cleanup.policy": "compact", "delete.retention.ms": str(log.retention)}
+        why = topic_full_reason(TopicRole.CHANGELOG, "id-1", in_force, log.now, parent, "t", POLICY)
+        before = parent.topics[0].partitions[0] if parent is not None else None
+        plan = plan_partition(cut(end=log.end), TopicRole.CHANGELOG, before, why, expires=False)
+        start = plan.missing.start if plan.missing is not None else log.end
+        new = [(offset, *row) for offset, row in sorted(log.rows.items()) if offset >= start]
+        archive = [*(archive if plan.shares else ()), *new]
+        pieces = [] if plan.missing is None else [segment(start, log.end, [offset for offset, _, _ in new])]
+        read = [RangeCopied(topic="t", partition=0, copied=one, fetched=len(new), log_start_after=0, worker="w") for one in pieces]
+        known = deletions_kept(read, known, parent.captured_at) if parent is not None and plan.shares else None
+        state: dict[str, str | None] = {key: value for _, key, value in archive}
+        found.append(({key: value for key, value in state.items() if value is not None}, dict(log.state), known is not None))
+        ranges = (*(before.ranges if before is not None and plan.shares else ()), *pieces)
+        kept = replace(topic((image(Ranges.of(ranges), end=log.end),)), config=in_force)
+        parent = manifest_of(kept, captured_at=log.now)
+    return found
+
+
+STEP = st.tuples(st.sampled_from(["put", "put", "delete", "clean", "clean", "lower", "raise"]), st.sampled_from("abc"))
+PART = st.lists(STEP, max_size=12).map(lambda steps: [*steps, ("raise", "")])
+
+
+@settings(max_examples=400)
+@given(parts=st.lists(PART, min_size=2, max_size=4))
+def test_a_deletion_that_the_cleaner_may_have_taken_is_brought_back_by_no_savepoint_that_does_not_say_so(
+    parts: list[list[tuple[str, str]]],
+) -> None:
+    for restored, true, assumes in restored_from(CompactedLog(), parts):
+        assert restored == true or assumes
+
+
+LOWERED = [("put", "a"), ("raise", "")], [("delete", "a"), ("put", "b"), ("lower", ""), ("clean", ""), ("clean", ""), ("raise", "")]
+
+
+def test_where_the_setting_was_lowered_and_put_back_the_savepoint_says_what_it_takes_for_granted() -> None:
+    first, second = restored_from(CompactedLog(), LOWERED)
+    assert first == ({"a": "a0"}, {"a": "a0"}, False)
+    assert second == ({"a": "a0", "b": "b2"}, {"b": "b2"}, True), "the key is back: nothing but the missing offset tells"
+    *_, third = restored_from(CompactedLog(), [*LOWERED, [("put", "c")]])
+    assert third[2], "whoever shares these files says it too"
+
+
+def test_a_log_that_was_not_cleaned_takes_nothing_for_granted() -> None:
+    parts = [[("put", "a"), ("put", "b")], [("delete", "a"), ("put", "a")], [("delete", "b")]]
+    assert [(restored == true, assumes) for restored, true, assumes in restored_from(CompactedLog(), parts)] == [(True, False)] * 3
+
+
+def test_an_archive_is_looked_for_before_a_savepoint_that_left_it_out_and_only_there() -> None:
+    one = replace(topic((image((segment(0, 10, [1]),)),)), name="in", role=TopicRole.INPUT)
+    left_out, wanted = replace(one, archived=False), {"in": "id-1"}
+    assert lacking(manifest_of(left_out), wanted) == wanted
+    assert lacking(manifest_of(one), wanted) == {}
+    assert lacking(manifest_of(), wanted) == {}, "one that is new was left out by nobody"
+    assert archives(manifest_of(one), wanted)
+    assert not archives(manifest_of(left_out), wanted)
+    assert not archives(manifest_of(replace(one, topic_id="id-2")), wanted), "another topic of that name"
+    assert not archives(manifest_of(one, consistency=Consistency.EDITED), wanted)

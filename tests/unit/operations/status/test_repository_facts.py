@@ -23,6 +23,7 @@ from streams_recovery.operations import pins, quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
+from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
@@ -306,3 +307,18 @@ def test_a_record_of_who_writes_the_outputs_that_cannot_be_read_hides_nothing(go
     found = facts(recovery)
     assert found.newest is not None
     assert ownership_kinds(recovery) == ["outputs-unowned"]
+
+
+def test_savepoints_that_lack_a_file_are_told_of_once_a_copy_has_noticed_one(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    shared = next(file.key for tp, file in recovery.savepoints.read(FIRST).files() if "changelog" in tp.topic)
+    users = [one for one in (FIRST, SECOND) if shared in {file.key for _, file in recovery.savepoints.read(one).files()}]
+    recovery.repository.delete([shared])
+    assert facts(recovery).check is None or not facts(recovery).check.causes, "nobody has looked"  # type: ignore[union-attr]
+    report = note_lost_files(recovery, "run 3")
+    assert [(found.key, list(found.savepoints)) for found in report.findings] == [(shared, users)]
+    seen = facts(recovery)
+    assert seen.check is not None
+    assert (seen.check.causes, list(seen.check.savepoints)) == (("missing-file",), users)
+    (told,) = [one for one in judge(RULES, observed(repository={"check": seen.check}), Limits()) if one.kind == "check-failed"]
+    assert all(one in told.text for one in users)

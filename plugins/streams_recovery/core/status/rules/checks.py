@@ -8,6 +8,7 @@ from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.text.names import first_names
 from streams_recovery.core.text.next_command import command
 from streams_recovery.core.text.units import span
 
@@ -21,7 +22,8 @@ def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
         yield finding(
             FAILED,
             Severity.CRITICAL,
-            f"check {last.check_id} has found: {', '.join(last.causes)}",
+            f"check {last.check_id} has found: {', '.join(last.causes)}"
+            + (f"; it names these savepoints, of which none may be counted on: {first_names(last.savepoints)}" if last.savepoints else ""),
             remedies=remedies,
             numbers={"age_seconds": observed.age(last.at)},
         )
