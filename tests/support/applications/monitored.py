@@ -12,6 +12,8 @@ from tests.support.applications.small import Small, configured_for
 # With these a look finds nothing about the disk that the tests run on, however full it is and however fast it fills.
 ANY_DISK = {"disk_free": 0, "disk_full_within": "PT1S"}
 
+ALWAYS = ("application-down", "not-sealed")
+
 
 def looked(recovery: RecoveryContext) -> StatusReport:
     """A look, stored as the monitor stores it."""
@@ -22,8 +24,8 @@ def looked(recovery: RecoveryContext) -> StatusReport:
 
 
 def causes(recovery: RecoveryContext) -> list[str]:
-    """What a look finds, besides that nothing of it runs: a small application is down, so that savepoints of it are exact."""
-    return sorted(one.cause for one in looked(recovery).findings if one.kind != "application-down")
+    """What a look finds, besides what is so of every small application: it is down, so that savepoints of it are exact, and its repository has no seal."""
+    return sorted(one.cause for one in looked(recovery).findings if one.kind not in ALWAYS)
 
 
 def at(recovery: RecoveryContext, hours: float) -> RecoveryContext:
