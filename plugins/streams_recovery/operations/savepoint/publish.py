@@ -63,12 +63,12 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     # What an exact label takes for granted. Any other promises nothing.
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
     unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
-    lost = () if plan.not_whole is None else (_told(recovery, ticket, plan.not_whole),)
+    lost = () if plan.not_whole is None else (_with_lost_files(recovery, ticket, plan.not_whole),)
     warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *lost, *plan.begun_anew, *unkept, *assumed, *copied.noticed)
     return summary(manifest, key, copied, warnings)
 
 
-def _told(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
+def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
     """Say of what is missing from others. The new savepoint exists by now, whatever comes of it."""
     noticed = f"savepoint {savepoint_id} is not whole, so all was copied anew"
     try:
