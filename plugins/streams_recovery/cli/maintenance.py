@@ -99,9 +99,10 @@ def expire(
     if as_json:
         print_json(report)
     else:
+        more = f", the work of {report.runs_removed} runs removed" if report.runs_removed else ""
+        more += f", {report.staged_removed} files of killed writers removed" if report.staged_removed else ""
         line(
-            f"{len(report.expired)} savepoints expired, {report.files_removed} files removed, the work of {report.runs_removed} runs, and "
-            f"{report.staged_removed} files of killed writers; {len(report.left)} could not be removed"
+            f"{len(report.expired)} savepoints expired, {report.files_removed} files removed{more}, {len(report.left)} could not be removed"
         )
         for left in report.left:
             say(left)
