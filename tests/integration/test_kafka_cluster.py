@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -313,3 +315,17 @@ def test_clients_end_without_a_word_and_with_nothing_left_to_serve(cluster: Kafk
     command = [sys.executable, "-c", _ENDING, connection.bootstrap_servers, str(cluster.broker_ids()[0]), whose]
     ended = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_a_thread_that_was_there_before_keeps_no_client_from_ending(connection: KafkaConnection) -> None:
+    begun, over = threading.Event(), threading.Event()
+    # As execnet and other libraries do: Python does not know of it as a thread of its own.
+    _thread.start_new_thread(lambda: (begun.set(), over.wait()), ())
+    begun.wait()
+    try:
+        with KafkaCluster(connection, timeout=30) as cluster:
+            cluster.broker_ids()
+            began = time.monotonic()
+        assert time.monotonic() - began < clients.SETTLING_SECONDS / 2
+    finally:
+        over.set()

@@ -32,7 +32,8 @@ REACH_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 # A thread of a client needs microseconds for what is left to it once no code of Python runs there.
 _SETTLED_SECONDS = 0.02
-_SETTLING_SECONDS = 1.0
+# Nobody waits longer for that. A thread of another library that begins meanwhile looks like a client's.
+SETTLING_SECONDS = 1.0
 
 
 def _quiet() -> None:
@@ -42,12 +43,17 @@ def _quiet() -> None:
         logger.setLevel(logging.WARNING)
 
 
-def _settle(client: AdminClient) -> None:
+def _foreign_threads() -> set[int]:
+    """Threads that Python has not started, and that run Python now."""
+    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}  # noqa: SLF001
+
+
+def _settle(client: AdminClient, strangers: set[int]) -> None:
     """Wait until a client's own thread, which hands answers over, is back from the last one: that can be read before the thread has let go of it. A client
-    that is dropped meanwhile purges what the thread would serve next.
+    that is dropped meanwhile purges what the thread would serve next. ``strangers`` were there before the client.
     """
-    deadline = Deadline(_SETTLING_SECONDS)
-    while sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()} and deadline.remaining:  # noqa: SLF001
+    deadline = Deadline(SETTLING_SECONDS)
+    while _foreign_threads() - strangers and deadline.remaining:
         client.poll(_SETTLED_SECONDS / 10)
     client.poll(_SETTLED_SECONDS)
 
@@ -61,6 +67,7 @@ class Clients:
         self._connection = connection
         self.timeout = timeout
         self._librdkafka: AdminClient | None = None
+        self._strangers: set[int] = set()
         self._pure: Any = None
         self._last_failure: KafkaError | None = None
 
@@ -124,7 +131,7 @@ class Clients:
         self._close_pure()
         client, self._librdkafka = self._librdkafka, None
         if client is not None:
-            _settle(client)
+            _settle(client, self._strangers)
 
     def __enter__(self) -> Self:
         return self
@@ -143,6 +150,7 @@ class Clients:
 
     def _reached_librdkafka(self) -> AdminClient:
         self._last_failure = None
+        self._strangers = _foreign_threads()
         try:
             client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
         except errors.CLIENT_ERRORS as error:
