@@ -41,7 +41,9 @@ def test_one_savepoint_without_inputs_in_between_does_not_begin_their_archive_an
     recovery, tp = archiving.recovery, small.input
     first = take(archiving)
     second = take(small)
-    assert recovery.savepoints.read(second.savepoint_id).topic(tp.topic).archived is False  # type: ignore[union-attr]
+    between = recovery.savepoints.read(second.savepoint_id).topic(tp.topic)
+    assert between is not None
+    assert between.archived is False
     produce(recovery, tp, 2)
     delete_below(recovery, tp, 3)
     third = take(archiving)

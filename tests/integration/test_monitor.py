@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.report import Health
 from streams_recovery.operations import restore, savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.operations.status.notices import Notice
 from tests.support.applications.monitored import at, causes, limited, looked
 from tests.support.applications.savepoint_steps import begun, publish
 from tests.support.applications.small import RUNNING, Small, asked, configured_for, lose, lose_state, says, small_application, surviving
@@ -215,8 +216,8 @@ def test_a_disk_that_fills(saved: Small) -> None:
 def test_alerts_of_a_real_look_are_told_once(calm: Small) -> None:
     told: list[str] = []
 
-    def tell(notices: object) -> None:
-        told.extend(f"{one.news} {one.finding.cause}" for one in notices if one.finding.kind != "application-down")  # type: ignore[attr-defined]
+    def tell(notices: Iterable[Notice]) -> None:
+        told.extend(f"{one.news} {one.finding.cause}" for one in notices if one.finding.kind != "application-down")
 
     for run in ("one", "two"):
         status.tell_news(calm.recovery, looked(calm.recovery).findings, run=run, tell=tell)

@@ -45,15 +45,16 @@ def _quiet() -> None:
 
 def _foreign_threads() -> set[int]:
     """Threads that Python has not started, and that run Python now."""
+    # Python's own documented function for that, whatever its name looks like: threading does not know these threads.
     return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}  # noqa: SLF001
 
 
-def _settle(client: AdminClient, strangers: set[int]) -> None:
+def _settle(client: AdminClient, others: set[int]) -> None:
     """Wait until a client's own thread, which hands answers over, is back from the last one: that can be read before the thread has let go of it. A client
-    that is dropped meanwhile purges what the thread would serve next. ``strangers`` were there before the client.
+    that is dropped meanwhile purges what the thread would serve next. ``others`` were there before the client.
     """
     deadline = Deadline(SETTLING_SECONDS)
-    while _foreign_threads() - strangers and deadline.remaining:
+    while _foreign_threads() - others and deadline.remaining:
         client.poll(_SETTLED_SECONDS / 10)
     client.poll(_SETTLED_SECONDS)
 
@@ -67,7 +68,7 @@ class Clients:
         self._connection = connection
         self.timeout = timeout
         self._librdkafka: AdminClient | None = None
-        self._strangers: set[int] = set()
+        self._threads_before: set[int] = set()
         self._pure: Any = None
         self._last_failure: KafkaError | None = None
 
@@ -126,12 +127,18 @@ class Clients:
                 # kafka-python keeps the coordinators it has found, also those that have moved since.
                 self._close_pure()
 
+    def send(self, request: object, node: int | None = None, *, within_ms: int | None = None) -> Any:
+        """The answer to a request that kafka-python can send and has no verb for; to any broker unless ``node`` names one. Asked once."""
+        # Its connections can be reached in no other way.
+        manager = self.pure._manager  # noqa: SLF001
+        return manager.run(manager.send, request, node, within_ms)
+
     def close(self) -> None:
         """End both clients. They are made again if they are needed again."""
         self._close_pure()
         client, self._librdkafka = self._librdkafka, None
         if client is not None:
-            _settle(client, self._strangers)
+            _settle(client, self._threads_before)
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +157,7 @@ class Clients:
 
     def _reached_librdkafka(self) -> AdminClient:
         self._last_failure = None
-        self._strangers = _foreign_threads()
+        self._threads_before = _foreign_threads()
         try:
             client = AdminClient(cast("Any", self.connection.client_config(error_cb=self._note_failure)))
         except errors.CLIENT_ERRORS as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from kafka import errors as pure
@@ -110,14 +110,14 @@ class ExactProducer:
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT, producer_id=-1, producer_epoch=-1, max_version=4
         )
-        answer = self._ask(request, None, within)
+        answer = self._clients.send(request, within_ms=within)
         _check(answer.error_code)
         return answer.producer_id, answer.producer_epoch
 
     def _sent(self, tp: TopicPartition, encoded: bytes, within: int) -> int:
         data = _TOPIC(name=tp.topic, partition_data=[_TOPIC.PartitionProduceData(index=tp.partition, records=encoded)])
         request = ProduceRequest(transactional_id=None, acks=_ALL_REPLICAS, timeout_ms=within, topic_data=[data], **_VERSIONS)
-        answer = self._ask(request, self._leader(tp), within)
+        answer = self._clients.send(request, self._leader(tp), within_ms=within)
         (found,) = answer.responses[0].partition_responses
         _check(found.error_code)
         return int(found.base_offset)
@@ -128,11 +128,6 @@ class ExactProducer:
             _check(found["error_code"])
             self._leaders |= {TopicPartition(tp.topic, one["partition_index"]): one["leader_id"] for one in found["partitions"]}
         return self._leaders[tp]
-
-    def _ask(self, request: object, node: int | None, within: int) -> Any:
-        # The client has the request but no verb for it.
-        manager = self._clients.pure._manager  # noqa: SLF001
-        return manager.run(manager.send, request, node, within)
 
 
 def batches(records: Iterable[Record], batch_bytes: int) -> Iterator[list[Record]]:

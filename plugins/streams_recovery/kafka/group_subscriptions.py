@@ -6,6 +6,7 @@ The client has requests for groups of the classic protocol only. Those for the o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from kafka.protocol.api_message import ApiMessage
@@ -137,29 +138,6 @@ _STREAMS_MEMBER = [
     _field("IsClassic", "bool"),
 ]
 _ASSIGNOR = _field("AssignorName", "string")
-_REQUESTS: Final = {
-    "consumer": _described(69, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _CONSUMER_MEMBER), *_TAIL]),
-    "share": _described(77, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _SHARE_MEMBER), *_TAIL]),
-    "streams": _described(
-        89, "0", [*_HEAD, _nullable("Topology", "Topology", _TOPOLOGY), _field("Members", "[]Member", _STREAMS_MEMBER), *_TAIL]
-    ),
-}
-_SHARE_OFFSETS: Final = _message(
-    90,
-    "Request",
-    "0-1",
-    [
-        _field(
-            "Groups",
-            "[]RequestGroup",
-            [
-                _field("GroupId", "string"),
-                _nullable("Topics", "[]RequestTopic", [_field("TopicName", "string"), _field("Partitions", "[]int32")]),
-            ],
-        )
-    ],
-)
-_SHARE_GROUP: Final = _SHARE_OFFSETS.RequestGroup
 _SHARE_POSITION = [
     _field("PartitionIndex", "int32"),
     _field("StartOffset", "int64"),
@@ -169,20 +147,34 @@ _SHARE_POSITION = [
     _nullable("ErrorMessage", "string"),
 ]
 _SHARE_TOPIC = [_field("TopicName", "string"), _field("TopicId", "uuid"), _field("Partitions", "[]Partition", _SHARE_POSITION)]
-_answered(
-    90,
-    "0-1",
-    _field(
-        "Groups",
-        "[]Group",
-        [
-            _field("GroupId", "string"),
-            _field("Topics", "[]Topic", _SHARE_TOPIC),
-            _field("ErrorCode", "int16"),
-            _nullable("ErrorMessage", "string"),
-        ],
-    ),
-)
+_SHARE_ANSWER = [
+    _field("GroupId", "string"),
+    _field("Topics", "[]Topic", _SHARE_TOPIC),
+    _field("ErrorCode", "int16"),
+    _nullable("ErrorMessage", "string"),
+]
+_SHARE_ASKED = [
+    _field("GroupId", "string"),
+    _nullable("Topics", "[]RequestTopic", [_field("TopicName", "string"), _field("Partitions", "[]int32")]),
+]
+
+
+@cache
+def _requests() -> Mapping[str, Any]:
+    """The requests that describe groups, by protocol. Made when first needed: every task imports this module, and few of them ask."""
+    streams = [*_HEAD, _nullable("Topology", "Topology", _TOPOLOGY), _field("Members", "[]Member", _STREAMS_MEMBER), *_TAIL]
+    return {
+        "consumer": _described(69, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _CONSUMER_MEMBER), *_TAIL]),
+        "share": _described(77, "0-1", [*_HEAD, _ASSIGNOR, _field("Members", "[]Member", _SHARE_MEMBER), *_TAIL]),
+        "streams": _described(89, "0", streams),
+    }
+
+
+@cache
+def _share_offsets() -> Any:
+    """The request for the positions of share groups."""
+    _answered(90, "0-1", _field("Groups", "[]Group", _SHARE_ANSWER))
+    return _message(90, "Request", "0-1", [_field("Groups", "[]RequestGroup", _SHARE_ASKED)])
 
 
 def live_subscriptions(clients: Clients, *, but: str) -> dict[str, frozenset[str] | None]:
@@ -210,7 +202,9 @@ def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozen
     def ask() -> dict[str, frozenset[str]]:
         found: dict[str, frozenset[str]] = {}
         for coordinator, part in _by_coordinator(clients, names):
-            answer = _send(clients, _SHARE_OFFSETS(groups=[_SHARE_GROUP(group_id=name, topics=None) for name in part]), coordinator)
+            request = _share_offsets()
+            asked = [request.RequestGroup(group_id=name, topics=None) for name in part]
+            answer = clients.send(request(groups=asked), coordinator)
             for group in answer.groups:
                 if group.error_code not in (0, errors.GROUP_ID_NOT_FOUND):
                     raise errors.by_code(group.error_code, f"asking where share group {group.group_id} is failed")
@@ -222,15 +216,14 @@ def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozen
 
 
 def _by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, list[str]]]:
-    # The client has the question, but no verb for it.
-    where: Mapping[str, int] = clients.pure._manager.run(clients.pure._find_coordinator_ids, names) if names else {}  # noqa: SLF001
+    if not names:
+        return
+    # The client asks this itself for each of its verbs for groups, and offers no verb for it.
+    find = clients.pure._find_coordinator_ids  # noqa: SLF001
+    where: Mapping[str, int] = clients.pure._manager.run(find, names)  # noqa: SLF001
     for coordinator in sorted(set(where.values())):
         here = [name for name in names if where[name] == coordinator]
         yield from ((coordinator, here[start : start + _MOST]) for start in range(0, len(here), _MOST))
-
-
-def _send(clients: Clients, request: object, node: int) -> Any:
-    return clients.pure._manager.run(clients.pure._manager.send, request, node)  # noqa: SLF001
 
 
 def _classic(clients: Clients, names: list[str], coordinator: int) -> dict[str, frozenset[str] | None]:
@@ -256,10 +249,10 @@ def classic_topics(group: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _of_kind(clients: Clients, kind: str, names: list[str], coordinator: int) -> dict[str, frozenset[str] | None]:
-    request = _REQUESTS.get(kind)
+    request = _requests().get(kind)
     if request is None:
         return dict.fromkeys(names)
-    answer = _send(clients, request(group_ids=names, include_authorized_operations=False), coordinator)
+    answer = clients.send(request(group_ids=names, include_authorized_operations=False), coordinator)
     return {group.group_id: topics_of(group) for group in answer.groups}
 
 

@@ -29,9 +29,7 @@ def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[T
     def ask() -> dict[TopicPartition, int | None]:
         found: dict[TopicPartition, int | None] = {}
         for leader, partitions in _by_leader(clients, epochs).items():
-            # The client has the request but no verb for it.
-            answer = clients.pure._manager.run(clients.pure._manager.send, _request(partitions, epochs), leader)  # noqa: SLF001
-            found |= _ends(answer)
+            found |= _ends(clients.send(_request(partitions, epochs), leader))
         return found
 
     found = clients.patiently("asking where leader epochs end", ask)

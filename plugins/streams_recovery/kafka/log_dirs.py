@@ -34,11 +34,10 @@ def read_log_dirs(clients: Clients, partitions: Mapping[str, int], brokers: Coll
 
     def ask() -> list[LogDir]:
         # The client's own verb leaves out whether the broker refused.
-        run, send = clients.pure._manager.run, clients.pure._manager.send  # noqa: SLF001
         return [
             found
             for broker in sorted(brokers)
-            for found in directories_of(broker, run(send, DescribeLogDirsRequest(topics=topics), broker))
+            for found in directories_of(broker, clients.send(DescribeLogDirsRequest(topics=topics), broker))
         ]
 
     return tuple(clients.patiently("asking for the sizes of logs", ask))

@@ -57,7 +57,7 @@ def wall_clock() -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
     """The open tools of one application. Not shared between threads. ``configured`` looks for the other applications that are configured on its cluster: the
-    changelogs of their stores by application id. ``beside`` looks at the other application of a pair, so that an entry about who writes the outputs is not
+    changelogs of their stores by application id. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not
     simply believed.
     """
 
@@ -78,7 +78,7 @@ class RecoveryContext:
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
-    beside: Callable[[OwnershipEntry | None], Seen]
+    counterpart: Callable[[OwnershipEntry | None], Seen]
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
 
     @property
@@ -182,7 +182,7 @@ def open_context(
             ownership=ownership_log(repository, layout),
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
             application=started,
-            beside=started.beside,
+            counterpart=started.counterpart,
             clock=clock,
             configured=cache(lambda: neighbours(config, applications())),
         )

@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, moved_since, pair_agrees, start_as
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, logs_agree, moved_since, start_as
 from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
@@ -61,7 +61,7 @@ def current_owner(config: ApplicationConfig, repository: Repository, application
         return config
     of = applications().get(config.clone.of)
     theirs = ownership_log(repository, Layout(last.other)).last() if is_name(last.other) else None
-    if pair_agrees(last, None if of is None else of.application.id, theirs, application_id=config.application.id):
+    if logs_agree(last, None if of is None else of.application.id, theirs, application_id=config.application.id):
         return live(config)
     LOGGER.warning(
         "%s is on record as live for %s by run %s, and the log of %s does not agree: it counts as a clone with outputs of its own",
@@ -95,7 +95,7 @@ class StartedByRole:
         last = self._log.last()
         role = Role.LIVE
         if last is not None or self._live is not None:
-            role = start_as(last, self.beside(last), application_id=self._id, is_clone=self._live is not None)
+            role = start_as(last, self.counterpart(last), application_id=self._id, is_clone=self._live is not None)
             if last is not None and last.role is Role.RETIRED:
                 LOGGER.warning(
                     "%s is on record as retired for %s by run %s, which is not so by what is configured and seen: it is started",
@@ -117,7 +117,7 @@ class StartedByRole:
     def _as(self, role: Role) -> StreamsApplication:
         return self._live if self._live is not None and role is Role.LIVE else self._application
 
-    def beside(self, last: OwnershipEntry | None) -> Seen:
+    def counterpart(self, last: OwnershipEntry | None) -> Seen:
         """What is seen of the other application that this entry concerns."""
         applications = self._applications()
         other = _other(self._config, last, applications)

@@ -28,7 +28,7 @@ from streams_recovery.core.preflight.permissions import (
     missing,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.repository.ownership import doubts
+from streams_recovery.core.repository.ownership import contradictions
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -136,7 +136,9 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
     last = recovery.ownership.last()
     if last is None:
         return ()
-    against = doubts(last, recovery.beside(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None)
+    against = contradictions(
+        last, recovery.counterpart(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None
+    )
     return judge.outputs_transferred(last, recovery.application_id, source, against)
 
 

@@ -116,8 +116,8 @@ class History:
         self.topic_id = f"id-{self._numbers}-{self.now}"
         self.logs = [Log(state=log.state) for log in self.logs]
 
-    def save(self, *, archived: bool = True, exact: bool = True, claims: int | None = None) -> Taken:
-        """A savepoint. ``claims`` is the moment that it says it is of."""
+    def save(self, *, archived: bool = True, exact: bool = True, ahead: int = 0) -> Taken:
+        """A savepoint, which says that it is of a moment so far ``ahead``."""
         self.now += 1_000
         parent = self.taken[-1].manifest if self.taken else None
         savepoint_id = new_id(self.now, f"run-{len(self.taken)}", after=[one.manifest.savepoint_id for one in self.taken])
@@ -134,7 +134,7 @@ class History:
             manifest_of(
                 found,
                 topic((image((), end=0),), name=f"{APPLICATION}-s-changelog"),
-                captured_at=self.now if claims is None else claims,
+                captured_at=self.now + ahead,
                 consistency=Consistency.EXACT if exact else Consistency.AHEAD,
             ),
             savepoint_id=savepoint_id,

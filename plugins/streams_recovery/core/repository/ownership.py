@@ -94,7 +94,7 @@ def start_as(last: OwnershipEntry | None, seen: Seen, *, application_id: str, is
     return now
 
 
-def doubts(last: OwnershipEntry, seen: Seen, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
+def contradictions(last: OwnershipEntry, seen: Seen, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
     """What contradicts the newest entry of an application, empty where nothing does. An entry that is contradicted holds nothing up and opens nothing."""
     if last.role is Role.RETIRED:
         moved = f"it has committed other offsets since ({', '.join(seen.moved[:_NAMED])})"
@@ -107,7 +107,7 @@ def doubts(last: OwnershipEntry, seen: Seen, *, application_id: str, is_clone: b
     return ()
 
 
-def pair_agrees(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | None, *, application_id: str) -> bool:
+def logs_agree(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | None, *, application_id: str) -> bool:
     """True when the log of the other application says the same as that of a live clone: that ``of``, or whom the entry names where the configuration is
     not at hand, has transferred its outputs to it. Asks the repository alone, so it proves less than what a start asks.
     """
@@ -115,7 +115,7 @@ def pair_agrees(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | N
 
 
 def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
-    if not doubts(last, seen, application_id=application_id, is_clone=False):
+    if not contradictions(last, seen, application_id=application_id, is_clone=False):
         raise Refused(
             f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
             next_step=f"to go back to it, run streams_clone of {last.other} with the step roll_back, or `streams-recovery roll-back` with its configuration",

@@ -98,14 +98,14 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherGroup:
-    """What is known of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; those on which it has
-    ``committed`` offsets; and those in which the cluster keeps its position as a share group. ``members`` are the first of those that live, and ``named``
-    says that the request names it.
+    """What is known of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; the partitions on which
+    it has ``committed`` offsets; and the inputs in which the cluster keeps its position as a share group. ``members`` are the first of those that live,
+    and ``named`` says that the request names it.
     """
 
     name: str
     reads: frozenset[str] | None
-    committed: frozenset[str]
+    committed: tuple[TopicPartition, ...]
     shares: frozenset[str]
     members: tuple[str, ...]
     named: bool
@@ -118,7 +118,7 @@ class OtherGroup:
     @property
     def unnamed(self) -> frozenset[str]:
         """The inputs for which somebody has to name it, so that it is known to whom this happens."""
-        return frozenset() if self.named else self.committed | self.shares
+        return frozenset() if self.named else self.shares.union(tp.topic for tp in self.committed)
 
     @property
     def problems(self) -> list[str]:

@@ -175,7 +175,7 @@ def _other_groups(recovery: RecoveryContext, may_move: Collection[str], names: C
         one = OtherGroup(
             name=group_id,
             reads=None if reads is None else reads & cut,
-            committed=frozenset(tp.topic for tp in partitions) & cut,
+            committed=tuple(tp for tp in partitions if tp.topic in cut),
             shares=shared.get(group_id, frozenset()) & cut,
             members=(),
             named=group_id in may_move,
@@ -191,10 +191,7 @@ def _moved_offsets(recovery: RecoveryContext, begin: RestoreSource, groups: Coll
     """The offsets of these groups on the inputs that are cut, as they will be."""
     moved = []
     for group in groups:
-        partitions = (
-            [tp for tp in recovery.groups.committed_partitions(group.name) if tp.topic in group.committed] if group.committed else []
-        )
-        for tp, known in sorted(recovery.groups.committed(group.name, partitions).items()) if partitions else ():
+        for tp, known in sorted(recovery.groups.committed(group.name, group.committed).items()) if group.committed else ():
             if known is not None:
                 moved.append(_moved(recovery, begin, group.name, tp, known))
     return tuple(moved)

@@ -122,19 +122,19 @@ INPUT = frozenset({"t"})
         ({"reads": INPUT, "members": ("m",)}, ["group g has members of t (m): stop them"]),
         ({"reads": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
         ({"reads": INPUT, "shares": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
-        ({"committed": INPUT, "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
-        ({"committed": INPUT}, ["group g has read t: name it (groups) to move it too"]),
+        ({"committed": (TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"committed": (TP,)}, ["group g has read t: name it (groups) to move it too"]),
         ({"shares": INPUT}, ["group g has read t: name it (groups) to move it too"]),
         ({"shares": INPUT, "named": True}, []),
-        ({"committed": INPUT, "named": True}, []),
+        ({"committed": (TP,), "named": True}, []),
         ({"reads": None, "members": ("m",)}, ["what the members of group g read cannot be told (m): stop them, or name it (groups)"]),
         ({"reads": None, "members": ("m",), "named": True}, []),
-        ({"reads": None, "committed": INPUT, "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"reads": None, "committed": (TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
         ({"members": ("m",)}, []),
     ],
 )
 def test_a_live_reader_blocks_and_naming_is_for_those_that_are_stopped_or_cannot_be_seen(group: dict[str, Any], said: list[str]) -> None:
-    known = {"name": "g", "reads": NONE, "committed": NONE, "shares": NONE, "members": (), "named": False, **group}
+    known = {"name": "g", "reads": NONE, "committed": (), "shares": NONE, "members": (), "named": False, **group}
     assert OtherGroup(**known).problems == said
 
 

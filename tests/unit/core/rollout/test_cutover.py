@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, doubts, moved_since, role_of, start_as
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, contradictions, moved_since, role_of, start_as
 from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
 from streams_recovery.core.text.cutover import cutover_text, upgrade_text
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
@@ -247,6 +247,6 @@ def test_what_must_not_be_restored_is_refused_before_anything_is_touched(
 ) -> None:
     me, other = (CLONE, OLD) if clone else (OLD, CLONE)
     found = Seen(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
-    against = doubts(last, found, application_id=me, is_clone=clone)
+    against = contradictions(last, found, application_id=me, is_clone=clone)
     told = checks.outputs_transferred(last, me, source, against)
     assert [one.severity for one in told] == ([] if severity is None else [severity])

@@ -50,6 +50,7 @@ def audit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Resu
     def unreachable(*_: object) -> None:
         raise AssertionError("an auditor has no access to anything")
 
+    # The interpreter's own, so that no library can reach anything.
     monkeypatch.setattr(socket.socket, "connect", unreachable)
 
     def run(file: Path, *words: str) -> Result:

@@ -314,7 +314,8 @@ def test_savepoints_that_lack_a_file_are_told_of_once_a_copy_has_noticed_one(gol
     shared = next(file.key for tp, file in recovery.savepoints.read(FIRST).files() if "changelog" in tp.topic)
     users = [one for one in (FIRST, SECOND) if shared in {file.key for _, file in recovery.savepoints.read(one).files()}]
     recovery.repository.delete([shared])
-    assert facts(recovery).check is None or not facts(recovery).check.causes, "nobody has looked"  # type: ignore[union-attr]
+    before = facts(recovery).check
+    assert before is None or not before.causes, "nobody has looked"
     report = note_lost_files(recovery, "run 3")
     assert [(found.key, list(found.savepoints)) for found in report.findings] == [(shared, users)]
     seen = facts(recovery)
