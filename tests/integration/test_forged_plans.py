@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +16,12 @@ from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
 from streams_recovery.core.jobs import RestoreSpec
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.operations import interval
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.preflight import before_restore
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
@@ -31,7 +33,7 @@ from tests.support.applications.rebuilds import rebuild as rebuild_request
 from tests.support.applications.reprocessing import again_at
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, asked, small_application
+from tests.support.applications.small import Small, asked, reopened, small_application
 from tests.support.repository.intruder import Intruder
 
 pytestmark = pytest.mark.kafka
@@ -238,6 +240,20 @@ def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str
 
 
 @pytest.mark.fault("F14")
+@pytest.mark.parametrize(("configured", "offset", "severity"), [(False, 4, "blocking"), (False, 999, "warning"), (True, 4, "warning")])
+def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds_no_restore_up(
+    small: Small, configured: bool, offset: int, severity: str
+) -> None:
+    entry = OwnershipEntry(
+        role=Role.RETIRED, other="nobody", run="r", at=1, offsets={partition_text(small.input): offset}, again={}, tail={}
+    )
+    small.recovery.ownership.append(entry)
+    # Without all configurations nothing contradicts that the other one is its clone.
+    with nullcontext(small) if configured else reopened(small) as found:
+        told = [one for one in before_restore(found.recovery, None) if one.kind == "outputs-transferred"]
+    assert [one.severity for one in told] == [severity]
+
+
 def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(bootstrap: str, tmp_path: Path) -> None:
     def run(recovery: RecoveryContext, request: restores.RestoreRequest, approved: str) -> RestoreTicket:
         return restores.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=approved)
