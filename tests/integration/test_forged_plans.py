@@ -239,7 +239,6 @@ def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str
     recovery.cluster.delete_topics([victim] if role == "stranger" else [])
 
 
-@pytest.mark.fault("F14")
 @pytest.mark.parametrize(("configured", "offset", "severity"), [(False, 4, "blocking"), (False, 999, "warning"), (True, 4, "warning")])
 def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds_no_restore_up(
     small: Small, configured: bool, offset: int, severity: str
@@ -254,6 +253,7 @@ def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds
     assert [one.severity for one in told] == [severity]
 
 
+@pytest.mark.fault("F14")
 def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(bootstrap: str, tmp_path: Path) -> None:
     def run(recovery: RecoveryContext, request: restores.RestoreRequest, approved: str) -> RestoreTicket:
         return restores.open_restore(recovery, request, run_id=uuid.uuid4().hex, requested_by="test", approved_hash=approved)
