@@ -26,7 +26,7 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core import codec
-from streams_recovery.core.jobs import (
+from streams_recovery.core.jobs.spec import (
     BackupResult,
     BackupSpec,
     PartitionToLoad,

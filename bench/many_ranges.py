@@ -29,7 +29,7 @@ from embedded.processes import Processes
 from spark_jobs.access import Access
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import run_tasks
-from streams_recovery.core.jobs import BackupSpec, RangeOutcome, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.kafka.cluster import KafkaCluster

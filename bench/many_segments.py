@@ -25,7 +25,7 @@ from rich.table import Table
 
 from streams_recovery.core import codec
 from streams_recovery.core.approval import approval
-from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation

@@ -1,4 +1,4 @@
-"""Copy ranges of topics into the repository. One specification in, one result out: see core.jobs."""
+"""Copy ranges of topics into the repository. One specification in, one result out: see core.jobs.spec."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from spark_jobs.job import Job, run_job
 from spark_jobs.transforms.range_copy import copy_ranges
-from streams_recovery.core.jobs import BackupSpec
+from streams_recovery.core.jobs.spec import BackupSpec
 
 JOB = Job(name="backup", kind=BackupSpec, work=copy_ranges)
 

@@ -22,8 +22,8 @@ from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
-from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreSpec, failure_key
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
+from streams_recovery.core.jobs.spec import JobFailure, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.progress_file import progress_path, write_progress

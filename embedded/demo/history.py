@@ -14,7 +14,7 @@ from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 
 REPROCESS = f"streams_reprocess_{APPLICATION}"
 HOUR_MS = 3_600_000

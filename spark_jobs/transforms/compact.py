@@ -25,8 +25,8 @@ from spark_jobs.transforms.state_digest import State, no_state, states
 from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
-from streams_recovery.core.compaction.proof import Compaction, CompactionProof
 from streams_recovery.core.repository.check import FileChecked, FileToCheck
+from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 

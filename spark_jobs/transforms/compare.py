@@ -17,7 +17,7 @@ from spark_jobs.transforms.read_back import digest_of_range
 from spark_jobs.transforms.segment_reader import chosen_batches
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
 from spark_jobs.transforms.task_runner import in_tasks_sharing, spread_sharing
-from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 

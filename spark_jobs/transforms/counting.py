@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import AccumulatorParam
 
 from spark_jobs.access import Access
-from streams_recovery.core.progress import TaskReport, more
+from streams_recovery.core.jobs.progress import TaskReport, more
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import report_task
 from streams_recovery.storage.repository import Repository

@@ -20,7 +20,7 @@ from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.throttle import Pace, Throttle
 

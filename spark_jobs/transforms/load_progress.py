@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.errors import PrefixDiffers
-from streams_recovery.core.jobs import PartitionToLoad
+from streams_recovery.core.jobs.spec import PartitionToLoad
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 

@@ -15,8 +15,7 @@ from pyspark import SparkContext
 from spark_jobs.access import Access
 from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, store_pause
-from streams_recovery.core.text.progress import progress_text
+from streams_recovery.core.jobs.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, progress_text, store_pause
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import store_progress, task_reports
 from streams_recovery.storage.repository import Repository

@@ -15,7 +15,7 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import spread_sharing
-from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
 
 

@@ -13,7 +13,7 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
-from streams_recovery.core.jobs import PartitionRead, PartitionToLoad
+from streams_recovery.core.jobs.spec import PartitionRead, PartitionToLoad
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut, RowSlice
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.segments.fetch import fetch
 from streams_recovery.storage.repository import Repository

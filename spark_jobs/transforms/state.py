@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.window import Window
 
 from spark_jobs.transforms.task_runner import collected
-from streams_recovery.core.jobs import KeysVerified
+from streams_recovery.core.jobs.spec import KeysVerified
 from streams_recovery.core.kafka_types import TopicPartition
 
 ROWS: Final = (

@@ -18,7 +18,7 @@ from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.jobs import JobFailure
+from streams_recovery.core.jobs.spec import JobFailure
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")

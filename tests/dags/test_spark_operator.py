@@ -15,7 +15,7 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.spark import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.jobs import JobReceipt, VerifyResult
+from streams_recovery.core.jobs.spec import JobReceipt, VerifyResult
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob

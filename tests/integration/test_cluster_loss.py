@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.operations import restore
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import take

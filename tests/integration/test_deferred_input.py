@@ -10,7 +10,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, PrefixDiffers, Refused
-from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.jobs.spec import JobFailure, failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import interval, restore

@@ -13,7 +13,7 @@ import pytest
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged, Refused
-from streams_recovery.core.jobs import RestoreSpec
+from streams_recovery.core.jobs.spec import RestoreSpec
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.point_in_time import CutBy
-from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.restore.in_place import check_still, set_aside

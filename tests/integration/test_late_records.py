@@ -8,7 +8,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged, PrefixDiffers, TargetNotEmpty
-from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.jobs.spec import JobFailure, failure_key
 from streams_recovery.core.repository.journal import CreatedTopic, Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note

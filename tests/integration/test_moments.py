@@ -11,9 +11,10 @@ import pytest
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.facts import AUTO_CREATE
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking_finding
-from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
 from tests.support.applications.savepoint_steps import take
 from tests.support.applications.small import Small, asked, surviving

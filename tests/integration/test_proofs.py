@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from spark_jobs.access import Access
 from spark_jobs.transforms.read_back import ReadShare, read_share
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.jobs import PartitionToVerify, RestoreResult, VerifySpec
+from streams_recovery.core.jobs.spec import PartitionToVerify, RestoreResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.proofs import Need, Proof

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka import KafkaProducer
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsUnstable
-from streams_recovery.core.jobs import RangeToCopy
+from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll

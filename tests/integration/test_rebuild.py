@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Claim, CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.operations import restore

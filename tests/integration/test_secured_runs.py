@@ -19,7 +19,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking
 from streams_recovery.core.preflight.permissions import acl_text
-from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import load_of, written

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged, NotFound, OffsetsUnstable
-from streams_recovery.core.jobs import RangeToCopy
+from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout

@@ -15,9 +15,9 @@ from spark_jobs.transforms.compact import reduce_partitions
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.compaction.compacted import judge
 from streams_recovery.core.compaction.plan import CompactSpec, PartitionToCompact
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.segments.files import read_segment, write_segment

@@ -10,7 +10,7 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.load import load_partitions
 from spark_jobs.transforms.read_back import read_back
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs import RestoreSpec, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.proofs import Proof
 from streams_recovery.operations import restore

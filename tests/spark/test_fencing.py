@@ -9,7 +9,7 @@ import time
 import pytest
 
 from streams_recovery.core.errors import LockLost
-from streams_recovery.core.jobs import failure_key
+from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.storage.lock import ApplicationLock

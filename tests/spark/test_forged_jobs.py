@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered
-from streams_recovery.core.jobs import BackupResult, BackupSpec
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.storage.repository import Repository

@@ -22,7 +22,7 @@ from streams_recovery.core.errors import (
     Refused,
     TargetNotEmpty,
 )
-from streams_recovery.core.jobs import PartitionLoaded, RestoreResult, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionLoaded, RestoreResult, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked

@@ -16,10 +16,18 @@ from spark_jobs.transforms.load import load_partitions
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.errors import Damaged, TargetNotEmpty
-from streams_recovery.core.jobs import BackupSpec, PartitionToLoad, PartitionToVerify, RangeToCopy, RestoreSpec, VerifySpec
+from streams_recovery.core.jobs.spec import (
+    BackupSpec,
+    CutBy,
+    PartitionToLoad,
+    PartitionToVerify,
+    RangeToCopy,
+    RestoreSpec,
+    RowCut,
+    VerifySpec,
+)
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from streams_recovery.kafka.clients import Clients
 from tests.support.examples.rows import SHAPES, digest_of, rows_in
 from tests.support.kafka.records import end_of, read, write

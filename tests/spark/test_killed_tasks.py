@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streams_recovery.core.errors import TransientError
-from streams_recovery.core.jobs import BackupResult, BackupSpec, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from tests.support.kafka.records import topic, write
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery.core.jobs import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from tests.support.kafka.records import end_of, topic

@@ -10,7 +10,7 @@ from spark_jobs.transforms.counting import count
 from spark_jobs.transforms.progress import Board, Doing, reporting
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core import codec
-from streams_recovery.core.jobs import PartitionToLoad, RangeLost, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionToLoad, RangeLost, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_files import SegmentFiles

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.transforms.load import load_partitions
-from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from tests.support.examples.rows import SHAPES, digest_of

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed, spread_sharing
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs import BackupSpec, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.records import read, topic, write

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.transforms.state import ROWS, compare_states
-from streams_recovery.core.jobs import KeysVerified
+from streams_recovery.core.jobs.spec import KeysVerified
 from streams_recovery.core.kafka_types import TopicPartition
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from streams_recovery.core.errors import NotFound, SparkJobFailed, TargetNotEmpty
-from streams_recovery.core.jobs import (
+from streams_recovery.core.jobs.spec import (
     BackupResult,
     BackupSpec,
     PartitionToLoad,

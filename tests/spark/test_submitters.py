@@ -14,7 +14,7 @@ from spark_jobs.access import Access
 from spark_jobs.job import Job, do_job
 from streams_recovery.core import codec
 from streams_recovery.core.errors import LockLost, SparkJobFailed, TargetNotEmpty
-from streams_recovery.core.jobs import (
+from streams_recovery.core.jobs.spec import (
     BackupSpec,
     PartitionToLoad,
     PartitionToVerify,

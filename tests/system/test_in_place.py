@@ -16,8 +16,9 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations.savepoint import SavepointRequest

@@ -26,7 +26,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.operations import interval as reprocessing
 from tests.support.kafka.records_below import records_below
 from tests.support.kafka.topic_settings import alter

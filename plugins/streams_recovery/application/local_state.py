@@ -12,8 +12,8 @@ from pathlib import Path
 from streams_recovery.application.port import WipeReport
 from streams_recovery.core.durable import sync_directory
 from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.text.escaping import logger
 
 _log = logger(__name__)
 # "/" and its direct children are nobody's state directory.

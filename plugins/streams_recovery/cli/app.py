@@ -37,13 +37,13 @@ from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryError
+from streams_recovery.core.escaping import code, md
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.text.escaping import code, md
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, Undo

@@ -15,11 +15,10 @@ from typer.core import TyperGroup
 from streams_recovery.cli.context import print_json
 from streams_recovery.cli.screen import ask, page, say, say_command
 from streams_recovery.cli.words import remembered, words
-from streams_recovery.core import codec
+from streams_recovery.core import codec, next_command
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
-from streams_recovery.core.text import next_command
-from streams_recovery.core.text.escaping import Markdown
+from streams_recovery.core.escaping import Markdown
 
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Show what would be done. Change nothing.")]
 Approve = Annotated[

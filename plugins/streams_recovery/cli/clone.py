@@ -29,10 +29,9 @@ from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.core.rollout.cutover import Step
-from streams_recovery.core.text.cutover import cutover_text, upgrade_text
-from streams_recovery.core.text.next_command import command
+from streams_recovery.core.rollout.cutover import Step, cutover_text, upgrade_text
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import FromSavepoint

@@ -12,7 +12,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
 from streams_recovery.cli.screen import line, page, say, say_command
-from streams_recovery.core.text.next_command import command
+from streams_recovery.core.next_command import command
 from streams_recovery.operations import compaction
 
 

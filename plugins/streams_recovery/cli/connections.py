@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.engine.master import master_of
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.stored_connection import kafka_connection

@@ -24,9 +24,9 @@ from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.escaping import code, md
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.core.text.escaping import code, md
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import sandbox
 
 Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one.")]

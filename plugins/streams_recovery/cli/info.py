@@ -13,8 +13,7 @@ from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, print
 from streams_recovery.cli.screen import line, say
 from streams_recovery.config.loader import load_all
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.status.info import ApplicationInfo
-from streams_recovery.core.text.info import info_lines
+from streams_recovery.core.status.info import ApplicationInfo, info_lines
 from streams_recovery.operations.status.info import application_info
 
 

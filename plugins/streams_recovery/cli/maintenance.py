@@ -15,10 +15,10 @@ from streams_recovery.cli.screen import line, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
+from streams_recovery.core.escaping import Markdown, code, joined, md
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext
 

@@ -12,10 +12,10 @@ from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.offsets.snapshot import RollbackPlan
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
-from streams_recovery.core.text.restore_plan import moment, warned
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
 offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)

@@ -12,8 +12,8 @@ from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name,
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.state.inspection import RECORD_COLUMNS, record_cells
 from streams_recovery.core.state.peek import PeekRecord, PeekRequest
-from streams_recovery.core.text.inspection import RECORD_COLUMNS, record_cells
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state.peek import peek as look

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from streams_recovery.cli.screen import say
-from streams_recovery.core.progress import JobProgress
-from streams_recovery.core.text.escaping import visible
-from streams_recovery.core.text.progress import progress_text
+from streams_recovery.core.escaping import visible
+from streams_recovery.core.jobs.progress import JobProgress, progress_text
 
 _LINE_EVERY_SECONDS: Final = 30.0
 

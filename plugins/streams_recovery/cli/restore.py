@@ -27,12 +27,12 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.strategies import EXACT, HELP
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.point_in_time import CutBy
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.restore_plan import markdown
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo

@@ -10,7 +10,7 @@ from typing import Any
 
 from streams_recovery.cli.screen import command_line
 from streams_recovery.core.errors import RecoveryError, TransientError
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter, needs_cluster

@@ -22,8 +22,8 @@ from rich.text import Text
 from streams_recovery.cli.words import words
 from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.text.escaping import Markdown, visible, visible_lines
-from streams_recovery.core.text.next_command import with_configs
+from streams_recovery.core.escaping import Markdown, visible, visible_lines
+from streams_recovery.core.next_command import with_configs
 
 # Columns for a table where nobody looks at the width.
 _WIDE: Final = 100_000

@@ -14,7 +14,7 @@ from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.text.escaping import code, md
+from streams_recovery.core.escaping import code, md
 from streams_recovery.operations import maintenance
 
 

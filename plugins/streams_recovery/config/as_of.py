@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.timestamps import EPOCH, parse_moment
 
 

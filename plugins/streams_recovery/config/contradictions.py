@@ -9,7 +9,7 @@ from itertools import combinations
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox import clash
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.text.escaping import visible
+from streams_recovery.core.escaping import visible
 
 
 def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Collection[str]) -> dict[str, ConfigInvalid]:

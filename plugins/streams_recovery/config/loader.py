@@ -16,7 +16,7 @@ from streams_recovery.config.monitor import Notify
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.text.escaping import visible
+from streams_recovery.core.escaping import visible
 
 SUFFIXES = (".yaml", ".yml")
 _NOTIFIERS = TypeAdapter(tuple[Notify, ...])

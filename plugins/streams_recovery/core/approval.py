@@ -14,7 +14,7 @@ from typing import Protocol
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged
-from streams_recovery.core.text.escaping import Markdown
+from streams_recovery.core.escaping import Markdown
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
 _TRY = "nothing was changed; read the present plan, and approve that one"

@@ -41,7 +41,7 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Self
 from urllib.parse import quote
 
-from streams_recovery.core.text.escaping import visible, visible_lines
+from streams_recovery.core.escaping import visible, visible_lines
 
 # Every exit code of the command line, and its meaning. ``verify`` has one for each cause: see Cause.
 EXIT_CODES: Final = (

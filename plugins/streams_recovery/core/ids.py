@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 # Also used in JSON schemas, so it uses only syntax that both dialects of regular expressions have.
 PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]{10}"
 _ID = re.compile(PATTERN)
-
-
 _TIME = "%Y%m%dT%H%M%SZ"
 # Clocks never differ by more (ms). An id with a later time is forged, or a clock was wrong.
 LATEST_MS = 86_400_000
@@ -34,12 +32,17 @@ def new_id(at: int, run_id: str, *, after: Iterable[str] = ()) -> str:
 
 def is_ahead(text: str, now: int) -> bool:
     """True for an id with a time that no clock can have shown at ``now`` (ms)."""
-    return _moment(text).timestamp() * 1000 > now + LATEST_MS
+    return moment_of(text) > now + LATEST_MS
 
 
 def in_order(ids: Iterable[str], now: int) -> list[str]:
     """Ids, the newest last. Those that are ahead of the clock come first: none of them is ever taken for the newest."""
     return sorted(ids, key=lambda one: (not is_ahead(one, now), one))
+
+
+def moment_of(text: str) -> int:
+    """The moment in an id, in milliseconds since the epoch. Ids have whole seconds. Raises ``ValueError`` for text that is no id."""
+    return round(_moment(text).timestamp() * 1000)
 
 
 def _moment(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""Parses times that people write, to the millisecond. A time zone or an offset is required.
+"""Moments as text: written for people, and parsed from what people write, to the millisecond. There a time zone or an offset is required.
 
     2026-11-21T12:00:00Z
     2026-11-21T13:00:00+01:00
@@ -41,6 +41,14 @@ def parse_moment(text: str) -> int:
             next_step=f"add one, such as {text[:40]}Z or {text[:40]}+01:00",
         )
     return (found - EPOCH) // timedelta(milliseconds=1)
+
+
+def moment(milliseconds: int) -> str:
+    """A timestamp in UTC for people. A timestamp outside the calendar is shown as its number of milliseconds."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError):
+        return f"{milliseconds} ms"
 
 
 def _in_zone(written: datetime, name: str, text: str) -> datetime:

@@ -6,13 +6,15 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from streams_recovery.core.text.escaping import logger
+from streams_recovery.core.escaping import logger
 
 T = TypeVar("T")
 
 LOGGER = logger("streams_recovery.core.waiting")
 NOTICE_SECONDS: Final = 25.0
 _WORTH_SAYING_SECONDS: Final = 5.0
+# From the end of a process of Airflow to the scheduler that has heard of it.
+HEARD_SECONDS: Final = 5.0
 
 
 class Notice:

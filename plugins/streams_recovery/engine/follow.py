@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.storage.progress_file import read_progress
 
 _LOOK_SECONDS: Final = 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged, SparkJobFailed
-from streams_recovery.core.jobs import JobReceipt
+from streams_recovery.core.jobs.spec import JobReceipt
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import read_noted
 from streams_recovery.storage.repository import Repository

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from streams_recovery.core.compaction.plan import CompactResult
-from streams_recovery.core.jobs import BackupResult, RestoreResult, VerifyResult
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
+from streams_recovery.core.jobs.spec import BackupResult, RestoreResult, VerifyResult
 from streams_recovery.core.repository.check import CheckResult
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import StateResult

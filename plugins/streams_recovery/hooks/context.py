@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.core.errors import PermanentError, RecoveryError, without_secret_causes
-from streams_recovery.core.text.escaping import Markdown, visible
+from streams_recovery.core.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.status import kept_current

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import ConfigInvalid, remember_secrets
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.http_address import unencrypted
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka import properties as known
 
 LOGGER = logger("streams_recovery.kafka.client")

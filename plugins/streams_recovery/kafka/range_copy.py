@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from streams_recovery.core.errors import Damaged, OffsetsGone
-from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
+from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka import properties as known
 from streams_recovery.kafka.connection import KafkaConnection
 

@@ -11,12 +11,12 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication, WipeReport
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, logs_agree, moved_since, start_as
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository

@@ -13,6 +13,7 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
+from streams_recovery.core.next_command import command
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
 from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
@@ -32,7 +33,6 @@ from streams_recovery.core.repository.ownership import contradictions
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.text.next_command import command
 from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext

@@ -16,10 +16,10 @@ from typing import Literal
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound, RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Literal
 
 from streams_recovery.core.errors import GuardLost, TransientError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold

@@ -7,10 +7,10 @@ from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import in_order, is_id
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_check import check_plan
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one

@@ -12,8 +12,7 @@ from airflow.providers.standard.operators.branch import BaseBranchOperator
 from airflow.sdk import Context
 
 from streams_recovery.core.approval import approval
-from streams_recovery.core.rollout.cutover import UpgradePlan
-from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, declared_params, original_of

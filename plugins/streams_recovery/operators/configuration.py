@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
+from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.hooks.context import Logged
 from streams_recovery.operators.access import unusable_configurations
 

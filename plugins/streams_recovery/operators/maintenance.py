@@ -8,9 +8,8 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streams_recovery.core.repository.announcement import Apply
+from streams_recovery.core.repository.announcement import Apply, outlook_text
 from streams_recovery.core.repository.check import CheckReport
-from streams_recovery.core.text.deletion import outlook_text
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator

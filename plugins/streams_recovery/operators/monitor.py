@@ -14,11 +14,11 @@ from croniter import croniter
 from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.status import metrics
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.run_findings import monitor_failed
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock

@@ -14,8 +14,8 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.monitor import Notify
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, TransientError
+from streams_recovery.core.escaping import Markdown, joined, logger, md, visible
 from streams_recovery.core.status.alerts import News
-from streams_recovery.core.text.escaping import Markdown, joined, logger, md, visible
 from streams_recovery.operations.status import Notice, Tell
 
 LOGGER = logger("streams_recovery.operators.notifications")

@@ -9,10 +9,10 @@ from typing import Any
 from streams_recovery.config.directory import load_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.run_findings import run_failed
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext, wall_clock

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.interval_log import written_interval
 from streams_recovery.core.timestamps import EPOCH
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from streams_recovery.core.approval import approval
 from streams_recovery.core.restore.plan import require_agreement
-from streams_recovery.core.text.restore_plan import markdown
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest

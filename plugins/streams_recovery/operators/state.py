@@ -7,8 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from streams_recovery.core.state.inspection import CompareRequest, Inspection, LookUpRequest, store_names
-from streams_recovery.core.text.inspection import inspection_lines
+from streams_recovery.core.state.inspection import CompareRequest, Inspection, LookUpRequest, inspection_lines, store_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator, declared_params
 from streams_recovery.operators.restore import PARAMS

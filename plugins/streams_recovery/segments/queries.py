@@ -12,9 +12,10 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streams_recovery.core.jobs.spec import RowCut
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.restore.point_in_time import RowCut, Split
-from streams_recovery.core.sandbox.interval import BESIDE, Bounds, IntervalLook
+from streams_recovery.core.restore.interval import BESIDE, Bounds, IntervalLook
+from streams_recovery.core.restore.point_in_time import Split
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.fetch import open_sized
 from streams_recovery.storage.repository import Repository

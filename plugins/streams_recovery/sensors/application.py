@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator, Context, conf
 from airflow.sdk.exceptions import AirflowFailException
 
+from streams_recovery.core.waiting import HEARD_SECONDS
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.conditions import WATCHES
 from streams_recovery.triggers.application import WatchTrigger
-from streams_recovery.ui.early_answers import HEARD_SECONDS
 
 
 class WatchSensor(Logged, BaseOperator):

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.seal import Seal
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid, remember_secrets
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.stored_connection import StoredConnection, ignored_text
-from streams_recovery.core.text.escaping import logger
 
 LOGGER = logger("streams_recovery.storage.credentials")
 _KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 
 _MOST_BYTES = 65_536
 

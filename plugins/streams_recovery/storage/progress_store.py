@@ -10,7 +10,7 @@ import uuid
 from typing import Final
 
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.progress import JobProgress, TaskReport, is_alive, job_key, tasks_prefix
+from streams_recovery.core.jobs.progress import JobProgress, TaskReport, is_alive, job_key, tasks_prefix
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.json_object import create_value, read_value
 from streams_recovery.storage.repository import Repository

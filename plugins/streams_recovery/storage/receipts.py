@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.jobs import JobReceipt
+from streams_recovery.core.jobs.spec import JobReceipt
 
 
 def write_receipt(path: Path, receipt: JobReceipt) -> None:

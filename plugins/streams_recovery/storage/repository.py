@@ -15,10 +15,10 @@ from obstore import exceptions
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.conditional_put import Retries, create_once
 from streams_recovery.storage.credentials import StorageCredentials
 from streams_recovery.storage.directory import create_file, files_in, removal, staged_in

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.ids import in_order, is_ahead, is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository import stored_manifest
@@ -19,7 +20,6 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from botocore import exceptions as boto_exceptions
 
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.storage.amazon import amazon_client, unavailable
 from streams_recovery.storage.credentials import StorageCredentials
 

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Respo
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHTTPException
 
-from streams_recovery.core.text.escaping import logger
+from streams_recovery.core.escaping import logger
 from streams_recovery.ui import render
 from streams_recovery.ui.access import VisitorDep
 from streams_recovery.ui.pages import Pages

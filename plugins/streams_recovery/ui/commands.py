@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.text.next_command import command
+from streams_recovery.core.next_command import command
 
 
 def commands_of(name: str, savepoint_id: str) -> tuple[tuple[str, str], ...]:

@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from streams_recovery.core.waiting import HEARD_SECONDS
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# From the end of a process to the scheduler that has heard of it.
-HEARD_SECONDS: Final = 5.0
 _OURS: Final = re.compile(r"/api/v2/dags/streams_[^/]+/dagRuns/[^/]+/taskInstances/(?:[^/]+\.)?approve/-?\d+/hitlDetails$")
 _OK: Final = 200
 # Of the answer itself, not of the question about it.

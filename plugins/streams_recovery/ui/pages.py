@@ -15,12 +15,12 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
-from streams_recovery.core.text.next_command import command
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials

@@ -12,10 +12,10 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from streams_recovery.core.escaping import visible_lines
+from streams_recovery.core.jobs.progress import progress_text
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_text, seal_of_savepoint
-from streams_recovery.core.text.escaping import visible_lines
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.progress import progress_text
 from streams_recovery.ui import words
 from streams_recovery.ui.configurations import without_paths
 

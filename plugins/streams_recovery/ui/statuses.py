@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RepositoryUnavailable
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.status.under_way import UnderWay
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.state.inspections import newest
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus

@@ -7,8 +7,8 @@ from typing import Final
 
 from markupsafe import Markup
 
-from streams_recovery.core.text import units
-from streams_recovery.core.text.escaping import visible_lines
+from streams_recovery.core import words
+from streams_recovery.core.escaping import visible_lines
 
 _MINUTE: Final = 60
 _SECONDS_COUNT: Final = 10 * _MINUTE
@@ -21,7 +21,7 @@ def size(count: float | None) -> str:
     """``38.2 GB``."""
     if count is None:
         return UNKNOWN
-    return units.size(count)
+    return words.size(count)
 
 
 def number(count: float | None) -> str:
@@ -39,7 +39,7 @@ def seconds(length: float | None) -> str:
     if length is None:
         return UNKNOWN
     # Seconds beside ten minutes and more say nothing.
-    return units.span(length if length < _SECONDS_COUNT else round(length / _MINUTE) * _MINUTE)
+    return words.span(length if length < _SECONDS_COUNT else round(length / _MINUTE) * _MINUTE)
 
 
 def age(at: int | None, now: int) -> str:

@@ -10,10 +10,10 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.directory import load_application, load_applications
 from streams_recovery.core.errors import ConfigInvalid, TransientError
+from streams_recovery.core.escaping import visible
 from streams_recovery.core.status.alerts import News
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.rule import finding
-from streams_recovery.core.text.escaping import visible
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.notifications import alert_of, notifier_class, problems, tell_through

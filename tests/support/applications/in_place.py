@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.retention import Pin, pinned
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note

@@ -18,7 +18,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import interval, restore

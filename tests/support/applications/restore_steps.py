@@ -8,7 +8,7 @@ from spark_jobs.access import Access
 from spark_jobs.transforms.compare import compare_rows
 from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
-from streams_recovery.core.jobs import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.run_artifact import ArtifactRef

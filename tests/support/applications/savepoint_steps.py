@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from streams_recovery.core.jobs import BackupResult, BackupSpec
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef

@@ -7,15 +7,10 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.repository.manifest import CopiedRange, PartitionImage, SegmentFile
-from streams_recovery.core.restore.point_in_time import (
-    AsOf,
-    CutBy,
-    LogCut,
-    Split,
-    cut_log,
-)
-from streams_recovery.core.sandbox.interval import Bounds, Interval, IntervalSlice
+from streams_recovery.core.restore.interval import Bounds, Interval, IntervalSlice
+from streams_recovery.core.restore.point_in_time import AsOf, LogCut, Split, cut_log
 from tests.support.examples.savepoints import image, segment
 
 

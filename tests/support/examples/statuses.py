@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streams_recovery.core.ids import new_id
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
-from streams_recovery.core.progress import JobProgress
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.finding import Severity, StatusFinding

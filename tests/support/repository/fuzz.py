@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs import BackupSpec, JobFailure, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, JobFailure, RangeToCopy
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
 from streams_recovery.core.repository.announcement import Announcement
@@ -33,7 +33,7 @@ from streams_recovery.core.repository.publication import publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.segments.files import contents_of

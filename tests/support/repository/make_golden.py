@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import zstandard
 
 from streams_recovery.core import codec
-from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.kafka_types import (
     CommittedOffset,
     Consistency,
@@ -32,6 +31,7 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.repository import range_table
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import (

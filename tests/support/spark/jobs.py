@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.transforms.range_copy import copy_ranges
-from streams_recovery.core.jobs import BackupSpec, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, RangeToCopy
 
 APPLICATION = "app"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streams_recovery.core.jobs import JobReceipt
+from streams_recovery.core.jobs.spec import JobReceipt
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob

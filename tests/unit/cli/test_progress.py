@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.cli.progress import _lines, shown_progress
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 
 SEEN = JobProgress(
     job="restore",

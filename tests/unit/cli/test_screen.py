@@ -16,8 +16,8 @@ from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.words import remembered
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import ConfigInvalid, Refused
-from streams_recovery.core.progress import JobProgress
-from streams_recovery.core.text.escaping import code, md, visible
+from streams_recovery.core.escaping import code, md, visible
+from streams_recovery.core.jobs.progress import JobProgress
 from tests.support.hostile import HOSTILE
 
 

@@ -10,7 +10,8 @@ from streams_recovery.config.as_of import as_of
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from tests.support.examples.configurations import MINIMAL
 
 

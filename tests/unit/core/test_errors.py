@@ -20,7 +20,7 @@ from streams_recovery.core.errors import (
     remember_secrets,
     without_secret_causes,
 )
-from streams_recovery.core.jobs import JobFailure
+from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.repository.check_findings import Cause
 from tests.support.project import PROJECT
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.engine.follow import followed
 from streams_recovery.storage.progress_file import write_progress
 

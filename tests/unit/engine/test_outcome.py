@@ -10,7 +10,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Damaged, SparkJobFailed
-from streams_recovery.core.jobs import JobFailure, JobReceipt, RestoreResult
+from streams_recovery.core.jobs.spec import JobFailure, JobReceipt, RestoreResult
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import run_submit, tail

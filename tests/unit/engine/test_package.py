@@ -40,7 +40,9 @@ def test_one_that_is_there_is_used_again(tmp_path):
 
 def test_it_has_what_tasks_import_and_nothing_of_airflow(tmp_path):
     names = zipfile.ZipFile(build_package(tmp_path)).namelist()
-    assert {"streams_recovery/__init__.py", "streams_recovery/core/jobs.py", "spark_jobs/backup.py", "spark_jobs/__init__.py"} <= {*names}
+    assert {"streams_recovery/__init__.py", "streams_recovery/core/jobs/spec.py", "spark_jobs/backup.py", "spark_jobs/__init__.py"} <= {
+        *names
+    }
     assert {name.split("/")[1] for name in names if name.startswith("streams_recovery/")} == {
         "__init__.py",
         "core",

@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from spark_jobs.transforms import range_copy, task_runner
-from streams_recovery.core.jobs import BackupSpec, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeToCopy
 
 
 class Spark:

@@ -9,8 +9,9 @@ import pytest
 
 from streams_recovery.config.directory import load_application
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy, parse
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.timestamps import parse_moment
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo

@@ -15,7 +15,7 @@ from spark_jobs.transforms.segment_reader import taken
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.sandbox.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
+from streams_recovery.core.restore.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer
 from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 from streams_recovery.segments.schema import SEGMENT_SCHEMA

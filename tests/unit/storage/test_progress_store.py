@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.progress import JobProgress, TaskReport, progress_directory
+from streams_recovery.core.jobs.progress import JobProgress, TaskReport, progress_directory
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.storage.progress_file import progress_path, read_progress, write_progress

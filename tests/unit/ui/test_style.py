@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.escaping import visible_lines
 from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.core.text.escaping import visible_lines
 from streams_recovery.ui.render import _environment
 from tests.support.examples.statuses import ADVICE
 from tests.support.hostile import HOSTILE

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.compaction.plan import PartitionCompacted, PartitionToCompact
-from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.compaction_proof import CompactedFrom
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 

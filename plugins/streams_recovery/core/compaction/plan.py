@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.compaction.proof import CompactionProof
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
+from streams_recovery.core.repository.compaction_proof import CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, SegmentFile, TopicImage
 
 # Their keys contain the time that decides which windows have expired, so deleted keys are part of the state.

@@ -10,9 +10,9 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from streams_recovery.core.next_command import shell
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
-from streams_recovery.core.text.names import first_names
-from streams_recovery.core.text.next_command import shell
+from streams_recovery.core.words import first_names
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
 READ, WRITE, CREATE, DELETE = "READ", "WRITE", "CREATE", "DELETE"

@@ -16,7 +16,7 @@ from streams_recovery.core.preflight.facts import (
 )
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity, warning
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 
 def partitions(

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.approval import hash_of
+from streams_recovery.core.escaping import Markdown, md
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules
+from streams_recovery.core.timestamps import moment
 
 # In place of rules: nothing is announced any more.
 WITHDRAWN: Final = "withdrawn"
@@ -89,3 +91,19 @@ def needs_announcement(found: DeletionOutlook) -> bool:
 def announcement(policy: DeletionPolicy, *, now: int, run_id: str) -> Announcement:
     """The one to write now."""
     return Announcement(at=now, deletes_from=now + policy.after_days * DAY_MS, rules=policy.rules, run_id=run_id)
+
+
+def outlook_text(outlook: DeletionOutlook) -> Markdown:
+    """What runs of the schedule do with a plan of expiry."""
+    if not outlook.scheduled:
+        return md("No run is scheduled (`retention.schedule`). Nothing is deleted unless somebody starts a run.")
+    if outlook.apply is Apply.YES:
+        return md("Runs of the schedule carry this out (`retention.apply: true`).")
+    if outlook.apply is Apply.NO:
+        return md("Runs of the schedule only show this (`retention.apply: false`).")
+    if outlook.deletes_from is None:
+        days = outlook.after_days
+        return md("Runs of the schedule only show this. The next one announces that they carry it out from {} days later on.", days)
+    if outlook.due:
+        return md("Runs of the schedule carry this out since {}, as it was announced.", moment(outlook.deletes_from))
+    return md("**From {} on, runs of the schedule carry this out.** Until then they only show it.", moment(outlook.deletes_from))

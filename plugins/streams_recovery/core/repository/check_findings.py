@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, Forged
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 # Of the number in the name of a log's entry.
 _DIGITS: Final = 12

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
+from streams_recovery.core.repository.compaction_proof import CompactedFrom
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.range_columns import COMPACTED, RangeColumns
 from streams_recovery.core.timestamps import LAST_MOMENT

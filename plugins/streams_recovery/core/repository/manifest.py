@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from streams_recovery.core.compaction.proof import CompactedFrom
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import (
     ClaimedTopic,
@@ -24,6 +23,7 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
+from streams_recovery.core.repository.compaction_proof import CompactedFrom
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.checked_tables import check_refs
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.seal import MANIFEST_SEAL_BYTES
-from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.core.timestamps import LAST_MOMENT
 
 MOST_REASONS = 20

@@ -9,10 +9,10 @@ from itertools import accumulate, chain, pairwise
 from operator import add, le, sub
 from typing import Final, Self, overload
 
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.archive_facts import ArchiveFacts, stored_bytes_a_row
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.segment_file import CopiedRange, SegmentFile
 
 FILE, COMPACTED = 1, 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.timestamps import moment
 
 DAY_MS = 86_400_000
 
@@ -150,12 +151,8 @@ class ObjectLock:
         if self.legal_hold:
             return "locked by a legal hold"
         if self.until is not None and self.until > now:
-            return f"locked until {_utc(self.until)} ({self.mode.lower()})"
+            return f"locked until {moment(self.until)} ({self.mode.lower()})"
         return None
-
-
-def _utc(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
@@ -237,7 +234,7 @@ def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) ->
     for release in releases:
         if release.savepoint_id in reasons:
             until[release.savepoint_id] = max(release.until, until.get(release.savepoint_id, 0))
-            reasons[release.savepoint_id].append(f"a pin that was released, until {_utc(release.until)}")
+            reasons[release.savepoint_id].append(f"a pin that was released, until {moment(release.until)}")
     return until
 
 

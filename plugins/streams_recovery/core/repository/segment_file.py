@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.repository.compaction_proof import Compaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.jobs.spec import RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.point_in_time import RowCut
 
 _NAMED = 3
 

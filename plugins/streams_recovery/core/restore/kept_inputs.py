@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition, truncation
 from streams_recovery.core.offsets.strategies import STRATEGIES, OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
-from streams_recovery.core.savepoint.truncation import truncation
 
 _FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
 

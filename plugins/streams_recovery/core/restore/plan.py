@@ -12,13 +12,14 @@ from typing import Final
 from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs.spec import RowCut
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
-from streams_recovery.core.restore.point_in_time import AsOf, RowCut
+from streams_recovery.core.restore.interval import IntervalSlice
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.sandbox.interval import IntervalSlice
 
 # What a plan does, by the names that an operator knows. The order is part of every approval.
 _PARTS: Final = {

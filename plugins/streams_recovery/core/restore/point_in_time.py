@@ -10,12 +10,12 @@ whatever its timestamp says.
 
 from __future__ import annotations
 
-import enum
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, SegmentFile, TopicImage
 
@@ -27,59 +27,12 @@ SETTLED_MS: Final = 900_000
 CUT_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
-class CutBy(enum.StrEnum):
-    """The rule for the cut: a record's ``timestamp``, or its ``position`` before the first later record."""
-
-    TIMESTAMP = "timestamp"
-    POSITION = "position"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOf:
     """A moment (milliseconds since the epoch), and the rule for the cut."""
 
     moment: int
     by: CutBy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowSlice:
-    """More bounds than the moment. Left out are rows with a timestamp before ``since``, rows below the offset ``first``, and rows from the offset
-    ``stop`` on. None is no bound. Of the taken rows, ``own`` belong to the requested interval. The others are around it; ``lead`` of them come before
-    its first record or any later one. ``wrong`` records before ``stop`` have a wrong clock and are left out, and from ``stop`` on ``left`` of the interval
-    and ``around`` of the input around it.
-    """
-
-    since: int | None
-    first: int | None
-    stop: int | None
-    own: int
-    lead: int
-    wrong: int = 0
-    left: int = 0
-    around: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowCut:
-    """Selects rows of files. ``first_later`` is the offset of the first record later than the moment, None if the archive has none. ``rows`` is the
-    number of selected rows. By timestamp ``late`` of them come after ``first_later``, by position none. A ``slice`` selects fewer. With ``rest`` the
-    selection is inverted: the rows that do not belong to the moment.
-
-    All rows below the offset ``written`` were written by the moment, so none of them is later; ``ahead`` of them have a later timestamp. By position,
-    ``behind`` rows that are no later come after ``first_later`` and are left out.
-    """
-
-    by: CutBy
-    moment: int
-    first_later: int | None
-    rows: int
-    late: int
-    slice: RowSlice | None = None
-    rest: bool = False
-    written: int = 0
-    ahead: int = 0
-    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import OffsetToSet
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 _NAMED = 10
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
+from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.timestamps import parse_moment
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs import RangeCopied
+from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Guarantee
-from streams_recovery.core.text.names import first_names
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import first_names
 
 BELIEVED_MS = 86_400_000
 MOST_COMMIT_INTERVAL_MS: Final = 3_600_000

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.jobs import RangeToCopy
-from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.jobs.spec import RangeToCopy
+from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
-from streams_recovery.core.savepoint.truncation import truncation
 
 _DAY_MS = 86_400_000
 _POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.manifest import CutProof
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

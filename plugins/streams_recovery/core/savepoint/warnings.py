@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage
-from streams_recovery.core.savepoint.survival import lost_with_cluster
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.repository.survival import lost_with_cluster
+from streams_recovery.core.words import first_names
 
 SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.compaction.plan import WINDOWED, why_never
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.state.partitioner import default_partition
 from streams_recovery.core.state.table import Entry, Headers, Identity, undeleted

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.state.peek import PeekRecord, shown_bytes
 from streams_recovery.core.state.table import DiffCounts
+from streams_recovery.core.timestamps import moment
 
 MOST_ROWS: Final = 50
 MOST_CHARACTERS: Final = 300
@@ -16,6 +18,8 @@ MOST_SENTENCES: Final = 100
 # Cells in which the application's data would be, when its configuration does not allow to show that.
 NOT_SHOWN: Final = "not shown"
 DELETED: Final = "deleted"
+# What a record is shown as: see ``record_cells``.
+RECORD_COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers")
 _PRIVATE: Final = ("key", "value", "headers")
 
 
@@ -128,3 +132,34 @@ def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:
 def store_names(text: str) -> tuple[str, ...]:
     """The names in a list with commas, each once."""
     return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def inspection_lines(found: Inspection) -> list[str]:
+    """All of it: the question, what came out, and the rows."""
+    rows = found.found
+    lines = [f"{found.question}: {found.outcome.value}", *(f"  {sentence}" for sentence in found.sentences)]
+    if rows.rows:
+        lines += ["  | ".join(rows.columns), *("  | ".join(row) for row in rows.rows)]
+    if rows.more:
+        lines.append(f"{rows.more:,} more are not shown")
+    return lines
+
+
+def counts_text(store: str, counts: DiffCounts) -> str:
+    """What the comparison of one store found, in numbers."""
+    if not counts.compared:
+        return f"{store}: nothing was compared: neither side holds a key"
+    return (
+        f"{store}: {counts.compared:,} keys compared, {counts.before:,} and {counts.after:,}: "
+        f"{counts.changed:,} changed, {counts.added:,} added, {counts.removed:,} removed"
+    )
+
+
+def record_cells(record: PeekRecord) -> tuple[str, ...]:
+    """One record below ``RECORD_COLUMNS``."""
+    headers = ", ".join(f"{name}={_cell(data)}" for name, data in record.headers)
+    return f"{record.partition}", f"{record.offset}", moment(record.timestamp), _cell(record.key), _cell(record.value), headers
+
+
+def _cell(data: bytes | None) -> str:
+    return "null" if data is None else shown_bytes(data) or ""

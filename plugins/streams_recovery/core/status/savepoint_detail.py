@@ -13,7 +13,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Guarantee, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import Gap
-from streams_recovery.core.savepoint.survival import lost_with_cluster
+from streams_recovery.core.repository.survival import lost_with_cluster
 
 # Of each list of reasons, and of the gaps of a partition: the rest is in the manifest.
 MOST_NAMED: Final = 50

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streams_recovery.core.ids import is_id, run_suffix
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.repository.lease import LockRecord
 
 

@@ -9,8 +9,8 @@ from streams_recovery.core.compaction.plan import CompactionPlan, CompactSpec, p
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import same_moment, time_of
 from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.compaction.values import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.values import JobPlan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
+from streams_recovery.core.escaping import Markdown, code, joined, md
 
 
 def compaction_text(plan: CompactionPlan) -> Markdown:

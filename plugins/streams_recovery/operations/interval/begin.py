@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.sandbox.interval_log import Base, ReprocessRequest
 from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
-from streams_recovery.core.text.restore_plan import markdown, moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.results import Found, Readers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext

@@ -13,7 +13,7 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound, OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.interval_log import OutputReport, PublishReport, ReprocessRequest
 from streams_recovery.core.sandbox.results import Every, Newest, PublishPolicy, Readers, decide_every, decide_newest, readers
 from streams_recovery.core.waiting import pause

@@ -8,8 +8,8 @@ from streams_recovery.config.reprocess import Reprocess
 from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid, LockHeld
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox import slots
-from streams_recovery.core.sandbox.interval import Interval
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions, ReprocessRequest, reprocess_request
 from streams_recovery.core.sandbox.slots import SlotEntry
 from streams_recovery.operations.context import RecoveryContext

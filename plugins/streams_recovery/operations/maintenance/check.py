@@ -13,13 +13,13 @@ from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import is_ahead, is_id, new_id
 from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository import check_findings as findings
 from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck, LeftBehind, SampleProgress
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import leftovers
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost

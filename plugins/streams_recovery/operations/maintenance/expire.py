@@ -14,11 +14,11 @@ from functools import partial
 
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, PermanentError, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Refused
+from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.repository.seal import Adoption, carries_seal
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.append_log import AppendLog

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.escaping import Markdown, code, joined, md
+from streams_recovery.core.repository.announcement import outlook_text
 from streams_recovery.core.repository.retention import Decision
-from streams_recovery.core.text.deletion import outlook_text
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.maintenance.contents import Leftovers
 from streams_recovery.operations.maintenance.expire import ExpirePlan
 

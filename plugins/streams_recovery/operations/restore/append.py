@@ -9,8 +9,9 @@ from typing import Literal
 from streams_recovery.core import codec
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
+from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.ids import is_id
-from streams_recovery.core.jobs import PartitionToLoad, RestoreResult
+from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
@@ -18,8 +19,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.restore.plan_check import check_later
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known_topics

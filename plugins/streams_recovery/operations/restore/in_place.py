@@ -8,6 +8,7 @@ from typing import Any
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import PlanChanged, Refused
+from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import (
     CommittedOffset,
     TopicDescription,
@@ -29,7 +30,7 @@ from streams_recovery.core.restore.in_place import (
     uncovered,
 )
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, rank, rest_of
+from streams_recovery.core.restore.point_in_time import LogCut, rank, rest_of
 from streams_recovery.core.waiting import pause
 from streams_recovery.operations import pins
 from streams_recovery.operations.context import RecoveryContext

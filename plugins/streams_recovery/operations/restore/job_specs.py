@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.jobs import PartitionToLoad, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.throttle import Throttle
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import Locked

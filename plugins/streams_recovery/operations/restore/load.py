@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.core.errors import ApplicationRunning, Damaged, TargetNotEmpty
-from streams_recovery.core.jobs import PartitionLoaded, PartitionToLoad, RestoreResult
+from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by, reached
 from streams_recovery.core.restore.load_progress import LoadProgress

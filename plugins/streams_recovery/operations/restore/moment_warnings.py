@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from streams_recovery.core.jobs.spec import RowSlice
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
-from streams_recovery.core.restore.point_in_time import CUT_ROLES, RowSlice
+from streams_recovery.core.restore.point_in_time import CUT_ROLES
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
 from streams_recovery.operations.restore.source import RestoreSource
 

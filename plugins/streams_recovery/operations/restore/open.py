@@ -5,12 +5,12 @@ from __future__ import annotations
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Altered
 from streams_recovery.core.ids import new_id
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lifecycle.stop import bring_down

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.kafka_types import TopicDescription, TopicRole
-from streams_recovery.core.offsets.inputs import ChosenOffsets, choose_offsets, input_images
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.restore.estimate import Estimate, estimate
+from streams_recovery.core.restore.input_offsets import ChosenOffsets, choose_offsets, input_images
 from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
 from streams_recovery.core.restore.request import Safeguards

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, Forged, NotFound
+from streams_recovery.core.escaping import Markdown
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
@@ -16,9 +17,7 @@ from streams_recovery.core.repository.seal import SealKeys, split_seal
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.query_check import QueryCheck
-from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, topic_evidence
-from streams_recovery.core.text.escaping import Markdown
-from streams_recovery.core.text.restore_report import page
+from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, report_page, topic_evidence
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.json_object import create_value
@@ -126,7 +125,7 @@ def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport)
             key=key,
         )
     with contextlib.suppress(AlreadyExists):
-        repository.create(layout.report_page(report.restore_id), page(kept, sha256).encode())
+        repository.create(layout.report_page(report.restore_id), report_page(kept, sha256).encode())
     return kept
 
 
@@ -148,7 +147,7 @@ def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[Resto
             restore=restore_id,
         )
     report, sha256 = _read(recovery.repository, recovery.layout.report(chosen))
-    shown = page(report, sha256)
+    shown = report_page(report, sha256)
     if recovery.repository.get(recovery.layout.report_page(chosen)).decode(errors="replace") != shown:
         raise Damaged(
             f"the page of restore {chosen} is not that of its report: one of the two was changed",
@@ -184,7 +183,7 @@ def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreR
             key=key,
             why=error.facts["why"],
         ) from None
-    return report, page(report, hashlib.sha256(found.content).hexdigest())
+    return report, report_page(report, hashlib.sha256(found.content).hexdigest())
 
 
 def reports(repository: Repository, layout: Layout) -> list[str]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockHeld, NotFound, Refused
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import Phase, may_restart, reached
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import TICKET, entries, stored_plan

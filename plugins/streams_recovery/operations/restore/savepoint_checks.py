@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.savepoints import SavepointStore
 

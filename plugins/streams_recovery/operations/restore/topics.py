@@ -8,7 +8,7 @@ from typing import Final
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import OffsetsUnstable, PrefixDiffers, TargetNotEmpty
-from streams_recovery.core.jobs import JobFailure, failure_key
+from streams_recovery.core.jobs.spec import JobFailure, failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by
 from streams_recovery.core.restore.load_progress import LoadAction, LoadProgress, next_action, topic_state

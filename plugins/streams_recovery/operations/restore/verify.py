@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.jobs import PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan

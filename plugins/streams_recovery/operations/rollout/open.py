@@ -6,10 +6,10 @@ from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, cutover_plan, problems
-from streams_recovery.core.text.next_command import command
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged, TargetNotEmpty
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.ids import in_order
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, own_names

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover, discover_remaining

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
-from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.savepoint.cut import purged_tails
 from streams_recovery.core.topic_holds.compaction_guard import owner_config

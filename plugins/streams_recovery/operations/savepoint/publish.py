@@ -8,18 +8,18 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core.errors import RecoveryError, Refused
-from streams_recovery.core.jobs import RangeCopied
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.survival import survives_cluster_loss
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.assumptions import deletions_kept
 from streams_recovery.core.savepoint.chain import compacted, joined
-from streams_recovery.core.savepoint.survival import survives_cluster_loss
-from streams_recovery.core.text.escaping import logger
-from streams_recovery.core.text.names import first_names
 from streams_recovery.core.version import VERSION
+from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock

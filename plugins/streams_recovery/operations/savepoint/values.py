@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CutProof, Gap

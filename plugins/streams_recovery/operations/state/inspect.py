@@ -13,6 +13,7 @@ from streams_recovery.core.state.cells import PLAIN_BYTES
 from streams_recovery.core.state.inspection import (
     MOST_ROWS,
     MOST_SENTENCES,
+    RECORD_COLUMNS,
     CompareRequest,
     FoundRows,
     Inspection,
@@ -20,12 +21,13 @@ from streams_recovery.core.state.inspection import (
     Outcome,
     bounded,
     compared_outcome,
+    counts_text,
     hidden,
     hidden_columns,
+    record_cells,
 )
 from streams_recovery.core.state.peek import PeekRequest
 from streams_recovery.core.state.table import DiffCounts
-from streams_recovery.core.text.inspection import RECORD_COLUMNS, counts_text, record_cells
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state.compare import compare, difference_cells
 from streams_recovery.operations.state.files import in_columns

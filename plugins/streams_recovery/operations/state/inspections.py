@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Final
 
 from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import Inspection
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository

@@ -12,6 +12,7 @@ import pyarrow as pa
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.ids import same_moment
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.state.edit import (
@@ -26,7 +27,6 @@ from streams_recovery.core.state.edit import (
     edited_range,
 )
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
-from streams_recovery.core.text.next_command import command
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS

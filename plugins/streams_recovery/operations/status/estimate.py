@@ -8,12 +8,12 @@ from typing import Any
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Profile, TopicRole
-from streams_recovery.core.offsets.inputs import choose_offsets, input_images
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import EXACT
-from streams_recovery.core.offsets.translation import require_archived
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.translation import require_archived
 from streams_recovery.core.restore.estimate import Estimate, Sizes, estimate
+from streams_recovery.core.restore.input_offsets import choose_offsets, input_images
 from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.status.facts import ClusterFacts
 from streams_recovery.operations.context import RecoveryContext

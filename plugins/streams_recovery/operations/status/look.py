@@ -16,6 +16,7 @@ from croniter import croniter
 
 from streams_recovery.config.pauses import longest_pause
 from streams_recovery.core.errors import RecoveryError, RepositoryUnavailable
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.retention import StoredFile
@@ -36,7 +37,6 @@ from streams_recovery.core.status.report import Health, HistoryPoint, Objectives
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.advise import advice

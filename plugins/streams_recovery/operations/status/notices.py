@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.status import alerts as alerting
 from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry, News
 from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.core.text.escaping import logger
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 

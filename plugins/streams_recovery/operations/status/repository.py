@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, EntryUnreadable
-from streams_recovery.core.ids import is_ahead, is_id
+from streams_recovery.core.ids import is_ahead, is_id, moment_of
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.layout import Layout
@@ -31,7 +31,6 @@ from streams_recovery.core.status.facts import (
     RepositoryFacts,
     SavepointRun,
 )
-from streams_recovery.core.status.moments import moment_of
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, RecoveryError
-from streams_recovery.core.ids import in_order, is_id
+from streams_recovery.core.ids import in_order, is_id, moment_of
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart, reached
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.status.facts import LockState, RestoreState
-from streams_recovery.core.status.moments import moment_of
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import newest_restore, plan_of, restores_of, unfinished_restore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from streams_recovery.core.errors import EntryUnreadable, RecoveryError
-from streams_recovery.core.progress import JobProgress
+from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.status.under_way import UnderWay, artifacts_of

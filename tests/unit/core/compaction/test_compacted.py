@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.compaction.compacted import assembled, judge
 from streams_recovery.core.compaction.plan import CompactionPlan, PartitionCompacted, PartitionToCompact, in_portions, plan_compaction
-from streams_recovery.core.compaction.proof import Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored, with_keys

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from streams_recovery.core.repository.announcement import (
     Announcement,
     Apply,
+    DeletionOutlook,
     DeletionPolicy,
     announcement,
     needs_announcement,
     outlook,
+    outlook_text,
     rules_of,
 )
 from streams_recovery.core.repository.retention import DAY_MS, KeepRules
@@ -71,3 +73,22 @@ def test_every_rule_counts(field: str) -> None:
     assert rules_of(RULES, grace_days=8, safety_days=30, work_days=30) != before
     assert rules_of(RULES, grace_days=7, safety_days=31, work_days=30) != before
     assert rules_of(RULES, grace_days=7, safety_days=30, work_days=31) != before
+
+
+NOW = 1_795_219_200_000
+ANNOUNCED = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + 60_000, due=False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "**From 2026-11-21 00:01:00 UTC on, runs of the schedule carry this out.**"),
+        ({"due": True}, "carry this out since 2026-11-21 00:01:00 UTC"),
+        ({"deletes_from": None}, "The next one announces that they carry it out from 14 days later on"),
+        ({"apply": Apply.YES}, "carry this out (`retention.apply: true`)"),
+        ({"apply": Apply.NO}, "only show this (`retention.apply: false`)"),
+        ({"scheduled": False}, "No run is scheduled"),
+    ],
+)
+def test_a_plan_says_what_becomes_of_it(changed: dict[str, object], said: str) -> None:
+    assert said in outlook_text(replace(ANNOUNCED, **changed))  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.repository.range_columns import RangeColumns

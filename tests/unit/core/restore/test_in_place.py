@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.manifest import Gap
 from streams_recovery.core.repository.segment_files import SegmentFiles
@@ -24,7 +25,6 @@ from streams_recovery.core.restore.in_place import (
     quarantine_of,
     uncovered,
 )
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.support.examples.savepoints import image, segment
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

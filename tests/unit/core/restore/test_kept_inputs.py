@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition, truncation
 from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, parse
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
-from streams_recovery.core.savepoint.truncation import truncation
 from tests.support.examples.savepoints import committed, image
 
 TP = TopicPartition("orders", 0)

@@ -8,15 +8,15 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
+from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.restore.plan import Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut, RowSlice
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.sandbox.interval import Interval, IntervalSlice
-from streams_recovery.core.text.restore_plan import markdown
 from tests.support.examples.restore_plan import CLAIMED, COPY, CUT, FILE, IN_PLACE, MOVED, OFFSET, PAST, PLAN, POINT, TOPIC
 
 assert FILE is not None

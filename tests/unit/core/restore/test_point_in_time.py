@@ -9,14 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.translation import translate
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
+from streams_recovery.core.repository.translation import translate
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
     SETTLED_MS,
-    CutBy,
-    RowCut,
     Seen,
     rank,
     read_up_to,

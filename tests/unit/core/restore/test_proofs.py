@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.jobs import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
+from streams_recovery.core.jobs.spec import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import PartitionLoad

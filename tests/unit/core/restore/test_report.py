@@ -13,8 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
-from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, topic_evidence
-from streams_recovery.core.text.restore_report import page
+from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, report_page, topic_evidence
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.restore_report import MISSING, REPORT, TOPICS, WANTED, WHOLE, create, proven
 
@@ -69,15 +68,15 @@ def test_a_partition_that_is_empty_on_both_sides_is_proven_and_one_of_no_rows_is
         assert (missing, replace(REPORT, topics=topics).verdict) == ((), verdict)
     assert not replace(empty("t", 0), rows=1).holds
     topics, _ = topic_evidence(wanted, [proven("a-s-changelog", 0), empty("a-s-changelog", 1)])
-    assert "1 by records, 1 by being empty" in page(replace(REPORT, topics=topics), "e")
+    assert "1 by records, 1 by being empty" in report_page(replace(REPORT, topics=topics), "e")
 
 
 def test_keys_need_not_be_compared_when_every_record_was() -> None:
     topics, missing = topic_evidence(WANTED, [replace(one, proof=Proof.ROWS, keys_compared=None) for one in WHOLE])
     report = replace(REPORT, topics=topics, keys_compared=0)
     assert (missing, report.verdict) == ((), Verdict.EQUAL)
-    assert "9 records were compared in 2 topics." in page(report, "e")
-    assert "9 records were compared in 2 topics, and 2 keys one by one." in page(REPORT, "e")
+    assert "9 records were compared in 2 topics." in report_page(report, "e")
+    assert "9 records were compared in 2 topics, and 2 keys one by one." in report_page(REPORT, "e")
 
 
 def test_nothing_compared_is_never_equal() -> None:
@@ -101,7 +100,7 @@ def test_an_answer_that_is_another_one_spoils_all() -> None:
     asked = QueryCheck(store="s", sampled=3, equal=2, changed=1, unreadable=0, different=())
     fine = replace(REPORT, query_checks=(asked,))
     assert fine.verdict is Verdict.EQUAL
-    assert "| s | 3 | 2 | 1 | 0 | 0 |" in page(fine, "e")
+    assert "| s | 3 | 2 | 1 | 0 | 0 |" in report_page(fine, "e")
     assert replace(REPORT, query_checks=(replace(asked, different=("k",)),)).verdict is Verdict.DIFFERENT
 
 
@@ -110,28 +109,28 @@ def test_it_is_read_as_it_was_written() -> None:
 
 
 def test_the_page_has_the_verdict_and_every_hash_and_stands_alone() -> None:
-    text = page(REPORT, "e" * 64)
+    text = report_page(REPORT, "e" * 64)
     assert "**Equal.**" in text
     for digest in ("c" * 64, "d" * 64, "e" * 64, *(topic.archived_digest for topic in TOPICS)):
         assert digest in text
     assert "load 1 min 1 s" in text
     assert "](" not in text, "no links"
     different: TopicEvidence = replace(TOPICS[0], restored_digest="f")
-    assert "**NOT EQUAL.**" in page(replace(REPORT, topics=(different,)), "e")
-    assert "| **NO** |" in page(replace(REPORT, topics=(different,)), "e")
+    assert "**NOT EQUAL.**" in report_page(replace(REPORT, topics=(different,)), "e")
+    assert "| **NO** |" in report_page(replace(REPORT, topics=(different,)), "e")
     assert "| a-s-changelog | changelog | 2 | 6 | 2 | 1 by records, 1 by records and keys |" in text
-    assert "Not proven: x-1." in page(replace(REPORT, missing=("x-1",)), "e")
+    assert "Not proven: x-1." in report_page(replace(REPORT, missing=("x-1",)), "e")
     rebuilt = replace(REPORT, topics=(), rows=0, keys_compared=0, savepoint_id=None, captured_at=None, consistency=None, manifests={})
-    assert "**NOTHING WAS COMPARED.**" in page(rebuilt, "e")
-    assert "built again from the input" in page(rebuilt, "e")
-    with_inputs = page(replace(REPORT, savepoint_id=None, captured_at=None, consistency=None), "e")
+    assert "**NOTHING WAS COMPARED.**" in report_page(rebuilt, "e")
+    assert "built again from the input" in report_page(rebuilt, "e")
+    with_inputs = report_page(replace(REPORT, savepoint_id=None, captured_at=None, consistency=None), "e")
     assert "**Equal.**" in with_inputs
     assert "No state was restored: it was built again from the input" in with_inputs
     assert "No state was restored" not in text
 
 
 def test_what_people_typed_cannot_change_the_page() -> None:
-    text = page(replace(REPORT, reason="x |\n| equal | **Equal.** <b>", requested_by="a`b"), "e")
+    text = report_page(replace(REPORT, reason="x |\n| equal | **Equal.** <b>", requested_by="a`b"), "e")
     assert text.count("**Equal.**") == 1
     assert "<b>" not in text
-    assert len(text.splitlines()) == len(page(replace(REPORT, reason="x"), "e").splitlines())
+    assert len(text.splitlines()) == len(report_page(replace(REPORT, reason="x"), "e").splitlines())

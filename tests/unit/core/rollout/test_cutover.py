@@ -13,8 +13,17 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, contradictions, moved_since, role_of, start_as
-from streams_recovery.core.rollout.cutover import Step, beyond, counts_text, cutover_plan, problems, upgrade_plan, upgrade_problems
-from streams_recovery.core.text.cutover import cutover_text, upgrade_text
+from streams_recovery.core.rollout.cutover import (
+    Step,
+    beyond,
+    counts_text,
+    cutover_plan,
+    cutover_text,
+    problems,
+    upgrade_plan,
+    upgrade_problems,
+    upgrade_text,
+)
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
 
 CUT_OVER, ROLL_BACK = Step

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.sandbox.interval import Interval
+from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.interval_log import Base, PublishReport, ReprocessOptions, reprocess_request, succeeded, written_interval
 from streams_recovery.core.sandbox.results import (
     Every,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.proof import Compaction
-from streams_recovery.core.jobs import RangeCopied, RangeToCopy
+from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
 from streams_recovery.core.repository.range_columns import RangeColumns
 from streams_recovery.core.repository.ranges import Ranges

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.compaction.proof import Compaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap
 from streams_recovery.core.state.edit import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
 from streams_recovery.core.state.partitioner import default_partition

@@ -10,9 +10,8 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_of_report, info_of_repository
+from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_lines, info_of_report, info_of_repository
 from streams_recovery.core.status.report import Health, Objectives, Part, SavepointSummary, StatusReport
-from streams_recovery.core.text.info import info_lines
 
 HOUR = 3_600_000
 NOW = 1_795_219_200_000

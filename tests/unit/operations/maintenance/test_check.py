@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
 from streams_recovery.core.ids import new_id
-from streams_recovery.core.jobs import failure_key
+from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec

@@ -10,8 +10,8 @@ import pytest
 
 from streams_recovery.config.drill import Drill
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.jobs import failure_key
-from streams_recovery.core.progress import job_key, progress_directory, tasks_prefix
+from streams_recovery.core.jobs.progress import job_key, progress_directory, tasks_prefix
+from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.repository.check import CheckReport, SampleProgress
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import TopicImage
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import PointInTime
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.restore.point_in_time import AsOf, LogCut
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.source import RestoreSource
 from tests.support.examples.savepoints import image, manifest_of, segment, topic

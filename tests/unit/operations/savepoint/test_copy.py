@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs import RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import Evidence, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.operations.savepoint.copy import _check_stored, check_against_plan

@@ -15,8 +15,8 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.seal import Adoption, ForgedRecord, SealKeys
+from streams_recovery.core.status.info import info_lines
 from streams_recovery.core.status.report import Health, Part, StatusReport, TopicStatus
-from streams_recovery.core.text.info import info_lines
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups

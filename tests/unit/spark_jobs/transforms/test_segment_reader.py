@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.core.restore.point_in_time import AsOf, CutBy, cut_log, rank, rest_of
+from streams_recovery.core.restore.point_in_time import AsOf, cut_log, rank, rest_of
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.queries import rows_below_and_no_later, split_at
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array

@@ -11,7 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.given_offsets import GivenOffset, parse_list
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies.base import ReadOffsets, Strategy
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

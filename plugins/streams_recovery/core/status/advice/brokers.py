@@ -8,7 +8,7 @@ from streams_recovery.core.preflight.facts import AUTO_CREATE
 from streams_recovery.core.status.advice.facts import AdviceFacts, as_number
 from streams_recovery.core.status.advice.words import DAY_SECONDS, advice, span
 from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 AUTO_CREATION, OFFSETS, UNREADABLE = "auto-topic-creation", "offsets-retention", "settings-not-readable"
 _WEEK_SECONDS = 7 * DAY_SECONDS

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from streams_recovery.core.next_command import shell
 from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
-from streams_recovery.core.text.next_command import shell
 
 # A command of more partitions is no command that anybody reads.
 _MOST_PARTITIONS: Final = 60

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from streams_recovery.core import words
+from streams_recovery.core.next_command import shell
 from streams_recovery.core.status.advice.facts import AdviceFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.text import units
-from streams_recovery.core.text.next_command import shell
 
 PAGE = "advisor.md"
 DAY_SECONDS = 86_400
@@ -34,7 +34,7 @@ def span(milliseconds: float) -> str:
     """A length of time as people say it. Below zero it has no end."""
     if milliseconds < 0:
         return "for ever"
-    return units.span(milliseconds / 1000)
+    return words.span(milliseconds / 1000)
 
 
 def _configs(facts: AdviceFacts, entity: str, *words: str) -> str:

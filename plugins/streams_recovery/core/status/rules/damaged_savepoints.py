@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
 from streams_recovery.core.status.facts import Observed, PartName, RepositoryFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import command
 
 DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "records-forged", "not-sealed"
 _NAMED = 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from streams_recovery.core.next_command import command
 from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 
 KIND: Final = "deletion-announced"
 RELEASED: Final = "pin-released"

@@ -10,7 +10,7 @@ from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import DiskStatus
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.text.units import size, span
+from streams_recovery.core.words import size, span
 
 SOON, LOW = "disk-full-soon", "disk-space-low"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.next_command import shell
 from streams_recovery.core.status.facts import InstanceFacts, Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import shell
 
 EMPTY, UNKNOWN, ERROR, SOME_GONE = "group-empty", "group-members-unknown", "instance-in-error", "instances-gone"
 _WORKING = ("RUNNING", "REBALANCING")

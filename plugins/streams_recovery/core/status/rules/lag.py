@@ -9,7 +9,7 @@ from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import HOUR, Limits
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.text.units import span
+from streams_recovery.core.words import span
 
 HIGH, GROWS = "lag-high", "lag-grows"
 _WINDOW, _LEAST = HOUR, HOUR / 4

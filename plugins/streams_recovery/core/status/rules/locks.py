@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.next_command import command
 from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.units import span
+from streams_recovery.core.words import span
 
 LONG, UNREADABLE = "lock-held-long", "lock-unreadable"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams_recovery.core.next_command import command
 from streams_recovery.core.status.facts import Observed
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.text.next_command import command
-from streams_recovery.core.text.units import size
+from streams_recovery.core.words import size
 
 GROWS = "repository-grows"
 

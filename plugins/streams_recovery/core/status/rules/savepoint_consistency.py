@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.next_command import command
 from streams_recovery.core.status.facts import Observed, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import command
 
 NOT_EXACT = "newest-not-exact"
 

@@ -13,7 +13,7 @@ from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.report import HistoryPoint
 from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.status.trend import per_second
-from streams_recovery.core.text.units import size
+from streams_recovery.core.words import size
 
 LARGE, GROWS = "changelog-large", "changelogs-grow"
 REPARTITION, REPARTITION_GROWS = "repartition-large", "repartition-grows"

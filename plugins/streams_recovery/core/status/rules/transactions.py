@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from streams_recovery.core.next_command import shell
 from streams_recovery.core.status.facts import Observed, PartName, TransactionState
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.text.next_command import shell
-from streams_recovery.core.text.units import span
+from streams_recovery.core.words import span
 
 HANGING, LONG = "transaction-hanging", "transaction-long"
 _NAMED = 3

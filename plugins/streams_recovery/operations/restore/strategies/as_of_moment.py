@@ -10,7 +10,7 @@ from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import LATEST, NO_STATE
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, restored_state

@@ -26,7 +26,7 @@ from streams_recovery.core.restore.point_in_time import (
     written_by,
 )
 from streams_recovery.core.restore.request import LATEST, NO_STATE
-from streams_recovery.core.text.restore_plan import moment
+from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state
 from streams_recovery.segments.queries import split_at

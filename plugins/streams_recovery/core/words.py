@@ -1,8 +1,11 @@
-"""Sizes and lengths of time as people read them. Every text uses these two."""
+"""Sizes, lengths of time and lists of names as people read them. Every text uses these."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
+
+from streams_recovery.core.kafka_types import TopicPartition
 
 _SIZES: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 # From here on a size has the next unit, or no decimal.
@@ -31,3 +34,10 @@ def span(seconds: float) -> str:
     first = next((at for at, (count, _) in enumerate(parts) if count), len(parts) - 1)
     shown = parts[first : first + (1 if days >= _MANY_DAYS else 2)]
     return " ".join(f"{count} {unit}" for count, unit in shown if count) or "0 s"
+
+
+def first_names(names: Collection[str] | Collection[TopicPartition], most: int = 5) -> str:
+    """The first ``most`` in their order, and how many more there are."""
+    shown = ", ".join(map(str, sorted(names)[:most]))
+    more = len(names) - most
+    return f"{shown} and {more} more" if more > 0 else shown

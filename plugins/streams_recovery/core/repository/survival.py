@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
-from streams_recovery.core.offsets.translation import require_archived
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.translation import require_archived
 
 READ = (TopicRole.INPUT, TopicRole.GLOBAL)
 

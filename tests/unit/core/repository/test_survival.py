@@ -8,7 +8,7 @@ import pytest
 
 from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, TopicImage
-from streams_recovery.core.savepoint.survival import lost_with_cluster, survives_cluster_loss
+from streams_recovery.core.repository.survival import lost_with_cluster, survives_cluster_loss
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 WHOLE = image((segment(0, 10, [1, 4, 8]),))

@@ -107,3 +107,9 @@ def _written(one: str) -> str:
     # As JSON has it from DEL on, so that a line of JSON stays one.
     number = ord(one)
     return f"\\u{number:04x}" if _DELETE <= number <= _LAST_SHORT else one.encode("unicode_escape").decode("ascii")
+
+
+def warned(warnings: Iterable[str]) -> list[Markdown]:
+    """Each warning, and an empty line behind them."""
+    shown = [md("> **Warning:** {}", warning) for warning in warnings]
+    return [*shown, md("")] if shown else []

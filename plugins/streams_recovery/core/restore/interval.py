@@ -16,9 +16,10 @@ from itertools import islice
 from typing import Final, Protocol
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
-from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, CutBy, LogCut, RowCut, RowSlice
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, LogCut
 from streams_recovery.core.timestamps import LAST_MOMENT
 
 _SECOND = 1_000

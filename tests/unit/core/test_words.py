@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.core.text.units import size, span
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.words import first_names, size, span
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,24 @@ def test_a_size_is_short(count: float, text: str) -> None:
 )
 def test_a_length_of_time_has_the_two_units_that_count(seconds: float, text: str) -> None:
     assert span(seconds) == text
+
+
+NAMES = [f"t{number}" for number in reversed(range(8))]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (NAMES[:2], "t6, t7"),
+        (NAMES[3:], "t0, t1, t2, t3, t4"),
+        (NAMES, "t0, t1, t2, t3, t4 and 3 more"),
+        ({TopicPartition("in", number): 1 for number in (10, 9)}, "in-9, in-10"),
+    ],
+)
+def test_the_first_names_in_order_and_how_many_more(names: list[str], text: str) -> None:
+    assert first_names(names) == text
+
+
+def test_as_many_as_are_asked_for() -> None:
+    assert first_names(NAMES, 2) == "t0, t1 and 6 more"

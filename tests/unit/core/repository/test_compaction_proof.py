@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.compaction.proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored

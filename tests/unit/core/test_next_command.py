@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from streams_recovery.core.text.next_command import PROGRAM, added, approved, command, shell, with_configs, without_plan
+from streams_recovery.core.next_command import PROGRAM, added, approved, command, shell, with_configs, without_plan
 
 # As a terminal shows them.
 PRINTED = st.text(min_size=1, max_size=8).filter(lambda word: word.isprintable() and not word.startswith("--"))

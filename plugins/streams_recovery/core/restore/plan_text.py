@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
-
+from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.core.text.escaping import Markdown, code, joined, md
-from streams_recovery.core.text.names import first_names
-from streams_recovery.core.text.units import span
+from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import first_names, span
 
 # A page that is read before something irreversible should be read to its end.
 _SHOWN_OFFSETS = 40
-
-
 _EMPTY = md("")
 _TOPICS = (md("| topic | role | partitions | records | bytes | replaces |"), md("|---|---|---:|---:|---:|---|"))
 _SAFETY = {
@@ -287,14 +282,6 @@ def further(rows: int, columns: int) -> list[Markdown]:
     return [md("| {} more, all of them in the plan as JSON{}", more, joined([md(" |")] * columns, _EMPTY))] if more > 0 else []
 
 
-def moment(milliseconds: int) -> str:
-    """A timestamp in UTC for people. A timestamp outside the calendar is shown as its number of milliseconds."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError):
-        return f"{milliseconds} ms"
-
-
 def _instances(plan: RestorePlan) -> Markdown:
     names = plan.observed.instances
     return md("{} running instances ({})", len(names), ", ".join(names)) if names else md("all instances (none is running now)")
@@ -318,9 +305,3 @@ def _topic_row(topic: TopicToCreate, plan: RestorePlan) -> Markdown:
 def _warnings(plan: RestorePlan) -> list[Markdown]:
     about = [_LABELS[plan.consistency]] if plan.consistency in _LABELS else []
     return warned([*about, *plan.warnings])
-
-
-def warned(warnings: Iterable[str]) -> list[Markdown]:
-    """Each warning, and an empty line behind them."""
-    shown = [md("> **Warning:** {}", warning) for warning in warnings]
-    return [*shown, _EMPTY] if shown else []

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core.words import size, span
+
 # A rate is over this long, in seconds: long enough for tasks that report now and then, short enough to follow a change.
 WINDOW: Final = 180.0
 _MOST_BEFORE_THE_END: Final = 99
@@ -146,3 +148,17 @@ def job_key(result_key: str, number: int) -> str:
 def tasks_prefix(directory: str, phase: int, slice_number: int) -> str:
     """Prefix of what tasks of a phase report in one slice of time."""
     return f"{directory}tasks/{phase:03}/{slice_number:012}/"
+
+
+def progress_text(progress: JobProgress) -> str:
+    """Such as ``loading: 1,200,000 of 3,400,000 records (35 %), 120 MB, 61,234 records/s, 2.1 MB/s, 36 s left, 3 of 16 tasks done``."""
+    total = "" if progress.records_total is None else f" of {progress.records_total:,}"
+    share = "" if progress.percent is None else f" ({progress.percent} %)"
+    parts = [f"{progress.records:,}{total} records{share}", size(progress.bytes)]
+    if progress.records_per_second is not None:
+        parts.append(f"{progress.records_per_second:,.0f} records/s")
+    if progress.bytes_per_second:
+        parts.append(f"{size(progress.bytes_per_second)}/s")
+    if progress.seconds_left is not None:
+        parts.append(f"{span(progress.seconds_left)} left")
+    return f"{progress.phase}: {', '.join([*parts, f'{progress.tasks_done} of {progress.tasks} tasks done'])}"

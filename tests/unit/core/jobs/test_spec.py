@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams_recovery.core.jobs import PartitionToLoad
+from streams_recovery.core.jobs.spec import CutBy, PartitionToLoad, RowCut
 from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.point_in_time import CutBy, RowCut
 from tests.support.examples.savepoints import segment
 
 

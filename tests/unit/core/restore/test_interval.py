@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, SegmentFile
-from streams_recovery.core.restore.point_in_time import CutBy, LogCut, RowCut, RowSlice
-from streams_recovery.core.sandbox.interval import (
+from streams_recovery.core.restore.interval import (
     BESIDE,
     Bounds,
     Interval,
@@ -24,6 +24,7 @@ from streams_recovery.core.sandbox.interval import (
     slice_log,
     why_incomplete,
 )
+from streams_recovery.core.restore.point_in_time import LogCut
 from tests.support.examples.event_times import Log, ahead, behind, expected, lead, logs, slices
 from tests.support.examples.savepoints import image
 

@@ -15,11 +15,11 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.offsets.translation import RowsBelow, translate
 from streams_recovery.core.repository.manifest import PartitionImage
+from streams_recovery.core.repository.translation import RowsBelow, translate
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import OffsetToSet
-from streams_recovery.core.text.names import first_names
+from streams_recovery.core.words import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

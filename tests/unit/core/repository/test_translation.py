@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.translation import translate
 from streams_recovery.core.repository.manifest import Gap, SegmentFile
+from streams_recovery.core.repository.translation import translate
 from tests.support.examples.savepoints import image, segment
 
 TP = TopicPartition("t", 0)

@@ -17,6 +17,7 @@ from streams_recovery.cli.offsets import _text as rollback_text
 from streams_recovery.cli.preflight import findings_text
 from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, Severity
@@ -24,11 +25,9 @@ from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.retention import Decision, KeptWork, StoredFile
 from streams_recovery.core.repository.undelete import Harm, Undelete
 from streams_recovery.core.restore.plan import TopicToDelete
-from streams_recovery.core.rollout.cutover import Step, cutover_plan, upgrade_plan
-from streams_recovery.core.text.cutover import cutover_text, upgrade_text
-from streams_recovery.core.text.escaping import Markdown, code, joined, logger, md, visible, visible_lines
-from streams_recovery.core.text.restore_plan import markdown
-from streams_recovery.core.text.restore_report import page
+from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.report import report_page
+from streams_recovery.core.rollout.cutover import Step, cutover_plan, cutover_text, upgrade_plan, upgrade_text
 from streams_recovery.operations.compaction import compaction_text
 from streams_recovery.operations.maintenance import UndeletePlan, expiry_text
 from streams_recovery.operations.maintenance.contents import Leftovers
@@ -142,7 +141,7 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
     "rebuild": (markdown, _REBUILT),
     "rebuild with inputs": (markdown, replace(_REBUILT, inputs_from="s")),
     "evidence": (
-        lambda report: page(report, "e" * 64),
+        lambda report: report_page(report, "e" * 64),
         replace(REPORT, reason="why", missing=("x-1",), still_held=("t",), safety_savepoint="s"),
     ),
     "cut over": (cutover_text, replace(cutover_plan(pair(), Step.CUT_OVER), warnings=("w",))),
@@ -208,7 +207,7 @@ def test_a_message_of_a_log_is_one_visible_line(caplog: pytest.LogCaptureFixture
 
 PACKAGE = Path(streams_recovery.__file__).parent
 SOURCES = {str(path.relative_to(PACKAGE)): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
-ESCAPING = "core/text/escaping.py"
+ESCAPING = "core/escaping.py"
 
 
 def calls(name: str) -> list[tuple[str, ast.Call]]:
