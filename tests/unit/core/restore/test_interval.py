@@ -74,6 +74,14 @@ LATE = Log(0, 7, (((0, 1), (1, 3), (2, 2)), ((3, 4), (4, 2)), ((5, 6), (6, 2))),
 @example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3)), whole=False, first=None, latest=3, written=0)
 @example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), lateness=3), whole=False, first=None, latest=7, written=0)
 @example(log=LATE, wanted=IntervalSlice(interval=Interval(start=2, end=3), beyond=1, lateness=2), whole=True, first=2, latest=7, written=0)
+@example(
+    log=Log(0, 2, (((0, 1), (1, 2)),), (0, 2)),
+    wanted=IntervalSlice(interval=Interval(start=1, end=2), lateness=1),
+    whole=False,
+    first=2,
+    latest=3,
+    written=0,
+)
 def test_what_is_taken_of_a_log_is_what_is_in_reach_and_not_too_late(
     log: Log, wanted: IntervalSlice, *, whole: bool, first: int | None, latest: int, written: int
 ) -> None:
