@@ -26,7 +26,7 @@ from rich.table import Table
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs.spec import BackupSpec, RangeOutcome, RangeToCopy
@@ -77,7 +77,7 @@ def fill(connection: KafkaConnection, partitions: int) -> tuple[RangeToCopy, ...
     return tuple(ranges)
 
 
-def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: Access) -> tuple[RangeOutcome, ...]:
+def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: JobAccess) -> tuple[RangeOutcome, ...]:
     """The copy as it was: nothing is shared."""
 
     def work(wanted: RangeToCopy) -> RangeOutcome:
@@ -86,13 +86,13 @@ def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], a
     return tuple(run_tasks(spark, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
 
 
-def shared(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: Access) -> tuple[RangeOutcome, ...]:
+def shared(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: JobAccess) -> tuple[RangeOutcome, ...]:
     """The copy as it is."""
     result = copy_ranges(spark, BackupSpec(application_id="bench", ranges=ranges, compression_level=3), access)
     return tuple(RangeOutcome(copied=(piece,), lost=()) for piece in result.ranges)
 
 
-def measure(spark: SparkSession, access: Access, ranges: tuple[RangeToCopy, ...], each: int) -> Table:
+def measure(spark: SparkSession, access: JobAccess, ranges: tuple[RangeToCopy, ...], each: int) -> Table:
     """Both ways; which one is first makes no difference once the workers run."""
     shared(spark, ranges[:4], access)
     table = Table("way", "ranges", "seconds", "ms a range", "ratio")
@@ -123,7 +123,7 @@ def main() -> None:
         bootstrap = start_broker(processes, directory / "broker", port=port, controller_port=controller)
         connection = KafkaConnection(bootstrap_servers=bootstrap, properties={})
         location = StorageLocation(backend="filesystem", path=str(directory / "repository"))
-        access = Access(connection=connection, location=location, credentials=None)
+        access = JobAccess(connection=connection, location=location, credentials=None)
         ranges = fill(connection, asked.partitions)
         with session(directory) as spark:
             Console().print(measure(spark, access, ranges, asked.each))

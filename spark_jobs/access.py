@@ -22,7 +22,7 @@ SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class JobAccess:
     """Travels to the tasks inside their closure, secrets included; Spark shows closures to nobody. Without a connection for jobs that have nothing to do with
     the cluster.
     """
@@ -33,7 +33,7 @@ class Access:
     seal: SealKeys | None = None
 
     @classmethod
-    def from_environment(cls, repository: str, environment: Mapping[str, str] = os.environ) -> Access:
+    def from_environment(cls, repository: str, environment: Mapping[str, str] = os.environ) -> JobAccess:
         """``repository`` is a ``StorageLocation`` as JSON; the rest is in the file that ``STREAMS_RECOVERY_SECRETS_FILE`` names.
 
         Raises ``ConfigInvalid`` when the file is missing, readable by others, or not what the submitter writes.

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import SECRETS_FILE, Access
+from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
@@ -39,14 +39,14 @@ class Job(Generic[S]):
 
     name: str
     kind: type[S]
-    work: Callable[[SparkSession, S, Access], object]
+    work: Callable[[SparkSession, S, JobAccess], object]
 
 
 def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     """The whole of a submitted job, in a session of its own: ``do_job`` for ``--spec`` and ``--result``. Returns the exit code."""
     end_with_submitter()
     arguments = _arguments(job.name, argv)
-    access = Access.from_environment(arguments.repository)
+    access = JobAccess.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
     spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
@@ -71,7 +71,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
 
 def do_job(
     job: Job[S],
-    access: Access,
+    access: JobAccess,
     spec_ref: ArtifactRef,
     result_key: str,
     *,

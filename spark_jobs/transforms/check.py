@@ -6,7 +6,7 @@ import time
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import count
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
@@ -20,7 +20,7 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 
-def check_files(spark: SparkSession, spec: CheckSpec, access: Access) -> CheckResult:
+def check_files(spark: SparkSession, spec: CheckSpec, access: JobAccess) -> CheckResult:
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)

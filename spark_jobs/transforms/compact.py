@@ -16,12 +16,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.check import check_file
 from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_a_time, rows_of
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
-from spark_jobs.transforms.state_digest import State, no_state, states
+from spark_jobs.transforms.state_digest import KeyedState, no_state, states
 from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
@@ -39,7 +39,7 @@ class FileWritten:
     copied: CopiedRange
 
 
-def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) -> CompactResult:
+def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: JobAccess) -> CompactResult:
     """Write the compacted rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
 
     What is found is reported, not judged: see ``core.synthetic``. Fails when a file of the original is damaged.
@@ -66,7 +66,7 @@ def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: Access) ->
     return CompactResult(partitions=partitions, seconds=time.monotonic() - started)
 
 
-def survivors(spark: SparkSession, spec: CompactSpec, access: Access) -> DataFrame:
+def survivors(spark: SparkSession, spec: CompactSpec, access: JobAccess) -> DataFrame:
     """The rows that stay. Those that carry the newest timestamp of a windowed store's log are named twice when they are the newest of their key."""
     rows = rows_of(spark, {log: wanted.files for log, wanted in enumerate(spec.partitions)}, access)
     return newest_of_each_key(rows, spec.partitions).unionByName(_newest_in_time(spark, spec.partitions, access))
@@ -80,7 +80,7 @@ def newest_of_each_key(rows: DataFrame, partitions: Sequence[PartitionToCompact]
     return found.filter(F.col("row")["value"].isNotNull() | F.col("log").isin(keeping)).select("log", "key", "row.*")
 
 
-def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact], access: Access) -> DataFrame:
+def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact], access: JobAccess) -> DataFrame:
     """The last of the rows with the latest timestamp, of each log of a windowed store: a newer row of its key may be older in time."""
     wanted = [
         (log, max(one.files, key=lambda file: (file.max_timestamp, file.first_offset)))
@@ -100,7 +100,7 @@ def _newest_in_time(spark: SparkSession, partitions: Sequence[PartitionToCompact
     return in_tasks(spark, wanted, last_of_latest, ROWS, lambda item: item[1].rows)
 
 
-def _written(rows: DataFrame, spec: CompactSpec, access: Access) -> dict[int, tuple[CopiedRange, ...]]:
+def _written(rows: DataFrame, spec: CompactSpec, access: JobAccess) -> dict[int, tuple[CopiedRange, ...]]:
     """Segments of ``rows``, one task a log. Ranges follow each other from the start of the log's archive to its end."""
     # Without the files: this goes to every task, which needs of a log only where it begins.
     logs = replace(spec, partitions=tuple(replace(one, files=()) for one in spec.partitions))
@@ -125,7 +125,7 @@ def _to_the_end(wanted: PartitionToCompact, pieces: Sequence[CopiedRange]) -> tu
     return (*ordered, CopiedRange(start=end, end=wanted.end, file=None, compacted=Compaction.LATEST_PER_KEY))
 
 
-def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Access) -> Iterator[FileWritten]:
+def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: JobAccess) -> Iterator[FileWritten]:
     """Files of at most ``max_records`` rows. ``batches`` hold one log after the other in the order of offsets. Runs in a task."""
     # Parquet writing is shared with the Kafka ring, whose client a driver does not have.
     from streams_recovery.segments.files import write_segment  # noqa: PLC0415
@@ -178,7 +178,9 @@ def as_segment(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.record_batch([batch.column(field.name).cast(field.type) for field in SEGMENT_SCHEMA], schema=SEGMENT_SCHEMA)
 
 
-def _checked(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: Access) -> dict[str, FileChecked]:
+def _checked(
+    spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: JobAccess
+) -> dict[str, FileChecked]:
     """What a check says of every new file, by its key."""
     layout = Layout(spec.application_id)
     wanted = [
@@ -192,7 +194,7 @@ def _checked(spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[Cop
     return {one.key: one for one in done}
 
 
-def _proof(wanted: PartitionToCompact, before: State, after: State) -> CompactionProof:
+def _proof(wanted: PartitionToCompact, before: KeyedState, after: KeyedState) -> CompactionProof:
     return CompactionProof(
         topic=wanted.topic,
         partition=wanted.partition,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.consumers import Consumers
 
 
-def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) -> VerifyResult:
+def compare_partitions(spark: SparkSession, spec: VerifySpec, access: JobAccess) -> VerifyResult:
     """Compare every partition of the spec as a sequence of rows, unless that is proven, and its keyed topics also as the state they stand for."""
     started = time.monotonic()
 
@@ -46,7 +46,7 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: Access) ->
     return VerifyResult(partitions=tuple(partitions), keys=keys, seconds=time.monotonic() - started)
 
 
-def compare_rows(wanted: PartitionToVerify, access: Access, source: KafkaConnection | Consumers) -> PartitionVerified:
+def compare_rows(wanted: PartitionToVerify, access: JobAccess, source: KafkaConnection | Consumers) -> PartitionVerified:
     """Counts and digests of both sides of one partition. ``source`` is as for ``RangeReader``. Runs in a task."""
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
@@ -67,7 +67,7 @@ def compare_rows(wanted: PartitionToVerify, access: Access, source: KafkaConnect
     )
 
 
-def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: Access, *, archive: bool) -> DataFrame:
+def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: JobAccess, *, archive: bool) -> DataFrame:
     @contextmanager
     def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], Iterator[pa.RecordBatch]]]:
         with nullcontext() if archive else _consumers(mine, access) as consumers:
@@ -82,7 +82,7 @@ def _records(wanted: PartitionToVerify) -> int:
 
 
 @contextmanager
-def _consumers(mine: Sequence[PartitionToVerify], access: Access) -> Iterator[Consumers]:
+def _consumers(mine: Sequence[PartitionToVerify], access: JobAccess) -> Iterator[Consumers]:
     """What the partitions of one task are read with."""
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
 
@@ -95,7 +95,7 @@ def _target(wanted: PartitionToVerify) -> TopicPartition:
     return TopicPartition(wanted.target_topic, wanted.partition)
 
 
-def _batches(wanted: PartitionToVerify, access: Access, consumers: Consumers | None) -> Iterator[pa.RecordBatch]:
+def _batches(wanted: PartitionToVerify, access: JobAccess, consumers: Consumers | None) -> Iterator[pa.RecordBatch]:
     """What is in the topic; without consumers what is in the archive."""
     if consumers is None:
         yield from chosen_batches(access.repository(), wanted.files, wanted.cut)

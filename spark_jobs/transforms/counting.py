@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import AccumulatorParam
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from streams_recovery.core.jobs.progress import TaskReport, more
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.progress_store import report_task
@@ -44,7 +44,7 @@ class LastOfEachTask(AccumulatorParam[Counts]):
 class Channel:
     """How tasks of one phase tell what they have done. Travels in their closure."""
 
-    access: Access
+    access: JobAccess
     directory: str
     phase: int
     finished: Any

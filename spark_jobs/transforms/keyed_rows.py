@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
@@ -30,7 +30,7 @@ _BOUNDS: Final = {
 }
 
 
-def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], access: Access) -> DataFrame:
+def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], access: JobAccess) -> DataFrame:
     """All rows of these files, by the number of their log. Every file is checked before its first row is used."""
     for name, value in _BOUNDS.items():
         spark.conf.set(name, value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
 from spark_jobs.transforms.progress import Doing
@@ -46,7 +46,7 @@ class ShareLoaded:
     partitions: tuple[PartitionLoaded, ...]
 
 
-def load_partitions(spark: SparkSession, spec: RestoreSpec, access: Access) -> RestoreResult:
+def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -> RestoreResult:
     """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when
     Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the next one
     begins.
@@ -112,7 +112,7 @@ def _part(of: int, whole: int) -> float:
     return max(of, 1) / max(whole, 1)
 
 
-def load_share(share: Share, access: Access) -> ShareLoaded:
+def load_share(share: Share, access: JobAccess) -> ShareLoaded:
     """Load the partitions of one task. Runs in the task."""
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
     from streams_recovery.kafka.producers import Producers  # noqa: PLC0415
@@ -125,7 +125,7 @@ def load_share(share: Share, access: Access) -> ShareLoaded:
 
 
 def load_partition(
-    wanted: PartitionToLoad, access: Access, clients: tuple[Producers, Consumers], pace: Pace | None = None, stall_seconds: float = 120.0
+    wanted: PartitionToLoad, access: JobAccess, clients: tuple[Producers, Consumers], pace: Pace | None = None, stall_seconds: float = 120.0
 ) -> PartitionLoaded:
     """Write the files of one partition, or what is missing of them, with the clients of one task. Runs in the task."""
     from streams_recovery.kafka.range_copy import worker_name  # noqa: PLC0415  # as above

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pyspark import SparkContext
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import TASK_SECONDS, Channel, LastOfEachTask
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs.progress import JobProgress, PhaseMeter, TaskReport, progress_directory, progress_text, store_pause
@@ -50,7 +50,7 @@ class Board:
     """The driver's view of one job. ``show`` is given each look; ``every`` is how often it looks, and ``task_every`` how often tasks store."""
 
     job: str
-    access: Access
+    access: JobAccess
     result_key: str
     show: Callable[[JobProgress], object]
     every: float = LOOK_SECONDS

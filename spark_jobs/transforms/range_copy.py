@@ -11,7 +11,7 @@ from dataclasses import replace
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import spread_sharing
@@ -19,7 +19,7 @@ from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeOutco
 from streams_recovery.core.repository.layout import Layout
 
 
-def copy_ranges(spark: SparkSession, spec: BackupSpec, access: Access) -> BackupResult:
+def copy_ranges(spark: SparkSession, spec: BackupSpec, access: JobAccess) -> BackupResult:
     """Copy every range. Results are in the order of the spec."""
     started = time.monotonic()
 
@@ -39,7 +39,7 @@ def copy_ranges(spark: SparkSession, spec: BackupSpec, access: Access) -> Backup
 
 
 @contextmanager
-def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: Access) -> Iterator[Callable[[RangeToCopy], RangeOutcome]]:
+def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: JobAccess) -> Iterator[Callable[[RangeToCopy], RangeOutcome]]:
     """Copies each of ``ranges``, asked in this order, with the consumers and the repository of one task. Runs in the task."""
     # Imported in the task: the driver needs no Kafka client.
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415

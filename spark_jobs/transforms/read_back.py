@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
@@ -37,7 +37,7 @@ class ShareRead:
     partitions: tuple[PartitionRead, ...]
 
 
-def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access: Access) -> tuple[PartitionRead, ...]:
+def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access: JobAccess) -> tuple[PartitionRead, ...]:
     """Every log that is ``whole``, in this order. Call it when no task of the load is left."""
     wanted = whole(partitions)
     groups = bundled([one.rows for one in wanted], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism) if wanted else []
@@ -56,7 +56,7 @@ def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
     return [wanted for wanted in partitions if wanted.limit is None]
 
 
-def read_share(share: ReadShare, access: Access) -> ShareRead:
+def read_share(share: ReadShare, access: JobAccess) -> ShareRead:
     """The logs of one task, from start to end. Both are asked of the broker here: what the load believes it wrote counts for nothing. Runs in the task."""
     from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415  # the driver needs no Kafka client
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415

@@ -25,7 +25,7 @@ _VERSION: Final = bytes([3])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class KeyedState:
     """A log as state. ``rows`` were read, ``keys`` found in them, ``state`` of these count; ``foreign`` rows are of another kind of store."""
 
     log: int
@@ -36,14 +36,14 @@ class State:
     digest: str
 
 
-def no_state(log: int) -> State:
+def no_state(log: int) -> KeyedState:
     """The state of a log without a row."""
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415  # kept with the code that reads Kafka
 
-    return State(log=log, rows=0, keys=0, state=0, foreign=0, digest=RowDigest().hexdigest())
+    return KeyedState(log=log, rows=0, keys=0, state=0, foreign=0, digest=RowDigest().hexdigest())
 
 
-def states(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> dict[int, State]:
+def states(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> dict[int, KeyedState]:
     """The state of each log that has a row, by its number."""
     keeping = frozenset(log for log, wanted in enumerate(partitions) if wanted.keeps_deleted)
 
@@ -54,7 +54,7 @@ def states(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> dict[in
 
     last = last_of_each_key(rows, [log for log, wanted in enumerate(partitions) if wanted.kind is StoreKind.SUPPRESS])
     tasks = one_log_at_a_time(last, len(partitions), "key").mapInArrow(lambda batches: marking(digest, batches), "result string")
-    found = (codec.loads(State, row.result.encode(), where="a task's result") for row in collected(tasks))
+    found = (codec.loads(KeyedState, row.result.encode(), where="a task's result") for row in collected(tasks))
     return {state.log: state for state in found}
 
 
@@ -78,7 +78,7 @@ def _foreign(buffers: Sequence[int]) -> Column:
     return F.col("log").isin(list(buffers)) & F.col("value").isNotNull() & ~F.coalesce(known, F.lit(False))  # noqa: FBT003  # as Spark has it
 
 
-def digested(log: int, pieces: Iterator[pa.RecordBatch], *, keeps_deleted: bool) -> State:
+def digested(log: int, pieces: Iterator[pa.RecordBatch], *, keeps_deleted: bool) -> KeyedState:
     """The state of one log from the last row of each of its keys, in the order of keys. Runs in a task."""
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415  # as above
 
@@ -90,7 +90,7 @@ def digested(log: int, pieces: Iterator[pa.RecordBatch], *, keeps_deleted: bool)
         keyed = piece.filter(pc.is_valid(piece.column("key")))
         keys += len(keyed)
         digest.update(keyed if keeps_deleted else keyed.filter(pc.is_valid(keyed.column("value"))))
-    return State(log=log, rows=rows, keys=keys, state=digest.rows, foreign=foreign, digest=digest.hexdigest())
+    return KeyedState(log=log, rows=rows, keys=keys, state=digest.rows, foreign=foreign, digest=digest.hexdigest())
 
 
 def _total(piece: pa.RecordBatch, name: str) -> int:

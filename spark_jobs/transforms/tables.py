@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.window import Window
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
 from spark_jobs.transforms.task_runner import TaskFailed, collected, error_in, marking
@@ -33,7 +33,7 @@ from streams_recovery.storage.repository import AlreadyExists
 _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers", "valid_to")
 
 
-def state_table(spark: SparkSession, spec: StateSpec, access: Access) -> DataFrame:
+def state_table(spark: SparkSession, spec: StateSpec, access: JobAccess) -> DataFrame:
     """The store's table, with the columns of ``formats.rows``. Use it as a view: ``state_table(...).createOrReplaceTempView("totals")``."""
     files = {one.partition: one.files for one in spec.partitions}
     rows = rows_of(spark, files, access).withColumn("topic", F.lit(spec.store)).withColumnRenamed("log", "partition")
@@ -73,7 +73,7 @@ def _entry(plain: dict[str, Any]) -> Entry:
     )
 
 
-def export_table(spark: SparkSession, spec: StateSpec, access: Access) -> StateResult:
+def export_table(spark: SparkSession, spec: StateSpec, access: JobAccess) -> StateResult:
     """Write the table as Parquet, to the directory that is named or into the repository. What is there already is never replaced."""
     started = time.monotonic()
     rows = state_table(spark, spec, access)
@@ -95,7 +95,7 @@ def _write(rows: DataFrame, directory: str) -> None:
         raise TaskFailed(cause) from None
 
 
-def _stored(rows: DataFrame, spec: StateSpec, access: Access) -> tuple[TablePart, ...]:
+def _stored(rows: DataFrame, spec: StateSpec, access: JobAccess) -> tuple[TablePart, ...]:
     """One file of each partition that has a row, in the order of keys."""
     order = [name for name in ("key", "window_start", "window_end", "window_seq", "valid_from") if name in rows.columns]
     # Without the files: this goes to every task.
@@ -112,7 +112,7 @@ def _stored(rows: DataFrame, spec: StateSpec, access: Access) -> tuple[TablePart
     return tuple(sorted(found, key=lambda part: part.key))
 
 
-def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpec, access: Access) -> TablePart:
+def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpec, access: JobAccess) -> TablePart:
     key = Layout(spec.application_id).table(spec.savepoint_id, spec.store, spec.run, partition)
     schema, rows = schema_of(spec.form), 0
     repository = access.repository()

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowException
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.offsets.strategies import STRATEGIES, parse
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Interval, Rebuild, Undo
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, Undo
 from tests.support.airflow.parsed_dags import (
     DRILL,
     MOMENT,
@@ -85,7 +85,7 @@ def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dic
             assert (dag_id, asked.accept_gap, asked.inputs_from, asked.outputs) == (REBUILD, False, "", OutputPolicy.KEEP)
         case AsOfMoment():
             assert (dag_id, asked.allow_ahead, asked.in_place, asked.groups, asked.source) == (PITR, False, False, (), "")
-        case Interval():
+        case OfInterval():
             pytest.fail("no form asks for an interval")
 
 

@@ -14,7 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.db import initdb
 
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.operations.savepoint import SavepointSummary
+from streams_recovery.operations.savepoint import PublishedSavepoint
 from streams_recovery.operators.assets import savepoints_of
 from streams_recovery.operators.report import compacted_facts, restore_facts, savepoint_facts
 from streams_recovery.workflows import savepoint
@@ -22,7 +22,7 @@ from tests.support.airflow.operators import operator_classes
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "own-dags.md").read_text()
-PUBLISHED = SavepointSummary(
+PUBLISHED = PublishedSavepoint(
     application_id="orders",
     savepoint_id="20261121T000000Z-0000000001",
     manifest_key="manifest",

@@ -15,7 +15,7 @@ from streams_recovery import workflows
 from streams_recovery.cli import runs
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, Interval, Rebuild
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, OfInterval, Rebuild
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When
 from tests.support.airflow.operators import modules, operator_classes
@@ -190,7 +190,7 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
 
 
 def test_each_strategy_has_its_steps() -> None:
-    others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, Interval: restore.AS_OF_MOMENT}
+    others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, OfInterval: restore.AS_OF_MOMENT}
     for strategy in STRATEGIES.values():
         assert restore.steps_of(strategy) == others.get(strategy, restore.FROM_SAVEPOINT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
 from streams_recovery.core.waiting import poll
@@ -38,7 +38,7 @@ def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_el
     assert restore.plan_verify(recovery, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
     proofs = {one.topic: one.rows for one in restore.check_verify(recovery, ticket, load_of(ticket), None).partitions}
     assert proofs[tp.topic] == 4 + ROWS
-    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
 
     topic_holds.release_restore_holds(recovery)

@@ -20,14 +20,14 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.rollout import Step
+from streams_recovery.operations.rollout import CutoverStep
 from streams_recovery.operations.rollout.cutover import entry
 from tests.support.applications.pair import Both, free, open_switch, request, roles, switched, two_applications
 from tests.support.applications.savepoint_steps import begun, cut, publish, take
 from tests.support.applications.small import asked, reopened
 from tests.support.applications.topic_records import commit, produce
 
-CUT_OVER, ROLL_BACK = Step
+CUT_OVER, ROLL_BACK = CutoverStep
 
 
 @pytest.fixture
@@ -244,7 +244,7 @@ def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transaction
 
 @pytest.mark.parametrize("way_out", [CUT_OVER, ROLL_BACK])
 @pytest.mark.parametrize("reached", ["stopped", "retired", "transferred"])
-def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: Step) -> None:
+def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: CutoverStep) -> None:
     old, run = cloned.old, uuid.uuid4().hex
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER), run=run)

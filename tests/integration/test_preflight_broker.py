@@ -11,7 +11,7 @@ from streams_recovery.application.settings import CommandSettings
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.facts import AUTO_CREATE
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking_finding
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking_finding
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
 from tests.support.applications.savepoint_steps import take
@@ -29,7 +29,7 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert facts.metadata_level >= 30, "4.3 or newer"
     assert facts.settings[AUTO_CREATE] == "false"
     (only,) = preflight.before_backup(small.recovery)
-    assert (only.kind, only.severity) == ("cluster-loss", Severity.WARNING)
+    assert (only.kind, only.severity) == ("cluster-loss", PreflightSeverity.WARNING)
     assert f"the records of {small.input.topic} are not in them: set backup.survive_cluster_loss: true" in str(only)
     assert preflight.before_backup(surviving(small).recovery) == ()
     take(small)
@@ -78,7 +78,7 @@ def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: 
     settings = {"message.timestamp.type": "LogAppendTime", "unclean.leader.election.enable": "true"}
     alter(small.recovery.cluster, {small.changelog.topic: dict(settings)})
     found = preflight.before_backup(small.recovery)
-    assert {one.severity for one in found} == {Severity.WARNING}
+    assert {one.severity for one in found} == {PreflightSeverity.WARNING}
     assert {one.kind for one in found} == {"durability", "timestamps", "cluster-loss"}
     take(small)
     produce(small.recovery, small.output, 3)

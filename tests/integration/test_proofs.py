@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.read_back import ReadShare, read_share
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import PartitionToVerify, RestoreResult, VerifySpec
@@ -109,7 +109,7 @@ def test_state_of_nothing_but_tombstones_or_without_a_record_is_proven_too(small
 
 def test_what_is_read_back_is_what_the_broker_has_not_what_was_written(small: Small) -> None:
     recovery, tp = small.recovery, small.changelog
-    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     [before] = read_share(ReadShare(partitions=(tp,)), access).partitions
     produce(recovery, tp, 1)
     [longer] = read_share(ReadShare(partitions=(tp,)), access).partitions

@@ -17,7 +17,7 @@ from kafka.admin import ACL
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking
 from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
@@ -62,7 +62,7 @@ def grant(rules: Rules, look: Callable[[], Iterable[PreflightFinding]]) -> list[
     """Follow the advice once, as far as it must be followed; all of it must have been given at once."""
     granted = [rule for found in blocking(look()) for rule in rules.apply(found.remedy)]
     (only,) = [found for found in look() if found.kind != "cluster-loss"]
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert only.remedy.endswith("--operation Describe --cluster")
     return granted
 

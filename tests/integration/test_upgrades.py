@@ -19,7 +19,7 @@ from streams_recovery.operations import quiesce_record, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import RestoreRequest
-from streams_recovery.operations.rollout import Step
+from streams_recovery.operations.rollout import CutoverStep
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.pair import Both, Here, free, request, roles, switched
 from tests.support.applications.restore_steps import opened
@@ -86,7 +86,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.RETIRED, Role.LIVE)
-    assert switched(both, request(Step.ROLL_BACK)).again == {partition_text(both.small.input): 1}
+    assert switched(both, request(CutoverStep.ROLL_BACK)).again == {partition_text(both.small.input): 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
 

@@ -27,9 +27,9 @@ def location(tmp_path):
 
 @pytest.fixture
 def access(connection, location):
-    from spark_jobs.access import Access
+    from spark_jobs.access import JobAccess
 
-    return Access(connection=connection, location=location, credentials=None)
+    return JobAccess(connection=connection, location=location, credentials=None)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.compact import reduce_partitions
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.compaction.compacted import judge
@@ -135,7 +135,7 @@ LOGS = {
 def access(tmp_path_factory):
     """No broker is ever asked."""
     location = StorageLocation(backend="filesystem", path=str(tmp_path_factory.mktemp("repository")))
-    return Access(connection=connect("127.0.0.1:1"), location=location, credentials=None)
+    return JobAccess(connection=connect("127.0.0.1:1"), location=location, credentials=None)
 
 
 @pytest.fixture(scope="module")

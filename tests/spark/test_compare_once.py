@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.load import load_partitions
 from spark_jobs.transforms.read_back import read_back
 from streams_recovery.core.errors import Damaged
@@ -54,7 +54,7 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         # What another producer than ours would have made of the same files.
         plan = restore.plan_load(recovery, ticket)
         spec = recovery.artifacts.read(RestoreSpec, plan.spec)
-        access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
+        access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None)
         loaded = load_partitions(spark, replace(spec, read_back=False), access)
         assert loaded.read == (), how
         recovery.cluster.delete_topics([topic])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.tables import export_table, state_table
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.cli import runs
@@ -38,7 +38,7 @@ def spec_of(recovery, store, *, deleted=False, directory=None):
 
 
 def access_of(recovery):
-    return Access(connection=recovery.connection, location=recovery.repository.location, credentials=None)
+    return JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None)
 
 
 def alone(recovery, store, *, deleted=False):

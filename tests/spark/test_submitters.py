@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.job import Job, do_job
 from streams_recovery.core import codec
 from streams_recovery.core.errors import LockLost, SparkJobFailed, TargetNotEmpty
@@ -151,7 +151,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
         time.sleep(300)
         yield from batches
 
-    access = Access(connection=connection, location=location, credentials=None)
+    access = JobAccess(connection=connection, location=location, credentials=None)
     job = Job(name="restore", kind=RestoreSpec, work=slow)
     with pytest.raises(Exception, match=r"(?i)cancel"):
         do_job(

@@ -1,9 +1,10 @@
-"""One word for one thing: words that were given up do not come back as identifiers or as stored names."""
+"""One word for one thing: words that were given up do not come back as identifiers or as stored names, and no two classes have one name."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -87,3 +88,23 @@ def test_prose_and_other_words_are_left_alone(tmp_path: Path) -> None:
         '"""An audit of old words."""\nstarboard = "what an audit says"\nauditorium = __reduce__ = 1\n'
     )
     assert given_up(tmp_path) == []
+
+
+def class_names(*folders: Path) -> dict[str, list[str]]:
+    """Where each class at the top of a module is written."""
+    found = defaultdict[str, list[str]](list)
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    found[node.name].append(f"{path.relative_to(folder.parent)}:{node.lineno}")
+    return found
+
+
+def test_no_two_classes_have_one_name(tmp_path: Path) -> None:
+    found = class_names(PROJECT / "plugins" / "streams_recovery", PROJECT / "spark_jobs")
+    assert len(found) > 500
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text("class Seen:\n    pass\n")
+    assert class_names(tmp_path) == {"Seen": [f"{tmp_path.name}/one.py:1", f"{tmp_path.name}/two.py:1"]}

@@ -31,7 +31,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.core.rollout.cutover import Step, cutover_text, upgrade_text
+from streams_recovery.core.rollout.cutover import CutoverStep, cutover_text, upgrade_text
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import FromSavepoint
@@ -77,7 +77,7 @@ def cut_over(
     as_json: AsJson = False,
 ) -> None:
     """Let APP, a clone that is caught up, write the real outputs, and stop the application that it is a clone of. Shows the plan and asks first."""
-    request = rollout.CutoverRequest(step=Step.CUT_OVER, max_lag=max_lag, reason=reason_of(reason, plan_only=plan_only))
+    request = rollout.CutoverRequest(step=CutoverStep.CUT_OVER, max_lag=max_lag, reason=reason_of(reason, plan_only=plan_only))
     _switch(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
 
@@ -93,7 +93,7 @@ def roll_back(
 ) -> None:
     """Stop APP, a clone, and start the application that it is a clone of where it stopped. Shows the plan and asks first."""
     request = rollout.CutoverRequest(
-        step=Step.ROLL_BACK, max_lag=None, reason=reason_of(reason, plan_only=plan_only), restore_first=restore_first
+        step=CutoverStep.ROLL_BACK, max_lag=None, reason=reason_of(reason, plan_only=plan_only), restore_first=restore_first
     )
     _switch(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
 
@@ -179,7 +179,7 @@ def _switch(
         print_json(report)
         return
     line(f"{report.live} writes the outputs; the output of {report.records_again:,} input records comes twice")
-    if report.step is Step.CUT_OVER:
+    if report.step is CutoverStep.CUT_OVER:
         _say_way_back(name)
 
 

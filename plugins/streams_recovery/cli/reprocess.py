@@ -26,7 +26,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
-from streams_recovery.core.sandbox.interval_log import Base, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
+from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import interval
@@ -40,7 +40,7 @@ LeaveLate = Annotated[
 ]
 Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
 Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
-Start = Annotated[Base | None, typer.Option("--base", help="The state to begin from; default as configured.")]
+Start = Annotated[IntervalBase | None, typer.Option("--base", help="The state to begin from; default as configured.")]
 How = Annotated[PublishPolicy, typer.Option("--publish", help="Leave results in topics of their own, or put them into the outputs.")]
 Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come interval.")]
 Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]

@@ -28,7 +28,7 @@ def _unseen(_step: str) -> AbstractContextManager[None]:
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What the steps of a workflow returned, by their names, and the error that ended it."""
 
     results: dict[str, Any]
@@ -59,11 +59,11 @@ class Runner:
     sleep: Callable[[float], None] = time.sleep
     progress: ProgressView = _unseen
 
-    def take(self, steps: Sequence[Step], given: Mapping[str, Any], *, reached: Phase | None = None) -> Outcome:
+    def take(self, steps: Sequence[Step], given: Mapping[str, Any], *, reached: Phase | None = None) -> RunOutcome:
         """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
         a failure only the teardowns are taken, whatever becomes of them, and the first error is the outcome's.
         """
-        outcome = Outcome(results=dict(given))
+        outcome = RunOutcome(results=dict(given))
         for step in steps:
             if step.when is When.FAILURE and outcome.error is None:
                 continue
@@ -83,7 +83,7 @@ class Runner:
                 self._failed(step, error, outcome)
         return outcome
 
-    def _failed(self, step: Step, error: BaseException, outcome: Outcome) -> None:
+    def _failed(self, step: Step, error: BaseException, outcome: RunOutcome) -> None:
         if outcome.error is None:
             outcome.error = error
         if step.when is When.SUCCESS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streams_recovery.cli.runner import Outcome, Runner
+from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
@@ -15,7 +15,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest
-from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
+from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.workflows import maintenance as maintenance_workflows
 from streams_recovery.workflows import restore as restore_workflows
 from streams_recovery.workflows import rollout as rollout_workflows
@@ -33,12 +33,12 @@ class Requester:
     requested_by: str
 
 
-def backup(runner: Runner, request: SavepointRequest) -> SavepointSummary:
+def backup(runner: Runner, request: SavepointRequest) -> PublishedSavepoint:
     """Take a savepoint. The application comes back whatever fails, and so do topic settings and lock."""
     first, *rest = savepoint_workflow.SAVEPOINT
     ticket = savepoint.begin(runner.recovery, request)
     runner.say(first.message(ticket) or "")
-    summary: SavepointSummary = runner.take(rest, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+    summary: PublishedSavepoint = runner.take(rest, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
     for warning in summary.warnings:
         runner.say(f"warning: {warning}")
     return summary
@@ -147,7 +147,7 @@ def upgrade(old: Runner, clone: Runner, wanted: SavepointRequest, request: Calla
     first, *retirement = rollout_workflows.RETIREMENT
     ticket = savepoint.begin(old.recovery, wanted)
     try:
-        published: SavepointSummary = old.take(retirement, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+        published: PublishedSavepoint = old.take(retirement, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
         opened = _open_upgrade(clone, request(published.savepoint_id), wanted)
         report: RestoreReport = clone.take(
             rollout_workflows.UPGRADE, {restore_workflows.OPEN_RESTORE.name: opened}, reached=restore.phase_of(clone.recovery, opened)
@@ -181,7 +181,7 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
     """Try a restore of ``source``'s savepoint into the application that ``runner`` is of, and remove that. What it measured is kept, however it ended."""
     scratch, began_at = runner.recovery, source.clock()
     ticket: RestoreTicket | None = None
-    outcome = Outcome(results={})
+    outcome = RunOutcome(results={})
     try:
         sandbox.clear(scratch, run_id=requester.run_id)
         began_at = source.clock()
@@ -223,7 +223,7 @@ def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, request
     scratch, request = runner.recovery, claimed.request
     planned: Planned | None = None
     ticket: RestoreTicket | None = None
-    outcome = Outcome(results={})
+    outcome = RunOutcome(results={})
     try:
         interval.clear(scratch, source.application_id, request, run_id=requester.run_id)
         planned = interval.plan(scratch, source.application_id, request)

@@ -20,7 +20,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state import FileFormat, Side
+from streams_recovery.operations.state import FileFormat, StoreSide
 from streams_recovery.serdes.rows import Row, schema_of
 
 # Not codes of errors: what a comparison found. Equal is 0.
@@ -71,7 +71,7 @@ def _limited(rows: Iterable[Row], limit: int) -> Iterator[Row]:
     return itertools.islice(rows, limit) if limit else iter(rows)
 
 
-def _print(rows: Iterator[Row], side: Side, *, unlimited: bool) -> int:
+def _print(rows: Iterator[Row], side: StoreSide, *, unlimited: bool) -> int:
     names = schema_of(side.form).names
     shown = [tables.in_columns(row, side.form) for row in (itertools.islice(rows, _SHOWN) if unlimited else rows)]
     print_table(names, shown, folded=names)
@@ -132,11 +132,11 @@ def state_diff(
         raise typer.Exit(DIFFERENT)
 
 
-def _forms(one: Side, other: Side) -> tuple[tuple[str, StoreFormat], ...]:
+def _forms(one: StoreSide, other: StoreSide) -> tuple[tuple[str, StoreFormat], ...]:
     return ("before", one.form), ("after", other.form)
 
 
-def _print_differences(rows: Iterable[Row], one: Side, other: Side) -> None:
+def _print_differences(rows: Iterable[Row], one: StoreSide, other: StoreSide) -> None:
     names = ("key", "change", one.name, other.name)
     shown = [tables.difference_cells(row, one, other) for row in rows]
     if shown:

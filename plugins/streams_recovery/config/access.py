@@ -14,7 +14,7 @@ Person = Annotated[Text, Field(max_length=256)]
 Role = Annotated[Text, Field(max_length=64)]
 
 
-class Right(enum.StrEnum):
+class DagRight(enum.StrEnum):
     """What a role may do with the DAGs of an application: see them, or run them too."""
 
     VIEW = "view"
@@ -29,7 +29,7 @@ class Access(Section):
     """
 
     own_dags: Switch = False
-    roles: dict[Role, Right] | None = None
+    roles: dict[Role, DagRight] | None = None
     sources: tuple[ConfigurationName, ...] = ()
     approvers: tuple[Person, ...] = ()
     approvers_exclude_trigger: Switch = False

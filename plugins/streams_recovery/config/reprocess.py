@@ -8,7 +8,7 @@ from pydantic import Field
 
 from streams_recovery.config.fields import ApplicationId, Cron, Duration, Integer, Switch, TopicName
 from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns
-from streams_recovery.config.sandbox import Sandbox, Topics, sandbox_problems, start_problems
+from streams_recovery.config.sandbox import NamedTopics, Sandbox, sandbox_problems, start_problems
 
 # As long as any name of an interval is.
 EXAMPLE: Final = "20261121T120000.000Z"
@@ -53,7 +53,7 @@ class Reprocess(IntervalRuns):
         return SandboxRuns.model_validate({kind: section.in_slot(slot, filled) for kind, section in own.items()})
 
 
-def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reprocess: Reprocess) -> list[str]:
+def reprocess_problems(application_id: str, topics: NamedTopics, runs: Runs, reprocess: Reprocess) -> list[str]:
     """Everything that would let reprocessing touch the application, or two intervals each other."""
     own = reprocess.section_of(runs.kind)
     slots = reprocess.parallel if own is None or own.most_slots is None else own.most_slots

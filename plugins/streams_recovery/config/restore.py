@@ -9,7 +9,7 @@ from pydantic import Field
 from streams_recovery.config.fields import Integer, Moment, OffsetRule, Seconds, Section, Switch, TopicName
 
 
-class Throttle(Section):
+class RestoreThrottle(Section):
     """Limits of a whole load: records, and bytes of their keys and values, per second. Null is no limit."""
 
     records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
@@ -23,7 +23,7 @@ class Restore(Section):
 
     consumer_group_strategy: OffsetRule = "exact"
     time_window_end: Moment | None = None
-    throttle: Throttle = Throttle()
+    throttle: RestoreThrottle = RestoreThrottle()
     stall_timeout_seconds: Seconds = 120
     catch_up_timeout_seconds: Seconds = 900
     producers_still_seconds: Seconds = 30

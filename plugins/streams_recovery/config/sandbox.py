@@ -27,7 +27,7 @@ class Sandbox(Section):
         return runs.in_sandbox(self.runs, self.section)
 
 
-class Topics(Protocol):
+class NamedTopics(Protocol):
     """The shape of ``model.Topics``; that module imports this one."""
 
     @property
@@ -43,7 +43,7 @@ class Topics(Protocol):
         """All of them."""
 
 
-def sandbox_problems(application_id: str, topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
+def sandbox_problems(application_id: str, topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
     """Everything that would let a sandbox touch the application that it is of."""
     return [
         *_id_problems(application_id, sandbox),
@@ -52,7 +52,7 @@ def sandbox_problems(application_id: str, topics: Topics, runs: Runs, sandbox: S
     ]
 
 
-def start_problems(topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
+def start_problems(topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
     """The part of it that is about how the sandbox is started."""
     try:
         own, scratch = runs.starting(sandbox.section), sandbox.runs_as(runs).starting(sandbox.section)
@@ -77,7 +77,7 @@ def clash(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}-") or other.startswith(f"{one}-")
 
 
-def _topic_problems(application_id: str, topics: Topics, sandbox: Sandbox) -> Iterable[str]:
+def _topic_problems(application_id: str, topics: NamedTopics, sandbox: Sandbox) -> Iterable[str]:
     names, declared = Counter(sandbox.topic_map.values()), topics.declared
     unmapped = [name for name in topics.outputs if name not in sandbox.topic_map]
     if unmapped:

@@ -81,7 +81,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class NextRecord:
     """The result of reading a range: there is no record below ``upto``. ``record`` is True if there is one at it."""
 
     upto: int
@@ -113,7 +113,7 @@ def to_read(found: Known, *, looks: int, most: int) -> dict[TopicPartition, tupl
     return dict(sorted(unsure.items(), key=lambda item: item[1][1] - item[1][0])[:most])
 
 
-def read(found: Known, results: Mapping[TopicPartition, Found]) -> dict[TopicPartition, Unread]:
+def read(found: Known, results: Mapping[TopicPartition, NextRecord]) -> dict[TopicPartition, Unread]:
     """The same, updated with the results of reading."""
     return {tp: replace(one, upto=results[tp].upto, record=results[tp].record) if tp in results else one for tp, one in found.items()}
 

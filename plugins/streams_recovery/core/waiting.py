@@ -17,7 +17,7 @@ _WORTH_SAYING_SECONDS: Final = 5.0
 HEARD_SECONDS: Final = 5.0
 
 
-class Notice:
+class WaitNotice:
     """Says what is waited for, every ``NOTICE_SECONDS``, to a logger: a wait that says nothing looks like one that hangs. ``what`` completes the sentence
     "Waiting for ...", and with none nothing is said.
     """
@@ -53,7 +53,7 @@ def poll(
     """The first answer of ``check`` that is not None, or None when the time is up. Asks at least once, and once more at the very end. ``what`` is waited
     for, as people are told, with what ``message`` says of the last look.
     """
-    notice, deadline = Notice(what), time.monotonic() + seconds
+    notice, deadline = WaitNotice(what), time.monotonic() + seconds
     while True:
         last_try = time.monotonic() >= deadline
         answer = check()
@@ -67,7 +67,7 @@ def while_falling(measure: Callable[[], int], *, patience: float, interval: floa
     """Wait until ``measure`` is 0, for as long as it keeps falling. Returns 0, or what is left when it has not fallen for ``patience`` seconds. ``what`` is
     waited for, as people are told.
     """
-    notice, least, deadline = Notice(what), measure(), time.monotonic() + patience
+    notice, least, deadline = WaitNotice(what), measure(), time.monotonic() + patience
     while least > 0 and time.monotonic() < deadline:
         notice.waiting(f"{least:,} are left", limit=deadline)
         time.sleep(interval)
@@ -81,7 +81,7 @@ def poll_falling(look: Callable[[], tuple[T | None, int]], *, patience: float, i
     """The first answer of ``look`` that is not None; or None when the number beside it has not fallen, from one look to the next, for ``patience``
     seconds. A number that rises is no progress, and no harm: work may show only once it begins. ``what`` is as for ``while_falling``.
     """
-    notice, (answer, before) = Notice(what), look()
+    notice, (answer, before) = WaitNotice(what), look()
     deadline = time.monotonic() + patience
     while answer is None and time.monotonic() < deadline:
         notice.waiting(f"{before:,} are left" if before else "", limit=deadline)

@@ -13,7 +13,7 @@ from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
-from streams_recovery.core.preflight.facts import ClusterFacts
+from streams_recovery.core.preflight.facts import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.kafka import errors, leader_epochs, log_dirs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients
@@ -59,7 +59,7 @@ class KafkaCluster:
         """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
         return tuple(topic_configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
-    def facts(self) -> ClusterFacts:
+    def facts(self) -> BrokerFacts:
         """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
         brokers = self._metadata().brokers
 
@@ -73,7 +73,7 @@ class KafkaCluster:
             if error.facts.get("code") != permissions.DENIED_CLUSTER:
                 raise
             settings = {}
-        return ClusterFacts(brokers=len(brokers), settings=settings, metadata_level=level[1] if level else None)
+        return BrokerFacts(brokers=len(brokers), settings=settings, metadata_level=level[1] if level else None)
 
     def rights(self, topics: Collection[str], group_id: str) -> Rights:
         """What the connection's user may do with these topics, this group, transactional ids that begin with its name, and the cluster."""

@@ -58,7 +58,7 @@ class Writers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Written:
+class ProducerProgress:
     """How far a producer has come on a partition, as its leader remembers it. Equal at two moments: it wrote nothing in between."""
 
     producer_id: int
@@ -107,14 +107,14 @@ class Transactions:
         """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
 
-    def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[Written, ...]]:
+    def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ProducerProgress, ...]]:
         """How far every producer has come that the leader of each partition remembers. One that is not idempotent is remembered by nobody: only the
         log's end tells of it.
         """
         return {
             partition: tuple(
                 sorted(
-                    Written(producer_id=one.producer_id, producer_epoch=one.producer_epoch, last_sequence=one.last_sequence)
+                    ProducerProgress(producer_id=one.producer_id, producer_epoch=one.producer_epoch, last_sequence=one.last_sequence)
                     for one in producers
                 )
             )

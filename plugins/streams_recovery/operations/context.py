@@ -16,7 +16,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess
-from streams_recovery.core.repository.ownership import OwnershipEntry, Seen
+from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -78,7 +78,7 @@ class RecoveryContext:
     lock: ApplicationLock
     application: StreamsApplication
     clock: Callable[[], int]
-    counterpart: Callable[[OwnershipEntry | None], Seen]
+    counterpart: Callable[[OwnershipEntry | None], Counterpart]
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
 
     @property

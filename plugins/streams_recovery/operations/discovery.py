@@ -19,7 +19,7 @@ from streams_recovery.core.kafka_types import (
 from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_kind
 from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.savepoint.topology import Attribution, Known, Topology, attributed, is_streams_metadata, topology_of
+from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, Topology, attributed, is_streams_metadata, topology_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import restore_journals
 
@@ -119,7 +119,7 @@ def known(
     existing: Collection[str],
     committed: Collection[str] | None = None,
     saved: Mapping[str, Evidence] | None = None,
-) -> Known:
+) -> AttributionFacts:
     """What is known of whose those of the ``existing`` topics are that could be internal topics of the application. ``committed`` are those on which
     its group has offsets, ``saved`` what a savepoint says that is not one of its own here. Whoever else might own a topic is looked for only where
     configuration and offsets leave that open.
@@ -127,7 +127,7 @@ def known(
     me, topics = recovery.application_id, recovery.config.topics
     if committed is None:
         committed = _committed(recovery)
-    here = Known(
+    here = AttributionFacts(
         application_id=me, stores=recovery.config.stores, owned=topics.owned, foreign=topics.foreign, committed=committed, saved=saved or {}
     )
     names = [name for name in existing if internal_role(name, me) is not None]
@@ -165,7 +165,7 @@ def _newest_readable(recovery: RecoveryContext) -> Manifest | None:
     return None
 
 
-def _unclear(names: Iterable[str], here: Known) -> list[str]:
+def _unclear(names: Iterable[str], here: AttributionFacts) -> list[str]:
     """Topics of which neither the configurations nor the group's offsets say whose they are, nor a savepoint where no other id could begin the name."""
     found = {name: attributed(name, here) for name in names}
     present = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)

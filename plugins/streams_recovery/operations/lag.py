@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from streams_recovery.core import lag as lagging
 from streams_recovery.core.errors import OffsetsGone
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.lag import Found, Lag, Unread
+from streams_recovery.core.lag import Lag, NextRecord, Unread
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
@@ -54,7 +54,7 @@ class RecordLag:
         return lagging.unread(self.known, ends)
 
 
-def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Found]:
+def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, NextRecord]:
     """The first committed record in each range of offsets, as far as transactions are decided. What was deleted holds none."""
     if not ranges:
         return {}
@@ -67,15 +67,15 @@ def next_records(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tupl
     return {tp: result for tp, result in found.items() if result is not None}
 
 
-def _next_record(consumers: Consumers, wanted: OffsetRange) -> Found | None:
+def _next_record(consumers: Consumers, wanted: OffsetRange) -> NextRecord | None:
     try:
         with RangeReader(consumers, *wanted) as reader:
             for batch in reader:
-                return Found(upto=batch.column("offset")[0].as_py(), record=True)
+                return NextRecord(upto=batch.column("offset")[0].as_py(), record=True)
     except OffsetsGone:
         # A running application deletes what it has read of its repartition topics: it has moved, and the next look sees that.
         return None
-    return Found(upto=max(wanted.start, wanted.end), record=False)
+    return NextRecord(upto=max(wanted.start, wanted.end), record=False)
 
 
 def own_partitions(recovery: RecoveryContext) -> list[TopicPartition]:

@@ -16,7 +16,7 @@ from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, logs_agree, moved_since, start_as
+from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, logs_agree, moved_since, start_as
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
@@ -117,18 +117,18 @@ class StartedByRole:
     def _as(self, role: Role) -> StreamsApplication:
         return self._live if self._live is not None and role is Role.LIVE else self._application
 
-    def counterpart(self, last: OwnershipEntry | None) -> Seen:
+    def counterpart(self, last: OwnershipEntry | None) -> Counterpart:
         """What is seen of the other application that this entry concerns."""
         applications = self._applications()
         other = _other(self._config, last, applications)
         other_id = other.application.id if other is not None else "" if last is None else last.other
         if not is_name(other_id):
-            return Seen(other=other_id, related=False, moved=(), in_use=(), last=None)
+            return Counterpart(other=other_id, related=False, moved=(), in_use=(), last=None)
         theirs = ownership_log(self._repository, Layout(other_id)).last()
         retired = [(name, one) for name, one in ((self._id, last), (other_id, theirs)) if one is not None and one.role is Role.RETIRED]
         # What a plain start needs no proof of is not asked for.
         asked = last is not None and last.role is not Role.STANDBY
-        return Seen(
+        return Counterpart(
             other=other_id,
             related=self._config.name not in applications or (other is not None and related(self._config, other)),
             moved=tuple(name for who, entry in retired[:1] for name in moved_since(entry, self._committed(who))),

@@ -17,7 +17,7 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
 from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, blocking, required, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking, required, warning
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     DESCRIBE,
@@ -127,7 +127,7 @@ def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
         # Without the connection nothing is known of the cluster; who submits a job names it.
         return ()
     except ConfigInvalid as error:
-        return (PreflightFinding(severity=Severity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
+        return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="spark", text=error.reason, remedy=error.next_step),)
     return ()
 
 
@@ -181,7 +181,7 @@ def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
         return ()
     text = f"savepoints have a time that has not come: {', '.join(ahead[-3:])}. None of them is taken for the newest"
     remedy = "find out which clock was wrong or who has made them up, and remove what nobody needs"
-    return (PreflightFinding(severity=Severity.WARNING, kind="repository", text=text, remedy=remedy),)
+    return (PreflightFinding(severity=PreflightSeverity.WARNING, kind="repository", text=text, remedy=remedy),)
 
 
 def required_for_restore(

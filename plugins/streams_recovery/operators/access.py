@@ -8,7 +8,7 @@ from typing import Final
 
 from airflow.sdk import Asset, Param, conf
 
-from streams_recovery.config.access import Access, Right
+from streams_recovery.config.access import Access, DagRight
 from streams_recovery.config.directory import broken_configurations, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
@@ -98,7 +98,7 @@ def rights(access: Access, *, run: bool = True) -> Rights | None:
     """The rights on a DAG of one application, for the FAB auth manager. None leaves those that were given by hand. Without ``run`` roles only see it."""
     if access.roles is None:
         return None
-    return {role: _copied(_RUN if run and right is Right.RUN else _VIEW) for role, right in access.roles.items()}
+    return {role: _copied(_RUN if run and right is DagRight.RUN else _VIEW) for role, right in access.roles.items()}
 
 
 def unenforceable(access: Access) -> ConfigInvalid | None:

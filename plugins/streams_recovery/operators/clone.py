@@ -68,7 +68,7 @@ class CutoverRequestedOperator(StepOperator):
         """The request itself."""
         params = declared_params(self, self.params_json)
         return rollout.CutoverRequest(
-            step=rollout.Step(params["step"]),
+            step=rollout.CutoverStep(params["step"]),
             max_lag=params.get("max_lag"),
             reason=params.get("reason") or "",
             restore_first=params.get("restore_first", False),

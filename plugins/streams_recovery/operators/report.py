@@ -10,7 +10,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 from streams_recovery.hooks.context import Logged
 from streams_recovery.operations.compaction import CompactSummary
 from streams_recovery.operations.restore import RestoreReport
-from streams_recovery.operations.savepoint import SavepointSummary
+from streams_recovery.operations.savepoint import PublishedSavepoint
 from streams_recovery.operators.assets import RESTORES, SAVEPOINTS, restores_of, savepoints_of
 from streams_recovery.operators.base import received
 
@@ -55,7 +55,7 @@ class ReportSavepointOperator(ReportOperator):
 
     def execute(self, context: Context) -> None:
         """Report."""
-        published = received(SavepointSummary, self.summary, "publish")
+        published = received(PublishedSavepoint, self.summary, "publish")
         self.emit(context, savepoint_facts(published))
         for warning in published.warnings:
             self.log.warning("Savepoint %s: %s", published.savepoint_id, warning)
@@ -92,7 +92,7 @@ class ReportRestoreOperator(ReportOperator):
         self.emit(context, restore_facts(received(RestoreReport, self.summary, "finish")))
 
 
-def savepoint_facts(published: SavepointSummary) -> dict[str, Any]:
+def savepoint_facts(published: PublishedSavepoint) -> dict[str, Any]:
     """What the event of a savepoint says. ``captured_at`` is in milliseconds."""
     return {
         "kind": "savepoint",

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from streams_recovery.core.errors import RecoveryError, TransientError
-from streams_recovery.core.waiting import Notice
+from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.hooks.context import Logged, context_of
 from streams_recovery.operations.conditions import WATCHES, ConditionState
 
@@ -38,7 +38,7 @@ class WatchTrigger(Logged, BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event, at the end."""
-        message, notice = "", Notice(f"{self.watch.replace('_', ' ')} of {self.application_name}", log=self.log.info)
+        message, notice = "", WaitNotice(f"{self.watch.replace('_', ' ')} of {self.application_name}", log=self.log.info)
         await asyncio.sleep(self.settle)
         while True:
             started = time.monotonic()

@@ -13,14 +13,14 @@ from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusReport
 from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.statuses import Known
+from streams_recovery.ui.statuses import KnownStatus
 from streams_recovery.ui.words import age, moment, seconds, size
 
 _DAY_MS: Final = 86_400_000
 _GROWTH_OVER_MS: Final = 7 * _DAY_MS
 
 
-class State(enum.StrEnum):
+class ShownState(enum.StrEnum):
     """What is shown of an application. Besides its health: nothing was read yet, nobody has observed it, or its configuration cannot be used."""
 
     BROKEN = "broken"
@@ -35,30 +35,30 @@ class State(enum.StrEnum):
     @property
     def calm(self) -> bool:
         """True when there is nothing to do about it."""
-        return self in (State.GOOD, State.UNUSED)
+        return self in (ShownState.GOOD, ShownState.UNUSED)
 
 
 SHAPES: Final = {
-    State.BROKEN: "■",
-    State.TROUBLE: "■",
-    State.UNREADABLE: "▲",
-    State.ATTENTION: "▲",
-    State.UNKNOWN: "○",
-    State.LOADING: "○",
-    State.GOOD: "●",
-    State.UNUSED: "○",
+    ShownState.BROKEN: "■",
+    ShownState.TROUBLE: "■",
+    ShownState.UNREADABLE: "▲",
+    ShownState.ATTENTION: "▲",
+    ShownState.UNKNOWN: "○",
+    ShownState.LOADING: "○",
+    ShownState.GOOD: "●",
+    ShownState.UNUSED: "○",
 }
 WORDS: Final = {
-    State.BROKEN: "configuration broken",
-    State.TROUBLE: "trouble",
-    State.UNREADABLE: "repository not readable",
-    State.ATTENTION: "needs attention",
-    State.UNKNOWN: "not observed yet",
-    State.LOADING: "reading",
-    State.GOOD: "good",
-    State.UNUSED: "not in use",
+    ShownState.BROKEN: "configuration broken",
+    ShownState.TROUBLE: "trouble",
+    ShownState.UNREADABLE: "repository not readable",
+    ShownState.ATTENTION: "needs attention",
+    ShownState.UNKNOWN: "not observed yet",
+    ShownState.LOADING: "reading",
+    ShownState.GOOD: "good",
+    ShownState.UNUSED: "not in use",
 }
-_CALM: Final = {Health.GOOD: State.GOOD, Health.UNUSED: State.UNUSED}
+_CALM: Final = {Health.GOOD: ShownState.GOOD, Health.UNUSED: ShownState.UNUSED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Overview:
     """One application. ``old`` is true when what is said is of some time ago: it is greyed. ``problem`` says why, ``next_step`` what to do about it."""
 
     name: str
-    state: State
+    state: ShownState
     old: bool
     taken_at: int | None
     headline: tuple[Markup, ...]
@@ -88,14 +88,14 @@ class Overview:
     @property
     def order(self) -> tuple[int, str]:
         """Trouble first."""
-        return list(State).index(self.state), self.name
+        return list(ShownState).index(self.state), self.name
 
 
 def broken(name: str, error: ConfigInvalid) -> Overview:
     """An application whose configuration cannot be used. The lines are the loader's."""
     return Overview(
         name=name,
-        state=State.BROKEN,
+        state=ShownState.BROKEN,
         old=False,
         taken_at=None,
         headline=(Markup("no savepoint is taken while its configuration cannot be used"),),
@@ -106,7 +106,7 @@ def broken(name: str, error: ConfigInvalid) -> Overview:
     )
 
 
-def overview(name: str, known: Known, now: int) -> Overview:
+def overview(name: str, known: KnownStatus, now: int) -> Overview:
     """An application by its stored status."""
     report = known.report
     if report is None:
@@ -136,12 +136,12 @@ def _next_step(report: StatusReport, *, stale: bool) -> str | None:
     return "Unpause streams_monitor, and look at its newest run." if stale else None
 
 
-def _without_status(name: str, known: Known) -> Overview:
-    state = State.UNREADABLE if known.problem else State.UNKNOWN if known.asked else State.LOADING
+def _without_status(name: str, known: KnownStatus) -> Overview:
+    state = ShownState.UNREADABLE if known.problem else ShownState.UNKNOWN if known.asked else ShownState.LOADING
     return Overview(
         name=name,
         state=state,
-        old=state is State.UNREADABLE,
+        old=state is ShownState.UNREADABLE,
         taken_at=None,
         headline=(Markup("not looked at yet"),),
         facts=(),
@@ -151,14 +151,14 @@ def _without_status(name: str, known: Known) -> Overview:
     )
 
 
-def _state(report: StatusReport, known: Known, *, stale: bool) -> State:
+def _state(report: StatusReport, known: KnownStatus, *, stale: bool) -> ShownState:
     if report.health is Health.TROUBLE:
-        return State.TROUBLE
+        return ShownState.TROUBLE
     if known.problem is not None:
-        return State.UNREADABLE
+        return ShownState.UNREADABLE
     if report.health is Health.ATTENTION or stale:
-        return State.ATTENTION
-    return _CALM.get(report.health, State.UNKNOWN)
+        return ShownState.ATTENTION
+    return _CALM.get(report.health, ShownState.UNKNOWN)
 
 
 def worst_first(findings: tuple[StatusFinding, ...]) -> tuple[StatusFinding, ...]:

@@ -30,7 +30,7 @@ from streams_recovery.ui.charts import charts
 from streams_recovery.ui.commands import commands_of
 from streams_recovery.ui.configurations import ConfigurationCache
 from streams_recovery.ui.plan import plan_rows
-from streams_recovery.ui.statuses import Known, Place, Statuses
+from streams_recovery.ui.statuses import KnownStatus, Place, Statuses
 from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
 
 MINUTE_MS = 60_000
@@ -71,7 +71,7 @@ class Pages:
             rows=rows,
             configured=bool(found.applications or found.broken),
             attention=sum(not row.state.calm for row in rows),
-            loading=any(row.state is overview.State.LOADING for row in rows),
+            loading=any(row.state is overview.ShownState.LOADING for row in rows),
         )
 
     def of_dag(self, visitor: Visitor, dag_id: str) -> Response:
@@ -189,7 +189,7 @@ class Pages:
             raise HTTPException(404, _NOT_THERE)
         return config
 
-    def _observed(self, visitor: Visitor, name: str) -> tuple[ApplicationConfig, Known]:
+    def _observed(self, visitor: Visitor, name: str) -> tuple[ApplicationConfig, KnownStatus]:
         config = self._configured(visitor, name)
         if isinstance(config, ConfigInvalid):
             raise HTTPException(404, "The configuration of this application cannot be used.")
@@ -255,7 +255,7 @@ def _used_by(report: StatusReport | None, savepoint_id: str) -> list[RunSummary]
     return sorted(found, key=lambda run: run.began_at, reverse=True)
 
 
-def _report(known: Known) -> StatusReport:
+def _report(known: KnownStatus) -> StatusReport:
     if known.report is None:
         raise HTTPException(404, known.problem or "Nobody has observed this application yet.")
     return known.report

@@ -39,7 +39,7 @@ Place = tuple[Repository, Layout]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownStatus:
     """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
     ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
     ``sealed`` is true where what was read is believed by its seal.
@@ -73,13 +73,13 @@ class Statuses:
         self._fresh, self._wait, self._limit, self._clock = fresh_seconds, wait_seconds, limit_seconds, clock
         self._lock = threading.Lock()
         self._readers: dict[str, ThreadPoolExecutor] = {}
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, KnownStatus] = {}
         self._read_at: dict[str, float] = {}
         self._under_way: dict[str, tuple[Future[None], float]] = {}
         self._inspections: dict[str, Future[tuple[Inspection, ...]]] = {}
         self._details = Details(self._detail, self._readers_of)
 
-    def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, Known]:
+    def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, KnownStatus]:
         """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
         wanted = list(names)
         futures = [future for name in wanted if (future := self._reading(name)) is not None]
@@ -87,9 +87,9 @@ class Statuses:
         with self._lock:
             for name in wanted:
                 if name in self._under_way and self._clock() - self._under_way[name][1] >= self._limit:
-                    known = self._known.get(name, Known())
+                    known = self._known.get(name, KnownStatus())
                     self._known[name] = replace(known, problem=self._unanswered, asked=True)
-            return {name: self._known.get(name, Known()) for name in wanted}
+            return {name: self._known.get(name, KnownStatus()) for name in wanted}
 
     def detail(self, name: str, savepoint_id: str) -> SavepointDetail | str | None:
         """A savepoint with its topics, None when nothing was written of it, or the sentence that says why it cannot be read."""
@@ -129,14 +129,16 @@ class Statuses:
             return future
 
     def _read(self, name: str) -> None:
-        before = self._known.get(name, Known())
+        before = self._known.get(name, KnownStatus())
         try:
             repository, layout = self._open_place(name)
             stored = read.newest(repository, layout, before.stored)
             at = time.time_ns() // 1_000_000
-            after = Known(stored, None, asked=True, under_way=under_way(repository, layout, now=at), sealed=repository.seals is not None)
+            after = KnownStatus(
+                stored, None, asked=True, under_way=under_way(repository, layout, now=at), sealed=repository.seals is not None
+            )
         except Exception as error:  # noqa: BLE001 - as above
-            after = Known(before.stored, _problem(name, error), asked=True, sealed=before.sealed)
+            after = KnownStatus(before.stored, _problem(name, error), asked=True, sealed=before.sealed)
         with self._lock:
             self._known[name] = after
             self._read_at[name] = self._clock()

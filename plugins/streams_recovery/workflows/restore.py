@@ -15,7 +15,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
-from streams_recovery.operations.restore.strategies import AsOfMoment, Interval, Rebuild, Strategy
+from streams_recovery.operations.restore.strategies import AsOfMoment, OfInterval, Rebuild, RestoreStrategy
 from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.workflows.step import LONG, JobOutcome, JobStep, Step, When
 
@@ -298,9 +298,13 @@ AS_OF_MOMENT: Final = (
 
 
 # Strategies that take other steps than a restore from a savepoint. An interval has more of them: ``workflows.sandbox.INTERVAL``.
-OTHER_STEPS: Final[Mapping[type[Strategy], tuple[Step, ...]]] = {Rebuild: REBUILD, AsOfMoment: AS_OF_MOMENT, Interval: AS_OF_MOMENT}
+OTHER_STEPS: Final[Mapping[type[RestoreStrategy], tuple[Step, ...]]] = {
+    Rebuild: REBUILD,
+    AsOfMoment: AS_OF_MOMENT,
+    OfInterval: AS_OF_MOMENT,
+}
 
 
-def steps_of(strategy: type[Strategy]) -> tuple[Step, ...]:
+def steps_of(strategy: type[RestoreStrategy]) -> tuple[Step, ...]:
     """The steps of a restore behind its opening."""
     return OTHER_STEPS.get(strategy, FROM_SAVEPOINT)

@@ -23,7 +23,7 @@ def _verify_segments(recovery: RecoveryContext, ticket: Ticket, copied: JobOutco
     return savepoint.gather(recovery, ticket, copied.plan, copied.result)
 
 
-def _publish(recovery: RecoveryContext, ticket: Ticket, gathered: GatherSummary) -> savepoint.SavepointSummary:
+def _publish(recovery: RecoveryContext, ticket: Ticket, gathered: GatherSummary) -> savepoint.PublishedSavepoint:
     return savepoint.publish(recovery, ticket, gathered.copied)
 
 
@@ -66,7 +66,7 @@ VERIFY_SEGMENTS: Final = Step(
     name="verify_segments", call=_verify_segments, result=GatherSummary, needs=(BEGIN, COPY_RECORDS), retries=2, limit=_SHORT
 )
 PUBLISH: Final = Step(
-    name="publish", call=_publish, result=savepoint.SavepointSummary, needs=(BEGIN, VERIFY_SEGMENTS), retries=2, limit=_SHORT
+    name="publish", call=_publish, result=savepoint.PublishedSavepoint, needs=(BEGIN, VERIFY_SEGMENTS), retries=2, limit=_SHORT
 )
 FINISH: Final = Step(
     name="finish",

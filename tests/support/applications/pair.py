@@ -18,7 +18,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverTicket, Step
+from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverStep, CutoverTicket
 from streams_recovery.operations.rollout.discover import role
 from streams_recovery.operations.savepoint import JobPlan
 from tests.support.applications.restore_steps import compare, load, loaded, opened, saved, verified
@@ -130,7 +130,7 @@ class Here:
         return left
 
 
-def request(step: Step, *, max_lag: int = 100, restore_first: bool = False) -> CutoverRequest:
+def request(step: CutoverStep, *, max_lag: int = 100, restore_first: bool = False) -> CutoverRequest:
     """What is asked of one step of a cut-over."""
     return CutoverRequest(step=step, max_lag=max_lag, reason="test", restore_first=restore_first)
 
@@ -152,7 +152,7 @@ def switched(both: Both, wanted: CutoverRequest, *, run: str | None = None) -> C
         rollout.start_live(both.old, clone, ticket)
         started = rollout.start_live(both.old, clone, ticket)
         if started.instances:
-            live = clone if wanted.step is Step.CUT_OVER else both.old
+            live = clone if wanted.step is CutoverStep.CUT_OVER else both.old
             commit(live, live.cluster.high_watermarks([both.small.input]))
         rollout.await_live(both.old, clone, ticket, started)
         return rollout.finish(both.old, clone, ticket, stopped[-1])

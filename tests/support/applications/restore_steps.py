@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.compare import compare_rows
 from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
@@ -67,7 +67,7 @@ def load(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef:
     """What the job of a load does, here."""
     assert job.spec is not None
     assert job.result_key is not None
-    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     spec = recovery.artifacts.read(RestoreSpec, job.spec)
     done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
     logs = tuple(TopicPartition(wanted.topic, wanted.partition) for wanted in whole(spec.partitions)) if spec.read_back else ()
@@ -86,7 +86,7 @@ def compare(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef | None:
     if job.spec is None or job.result_key is None:
         return None
     spec = recovery.artifacts.read(VerifySpec, job.spec)
-    access = Access(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions if not wanted.rows_proven)
     keys = tuple(
         KeysVerified(topic=wanted.topic, partition=wanted.partition, keys_compared=4, keys_different=0, examples=())

@@ -13,7 +13,7 @@ from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.range_copy import copy_what_is_left
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import CutSummary, JobPlan, SavepointRequest, SavepointSummary, Ticket
+from streams_recovery.operations.savepoint import CutSummary, JobPlan, PublishedSavepoint, SavepointRequest, Ticket
 from streams_recovery.operations.savepoint.values import CutDraft
 from tests.support.applications.small import Small
 from tests.support.repository.job_results import left
@@ -54,7 +54,7 @@ def take(
     mode: QuiesceMode = QuiesceMode.STOP,
     changed_state: ChangedState = ChangedState.REFUSE,
     recovery: RecoveryContext | None = None,
-) -> SavepointSummary:
+) -> PublishedSavepoint:
     """A savepoint, copied here as the tasks of the job would. The two callables meddle between its steps."""
     recovery = recovery or small.recovery
     ticket = begun(recovery, mode, changed_state)

@@ -14,7 +14,7 @@ from streams_recovery.core.status.facts import (
     DrillState,
     InputState,
     InstanceFacts,
-    Observed,
+    ObservedApplication,
     RepositoryFacts,
     SavepointRun,
     Schedules,
@@ -112,9 +112,9 @@ def point(at: int, **changes: Any) -> HistoryPoint:
 HISTORY = tuple(point(NOW - hour * HOUR) for hour in range(24, -1, -1))
 
 
-def observed(**changes: Any) -> Observed:
+def observed(**changes: Any) -> ObservedApplication:
     """The application in good order, with these changes. ``repository``, ``cluster`` and ``disks`` may be mappings of changes to theirs."""
-    healthy = Observed(
+    healthy = ObservedApplication(
         name="orders",
         application_id="orders",
         now=NOW,

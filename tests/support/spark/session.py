@@ -62,11 +62,11 @@ class InSession:
 
     def submit(self, job: SparkJob) -> ArtifactRef:
         """Run it here, to its end."""
-        from spark_jobs.access import Access
+        from spark_jobs.access import JobAccess
         from spark_jobs.job import do_job
         from spark_jobs.transforms.progress import Board
 
-        access = Access(connection=job.connection, location=job.repository.location, credentials=job.credentials)
+        access = JobAccess(connection=job.connection, location=job.repository.location, credentials=job.credentials)
         main = importlib.import_module(f"spark_jobs.{job.name}")
         log = ""
         told: list[JobReceipt] = []

@@ -8,12 +8,12 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import SavepointRequest, SavepointSummary
+from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.operations.savepoint.values import CutDraft
 from tests.support.stack.stage import Stage
 
 
-def take(on: Stage, recovery: RecoveryContext, run_id: str) -> SavepointSummary:
+def take(on: Stage, recovery: RecoveryContext, run_id: str) -> PublishedSavepoint:
     """A savepoint, by the same steps as the command line's, in this process."""
     runner = Runner(recovery=recovery, submitter=SparkSubmit(master="local[2]", logs=on.stack.directory / "logs"), say=print)
     return runs.backup(runner, SavepointRequest(run_id=run_id, requested_by="test", reason="", mode=QuiesceMode.PAUSE))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.cli import runner as module
-from streams_recovery.cli.runner import Outcome, Runner
+from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, SparkJobFailed
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -68,7 +68,7 @@ class Stage:
         pair: Any = ("old", "clone")
         return Runner(recovery=recovery, pair=pair, submitter=self, say=self.say or self.told.append, sleep=self.slept.append)
 
-    def take(self, *steps: Step, reached: Phase | None = None, **given: object) -> Outcome:
+    def take(self, *steps: Step, reached: Phase | None = None, **given: object) -> RunOutcome:
         return self.runner.take(steps, given, reached=reached)
 
 

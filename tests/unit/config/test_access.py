@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.config.access import Right
+from streams_recovery.config.access import DagRight
 from streams_recovery.config.loader import load, load_all
 from tests.support.examples.configurations import MINIMAL, refused, written
 
@@ -19,7 +19,7 @@ def test_without_the_section_an_application_has_what_all_have(tmp_path: Path) ->
 def test_rights_are_read(tmp_path: Path) -> None:
     text = f"{MINIMAL}access: {{own_dags: true, roles: {{payments-team: run, support: view}}, approvers: [anna], approvers_exclude_trigger: true}}\n"
     access = load(written(tmp_path, text), {}).access
-    assert access.roles == {"payments-team": Right.RUN, "support": Right.VIEW}
+    assert access.roles == {"payments-team": DagRight.RUN, "support": DagRight.VIEW}
     assert (access.approval.approvers, access.approval.exclude_trigger) == (("anna",), True)
 
 

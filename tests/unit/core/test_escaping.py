@@ -20,14 +20,14 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.retention import Decision, KeptWork, StoredFile
 from streams_recovery.core.repository.undelete import Harm, Undelete
 from streams_recovery.core.restore.plan import TopicToDelete
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import report_page
-from streams_recovery.core.rollout.cutover import Step, cutover_plan, cutover_text, upgrade_plan, upgrade_text
+from streams_recovery.core.rollout.cutover import CutoverStep, cutover_plan, cutover_text, upgrade_plan, upgrade_text
 from streams_recovery.operations.compaction import compaction_text
 from streams_recovery.operations.maintenance import UndeletePlan, expiry_text
 from streams_recovery.operations.maintenance.contents import Leftovers
@@ -144,8 +144,8 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
         lambda report: report_page(report, "e" * 64),
         replace(REPORT, reason="why", missing=("x-1",), still_held=("t",), safety_savepoint="s"),
     ),
-    "cut over": (cutover_text, replace(cutover_plan(pair(), Step.CUT_OVER), warnings=("w",))),
-    "roll back": (cutover_text, cutover_plan(pair(), Step.ROLL_BACK)),
+    "cut over": (cutover_text, replace(cutover_plan(pair(), CutoverStep.CUT_OVER), warnings=("w",))),
+    "roll back": (cutover_text, cutover_plan(pair(), CutoverStep.ROLL_BACK)),
     "upgrade": (upgrade_text, replace(upgrade_plan(pair()), warnings=("w",))),
     "compaction": (
         compaction_text,
@@ -166,7 +166,7 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
         UndeletePlan(application_id="a", objects=(Undelete(key="k", version_id="v", bytes=1, harm=Harm.DELETED),)),
     ),
     "release": (lambda names: commands._release_text(*names), ("savepoint", "restore")),
-    "preflight": (findings_text, (PreflightFinding(severity=Severity.WARNING, kind="k", text="t", remedy="r"),)),
+    "preflight": (findings_text, (PreflightFinding(severity=PreflightSeverity.WARNING, kind="k", text="t", remedy="r"),)),
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.lag import Found, Lag, Unread, follow, lags, read, to_read, unread
+from streams_recovery.core.lag import Lag, NextRecord, Unread, follow, lags, read, to_read, unread
 from tests.support.project import PROJECT
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -121,11 +121,11 @@ def test_only_what_did_not_move_is_read_and_the_shortest_first() -> None:
 
 
 def test_without_a_record_up_to_its_end_a_partition_is_not_behind() -> None:
-    found = read({ONE: seen(4, 6, looks=2)}, {ONE: Found(upto=6, record=False)})
+    found = read({ONE: seen(4, 6, looks=2)}, {ONE: NextRecord(upto=6, record=False)})
     assert unread(found, {ONE: 6}) == {}
     more = follow(found, {ONE: lag_of(4, 8)})
     assert (unread(more, {ONE: 8}), to_read(more, looks=2, most=9)) == ({ONE: lag_of(4, 8)}, {ONE: (6, 8)}), "only what is new is read"
-    known = read(more, {ONE: Found(upto=7, record=True)})
+    known = read(more, {ONE: NextRecord(upto=7, record=True)})
     assert (unread(known, {ONE: 8})[ONE].left, unread(known, {ONE: 7})) == (4, {})
     assert to_read(follow(known, {ONE: lag_of(4, 99)}), looks=2, most=9) == {}, "there is a record, whatever comes after it"
 
@@ -144,10 +144,10 @@ class Log:
             if following:
                 self.committed = following[0] + 1
 
-    def next_record(self, start: int, end: int) -> Found:
+    def next_record(self, start: int, end: int) -> NextRecord:
         upto = max(start, min(end, self.decided))
         following = [offset for offset in range(start, upto) if self.visible[offset]]
-        return Found(upto=following[0] if following else upto, record=bool(following))
+        return NextRecord(upto=following[0] if following else upto, record=bool(following))
 
     @property
     def unread(self) -> bool:

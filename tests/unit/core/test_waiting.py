@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from streams_recovery.core import waiting
-from streams_recovery.core.waiting import Notice, pause, poll, poll_falling, while_falling
+from streams_recovery.core.waiting import WaitNotice, pause, poll, poll_falling, while_falling
 
 
 def measured(values: Iterator[int]) -> int:
@@ -64,7 +64,7 @@ class Clock:
 def test_a_wait_says_what_for_and_how_it_stands_every_half_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "streams_recovery.core.waiting")
     clock = Clock()
-    notice = Notice("records to restore", clock=clock)
+    notice = WaitNotice("records to restore", clock=clock)
     for second in range(0, 61, 5):
         clock.now = float(second)
         notice.waiting(f"{100 - second} are left", limit=120.0)
@@ -72,7 +72,7 @@ def test_a_wait_says_what_for_and_how_it_stands_every_half_minute(caplog: pytest
         "Waiting for records to restore for 25 s: 75 are left, given up after 95 s more",
         "Waiting for records to restore for 50 s: 50 are left, given up after 70 s more",
     ]
-    Notice("", clock=clock).waiting("nothing")
+    WaitNotice("", clock=clock).waiting("nothing")
     assert len(caplog.messages) == 2
 
 

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from spark_jobs.access import SECRETS_FILE, Access
+from spark_jobs.access import SECRETS_FILE, JobAccess
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.location import StorageLocation
@@ -21,7 +21,7 @@ REPOSITORY = codec.dumps(StorageLocation(backend="s3", bucket="b")).decode()
 @pytest.mark.parametrize("credentials", [CREDENTIALS, None])
 def test_a_job_reads_what_the_submitter_wrote(tmp_path, credentials):
     with secrets_file(CONNECTION, credentials, directory=tmp_path) as path:
-        access = Access.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
+        access = JobAccess.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
     assert (access.connection, access.credentials, access.location.bucket) == (CONNECTION, credentials, "b")
     assert "hunter" not in repr(access)
 
@@ -46,7 +46,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path):
     with secrets_file(CONNECTION, None, directory=tmp_path) as path:
         path.chmod(0o640)
         with pytest.raises(ConfigInvalid, match="can be read by others"):
-            Access.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
+            JobAccess.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
 
 
 @pytest.mark.parametrize("content", ['{"kafka": {"password": "hunter2"}, "storage": null}', '["hunter2"]', '{"hunter2'])
@@ -55,13 +55,13 @@ def test_what_is_no_secrets_file_is_refused_without_quoting_it(tmp_path, content
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(ConfigInvalid) as caught:
-        Access.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
+        JobAccess.from_environment(REPOSITORY, {SECRETS_FILE: str(path)})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
 def test_no_file_at_all_is_refused():
     with pytest.raises(ConfigInvalid, match=SECRETS_FILE):
-        Access.from_environment(REPOSITORY, {})
+        JobAccess.from_environment(REPOSITORY, {})
     with pytest.raises(ConfigInvalid, match="cannot be read"):
-        Access.from_environment(REPOSITORY, {SECRETS_FILE: "/nowhere/at/all"})
+        JobAccess.from_environment(REPOSITORY, {SECRETS_FILE: "/nowhere/at/all"})

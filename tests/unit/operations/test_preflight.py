@@ -11,7 +11,7 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations import preflight
 from streams_recovery.operations.context import open_context
@@ -46,7 +46,7 @@ def settings(tmp_path, monkeypatch):
 @pytest.mark.fault("F61")
 def test_a_cluster_that_anybody_could_listen_to_stands_against_a_run(tmp_path):
     (obstacle,) = found(tmp_path, spark={"host": "spark://master", "port": 7077})
-    assert (obstacle.severity, obstacle.kind) == (Severity.BLOCKING, "spark")
+    assert (obstacle.severity, obstacle.kind) == (PreflightSeverity.BLOCKING, "spark")
     assert "spark://master:7077" in obstacle.text
     assert "spark.authenticate.secret" in obstacle.remedy
 
@@ -60,7 +60,7 @@ def test_one_with_a_secret_does_not_and_neither_does_one_that_the_configuration_
 def test_pods_without_an_image_stand_against_a_run(tmp_path, settings):
     kubernetes = {"host": "k8s://https://cluster.example.com", "port": 6443}
     (blocker,) = found(tmp_path, spark=kubernetes)
-    assert (blocker.severity, blocker.kind) == (Severity.BLOCKING, "spark")
+    assert (blocker.severity, blocker.kind) == (PreflightSeverity.BLOCKING, "spark")
     assert "spark.kubernetes.container.image" in blocker.remedy
     settings.write_text("spark.kubernetes.container.image spark:4.2.0\n")
     assert found(tmp_path, spark=kubernetes) == ()
@@ -79,7 +79,7 @@ def test_of_no_connection_nothing_is_known(tmp_path):
 @pytest.fixture
 def blocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something blocks every run."""
-    found = (PreflightFinding(severity=Severity.BLOCKING, kind="k", text="it is wrong", remedy="mend it"),)
+    found = (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="k", text="it is wrong", remedy="mend it"),)
     for name in ("before_backup", "before_restore"):
         monkeypatch.setattr(preflight, name, lambda *_, **__: found)
 

@@ -11,19 +11,19 @@ from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedReco
 from streams_recovery.core.status.report import Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.overview import Overview, State, broken, growth, overview
-from streams_recovery.ui.statuses import Known
+from streams_recovery.ui.overview import Overview, ShownState, broken, growth, overview
+from streams_recovery.ui.statuses import KnownStatus
 from tests.support.examples.statuses import HOUR, NOW, OLD, report
 
 SOON = NOW + 60_000
 
 
-def shown(known: Known, now: int = SOON) -> Overview:
+def shown(known: KnownStatus, now: int = SOON) -> Overview:
     return overview("orders", known, now)
 
 
-def stored(**changed: object) -> Known:
-    return Known(StoredStatus("key", replace(report(), **changed)), asked=True)  # type: ignore[arg-type]
+def stored(**changed: object) -> KnownStatus:
+    return KnownStatus(StoredStatus("key", replace(report(), **changed)), asked=True)  # type: ignore[arg-type]
 
 
 def text(row: Overview) -> str:
@@ -32,7 +32,7 @@ def text(row: Overview) -> str:
 
 def test_a_healthy_application_says_to_when_how_long_and_what_it_survives() -> None:
     row = shown(stored())
-    assert (row.state, row.old, row.problem) == (State.GOOD, False, None)
+    assert (row.state, row.old, row.problem) == (ShownState.GOOD, False, None)
     assert "can be brought back to <time" in text(row)
     assert "(1 min ago) · would take about 3 min 12 s · survives cluster loss" in text(row)
     assert "48 savepoints since" in text(row)
@@ -68,59 +68,59 @@ def test_an_objective_that_is_missed_is_said() -> None:
 def test_without_an_exact_savepoint_nothing_can_be_brought_back() -> None:
     row = shown(stored(newest_exact=None, health=Health.TROUBLE, findings=(OLD,)))
     assert "<strong>cannot be brought back</strong>" in text(row)
-    assert row.state is State.TROUBLE
+    assert row.state is ShownState.TROUBLE
     assert row.findings == (OLD,)
 
 
 def test_what_nobody_has_looked_at_is_claimed_of_nobody() -> None:
     unseen = dict.fromkeys(report().parts, Part(looked_at=None, problem=None))
     row = shown(stored(monitored_at=None, newest_exact=None, newest=None, health=Health.UNKNOWN, parts=unseen))
-    assert (row.state, [str(one) for one in row.headline]) == (State.UNKNOWN, ["not looked at yet"])
-    assert [str(one) for one in shown(Known(asked=True)).headline] == ["not looked at yet"]
+    assert (row.state, [str(one) for one in row.headline]) == (ShownState.UNKNOWN, ["not looked at yet"])
+    assert [str(one) for one in shown(KnownStatus(asked=True)).headline] == ["not looked at yet"]
 
 
 def test_before_the_monitor_has_looked_the_page_says_what_the_repository_says() -> None:
     row = shown(stored(monitored_at=None, health=Health.UNKNOWN), NOW + 48 * HOUR)
-    assert (row.state, row.old, row.problem) == (State.UNKNOWN, False, None)
+    assert (row.state, row.old, row.problem) == (ShownState.UNKNOWN, False, None)
     assert "can be brought back to <time" in text(row)
     assert "not looked at yet" in str(row.next_step)
 
 
 def test_a_run_makes_no_old_look_new() -> None:
     row = shown(stored(taken_at=NOW + 60 * 60_000), NOW + 61 * 60_000)
-    assert (row.state, row.old) == (State.ATTENTION, True)
+    assert (row.state, row.old) == (ShownState.ATTENTION, True)
     assert "streams_monitor does not run" in str(row.problem)
 
 
 def test_a_target_that_does_not_exist_yet_is_no_trouble() -> None:
     row = shown(stored(newest_exact=None, newest=None, savepoints=(), savepoint_count=0, health=Health.UNUSED))
-    assert (row.state, row.word, row.state.calm, row.facts) == (State.UNUSED, "not in use", True, ())
+    assert (row.state, row.word, row.state.calm, row.facts) == (ShownState.UNUSED, "not in use", True, ())
     assert "can begin" in text(row)
     assert "cannot be brought back" not in text(row)
 
 
 def test_an_old_status_is_greyed_and_says_what_to_do() -> None:
     row = shown(stored(), NOW + 17 * 60_000)
-    assert (row.state, row.old) == (State.ATTENTION, True)
+    assert (row.state, row.old) == (ShownState.ATTENTION, True)
     assert row.problem == "The status is 16 min old: streams_monitor does not run."
     assert row.next_step is not None
 
 
 def test_how_old_a_status_may_be_follows_its_schedule() -> None:
     hourly, by_hand = stored(fresh_seconds=7_200.0), stored(fresh_seconds=None)
-    assert [shown(hourly, NOW + minutes * 60_000).state for minutes in (120, 122)] == [State.GOOD, State.ATTENTION]
+    assert [shown(hourly, NOW + minutes * 60_000).state for minutes in (120, 122)] == [ShownState.GOOD, ShownState.ATTENTION]
     assert shown(by_hand, NOW + 300 * HOUR).problem is None
 
 
 def test_a_repository_that_does_not_answer_leaves_the_last_known_facts() -> None:
     row = shown(replace(stored(), problem="The repository does not answer."))
-    assert (row.state, row.old, row.problem) == (State.UNREADABLE, True, "The repository does not answer.")
+    assert (row.state, row.old, row.problem) == (ShownState.UNREADABLE, True, "The repository does not answer.")
     assert "can be brought back to" in text(row)
 
 
 def test_nothing_read_nothing_stored_and_nothing_readable_are_three_things() -> None:
-    states = [shown(known).state for known in (Known(), Known(asked=True), Known(problem="No.", asked=True))]
-    assert states == [State.LOADING, State.UNKNOWN, State.UNREADABLE]
+    states = [shown(known).state for known in (KnownStatus(), KnownStatus(asked=True), KnownStatus(problem="No.", asked=True))]
+    assert states == [ShownState.LOADING, ShownState.UNKNOWN, ShownState.UNREADABLE]
 
 
 def test_a_broken_configuration_has_the_lines_of_the_loader_without_the_directory() -> None:
@@ -132,13 +132,13 @@ def test_a_broken_configuration_has_the_lines_of_the_loader_without_the_director
 def test_trouble_comes_first() -> None:
     rows = [
         shown(stored()),
-        shown(Known(asked=True)),
+        shown(KnownStatus(asked=True)),
         shown(stored(health=Health.TROUBLE)),
         shown(stored(health=Health.UNUSED)),
         broken("clicks", ConfigInvalid("a", next_step="b")),
     ]
     states = [row.state for row in sorted(rows, key=lambda row: row.order)]
-    assert states == [State.BROKEN, State.TROUBLE, State.UNKNOWN, State.GOOD, State.UNUSED]
+    assert states == [ShownState.BROKEN, ShownState.TROUBLE, ShownState.UNKNOWN, ShownState.GOOD, ShownState.UNUSED]
 
 
 def test_growth_needs_a_day_of_measurements() -> None:

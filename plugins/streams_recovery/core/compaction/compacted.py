@@ -14,14 +14,14 @@ from streams_recovery.core.repository.ranges import Ranges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CompactionVerdict:
     """The checked result: ``accepted`` partitions, and the topics that stay unchanged, each with its reason."""
 
     accepted: tuple[PartitionCompacted, ...]
     stays: dict[str, str]
 
 
-def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompacted]) -> Verdict:
+def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompacted]) -> CompactionVerdict:
     """Compare the plan with the job's result. A topic with rows that its store's kind does not write stays unchanged.
 
     Raises ``Damaged`` for anything that is missing, unreadable or not equal, and ``Refused`` if nothing can be compacted.
@@ -50,7 +50,7 @@ def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompact
             "nothing can be compacted: " + ("; ".join(f"{topic}: {why}" for topic, why in stays.items()) or "no key was compared"),
             next_step="the savepoint is as it was; correct `stores` in the configuration if a kind is wrong there",
         )
-    return Verdict(accepted=tuple(accepted), stays=stays)
+    return CompactionVerdict(accepted=tuple(accepted), stays=stays)
 
 
 def _problem(wanted: PartitionToCompact, one: PartitionCompacted) -> str | None:

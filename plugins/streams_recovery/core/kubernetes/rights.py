@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from streams_recovery.core.kubernetes.workload import WorkloadName
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 
 CLUSTER = ""
 
@@ -76,7 +76,7 @@ def findings_of(missing: Iterable[Right]) -> tuple[PreflightFinding, ...]:
     """A finding for each right that is not there."""
     return tuple(
         PreflightFinding(
-            severity=Severity.BLOCKING if right.blocking else Severity.WARNING,
+            severity=PreflightSeverity.BLOCKING if right.blocking else PreflightSeverity.WARNING,
             kind="kubernetes-right",
             text=f"this may not {right}, which is needed {right.why}",
             remedy="grant it, see include/kubernetes/rbac.yaml",

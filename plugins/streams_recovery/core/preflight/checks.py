@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, ClusterFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, warning
+from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, BrokerFacts, TopicFacts
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
 from streams_recovery.core.preflight.topic_checks import (
     partitions,
     replaced_times,
@@ -24,7 +24,7 @@ from streams_recovery.core.words import first_names
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
 
 
-def before_backup(cluster: ClusterFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
+def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
     """Findings before a savepoint of these topics. Only the internal topics and the inputs are needed."""
     internal = [topic for topic in topics if topic.role.internal]
     settings = {topic.name: topic.settings for topic in internal}
@@ -78,7 +78,7 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
 
 
 def before_restore(
-    cluster: ClusterFacts,
+    cluster: BrokerFacts,
     manifest: Manifest,
     made: Mapping[str, TopicImage],
     existing: Iterable[TopicFacts],
@@ -91,7 +91,7 @@ def before_restore(
     """
     settings = {name: _created_settings(cluster, image) for name, image in made.items()}
     replicas = {name: image.replication_factor for name, image in made.items()}
-    severity = Severity.WARNING if replacing else Severity.BLOCKING
+    severity = PreflightSeverity.WARNING if replacing else PreflightSeverity.BLOCKING
     return (
         *partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
         *too_few_brokers(cluster, replicas),
@@ -113,14 +113,16 @@ def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, 
         return (warning("outputs-transferred", said, "find out who wrote the log"),)
     if against:
         remedy = f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}"
-        return (PreflightFinding(severity=Severity.BLOCKING, kind="outputs-transferred", text=said, remedy=remedy),)
+        return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="outputs-transferred", text=said, remedy=remedy),)
     if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):
         return ()
     if last.role is Role.RETIRED:
         text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
     else:
         text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (PreflightFinding(severity=Severity.BLOCKING, kind="outputs-transferred", text=text, remedy="roll the clone back first"),)
+    return (
+        PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="outputs-transferred", text=text, remedy="roll the clone back first"),
+    )
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
@@ -139,21 +141,21 @@ def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartitio
     return (warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)
 
 
-def _created_settings(cluster: ClusterFacts, topic: TopicImage) -> dict[str, str]:
+def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:
     defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
     return defaults | topic.config
 
 
-def _group_trap(cluster: ClusterFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
+def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
     """Setting offsets for a group that does not exist creates a classic group. If a streams application then takes it over, a coordinator of these
     releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
     """
     if manifest.group_type != "streams" or application.group_kind == "streams" or cluster.metadata_level is None:
         return []
     if cluster.metadata_level in _LEVELS_41:
-        severity, which = Severity.BLOCKING, "Kafka 4.1, which has"
+        severity, which = PreflightSeverity.BLOCKING, "Kafka 4.1, which has"
     elif cluster.metadata_level in _LEVELS_42:
-        severity, which = Severity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
+        severity, which = PreflightSeverity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
     else:
         return []
     return [

@@ -25,7 +25,7 @@ LOG_APPEND = "LogAppendTime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFacts:
+class BrokerFacts:
     """``brokers`` counts running brokers. ``settings`` are broker settings, empty if they cannot be read. ``metadata_level`` is the highest level of
     ``metadata.version`` that the broker supports, which shows its release; None if the broker does not report it.
     """

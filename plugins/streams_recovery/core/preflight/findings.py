@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import Refused
 
 
-class Severity(enum.StrEnum):
+class PreflightSeverity(enum.StrEnum):
     """``blocking``: the run would fail or do harm. ``warning``: the run would work, but a person should know."""
 
     BLOCKING = "blocking"
@@ -20,7 +20,7 @@ class Severity(enum.StrEnum):
 class PreflightFinding:
     """One finding and what to do about it. ``kind`` is a word that scripts can compare. With ``is_command`` the ``remedy`` is a complete command."""
 
-    severity: Severity
+    severity: PreflightSeverity
     kind: str
     text: str
     remedy: str
@@ -32,7 +32,7 @@ class PreflightFinding:
 
 def blocking(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """The blocking findings."""
-    return tuple(found for found in findings if found.severity is Severity.BLOCKING)
+    return tuple(found for found in findings if found.severity is PreflightSeverity.BLOCKING)
 
 
 def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: Iterable[str] = ()) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ def required(findings: Iterable[PreflightFinding], doing: str, *, look_again: It
 
 def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
     """A finding that only warns."""
-    return PreflightFinding(severity=Severity.WARNING, kind=kind, text=text, remedy=remedy)
+    return PreflightFinding(severity=PreflightSeverity.WARNING, kind=kind, text=text, remedy=remedy)
 
 
 def blocking_finding(kind: str, text: str, remedy: str) -> PreflightFinding:
     """A finding that blocks."""
-    return PreflightFinding(severity=Severity.BLOCKING, kind=kind, text=text, remedy=remedy)
+    return PreflightFinding(severity=PreflightSeverity.BLOCKING, kind=kind, text=text, remedy=remedy)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.next_command import shell
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.words import first_names
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
@@ -94,7 +94,7 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
     if untold:
         found.append(
             PreflightFinding(
-                severity=Severity.WARNING,
+                severity=PreflightSeverity.WARNING,
                 kind="acl",
                 text=f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}",
                 remedy="compare the rights with docs/security.md by hand",
@@ -131,7 +131,7 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
     advised = dict.fromkeys(need.advised for need in needs)
     what = "" if first.kind is ResourceKind.CLUSTER else f"{first.kind} "
     return PreflightFinding(
-        severity=Severity.BLOCKING if first.blocking else Severity.WARNING,
+        severity=PreflightSeverity.BLOCKING if first.blocking else PreflightSeverity.WARNING,
         kind="acl",
         text=f"{rights.principal} lacks {', '.join(map(acl_text, sorted(operations)))} on {what}{first_names(names)} ({reasons})",
         remedy=command(rights, first.kind, advised, operations, prefixed=first.prefixed),

@@ -11,16 +11,16 @@ from streams_recovery.core.preflight.facts import (
     MIN_IN_SYNC,
     TIMESTAMP_TYPE,
     UNCLEAN,
-    ClusterFacts,
+    BrokerFacts,
     TopicFacts,
 )
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, warning
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.words import first_names
 
 
 def partitions(
-    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: Severity
+    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: PreflightSeverity
 ) -> list[PreflightFinding]:
     """Internal topics that have another number of partitions than in the savepoint."""
     return [
@@ -36,7 +36,7 @@ def partitions(
     ]
 
 
-def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
+def too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
     """Topics that need more replicas than there are running brokers."""
     wanted = max(replicas.values(), default=0)
     if wanted <= cluster.brokers:
@@ -44,7 +44,7 @@ def too_few_brokers(cluster: ClusterFacts, replicas: Mapping[str, int]) -> list[
     names = [name for name, factor in replicas.items() if factor > cluster.brokers]
     return [
         PreflightFinding(
-            severity=Severity.BLOCKING,
+            severity=PreflightSeverity.BLOCKING,
             kind="replication",
             text=f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
             remedy=f"bring up {wanted - cluster.brokers} more",
@@ -59,7 +59,7 @@ def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping
         return []
     return [
         PreflightFinding(
-            severity=Severity.BLOCKING,
+            severity=PreflightSeverity.BLOCKING,
             kind="min-insync",
             text=f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
             remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
@@ -82,7 +82,7 @@ def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[s
             fits = packed <= limit
             found.append(
                 PreflightFinding(
-                    severity=Severity.WARNING if fits else Severity.BLOCKING,
+                    severity=PreflightSeverity.WARNING if fits else PreflightSeverity.BLOCKING,
                     kind="record-size",
                     text=f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
                     + (": they fit only as far as they can be compressed" if fits else ""),
@@ -92,7 +92,7 @@ def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[s
     return found
 
 
-def weak_topics(cluster: ClusterFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+def weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     """Settings that can lose acknowledged records of these topics, or create wrong topics."""
 
     def having(holds: Callable[[str], bool]) -> list[str]:

@@ -54,7 +54,7 @@ def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Counterpart:
     """What is seen of the other application beside the log. ``related``: the configuration makes one of the two a clone of the other, or both write the same
     outputs; or there is no configuration to ask. ``moved`` names partitions whose committed offset is another one than when the retired one was retired.
     ``in_use`` names instances of the other that are not gone, and members of its group. ``last`` is the newest entry of its own log.
@@ -72,7 +72,7 @@ def moved_since(entry: OwnershipEntry, committed: Mapping[str, int]) -> tuple[st
     return tuple(name for name, offset in sorted(entry.offsets.items()) if committed.get(name, offset) != offset)
 
 
-def start_as(last: OwnershipEntry | None, seen: Seen, *, application_id: str, is_clone: bool) -> Role:
+def start_as(last: OwnershipEntry | None, seen: Counterpart, *, application_id: str, is_clone: bool) -> Role:
     """What an application may be started as. A log is data: an entry counts only as far as the configuration, the log of the other application, committed
     offsets and what runs agree with it. Raises ``Refused``: for an application whose clone writes the outputs, because two would write them, each once for
     every record; and wherever two might.
@@ -94,7 +94,7 @@ def start_as(last: OwnershipEntry | None, seen: Seen, *, application_id: str, is
     return now
 
 
-def contradictions(last: OwnershipEntry, seen: Seen, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
+def contradictions(last: OwnershipEntry, seen: Counterpart, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
     """What contradicts the newest entry of an application, empty where nothing does. An entry that is contradicted holds nothing up and opens nothing."""
     if last.role is Role.RETIRED:
         moved = f"it has committed other offsets since ({', '.join(seen.moved[:_NAMED])})"
@@ -114,7 +114,7 @@ def logs_agree(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | No
     return last.other == (of or last.other) and theirs is not None and _retired_for(theirs, application_id)
 
 
-def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+def _refuse_retired(last: OwnershipEntry, seen: Counterpart, application_id: str) -> None:
     if not contradictions(last, seen, application_id=application_id, is_clone=False):
         raise Refused(
             f"{application_id} transferred its outputs to {last.other} (run {last.run}), so it must not be started",
@@ -126,7 +126,7 @@ def _refuse_retired(last: OwnershipEntry, seen: Seen, application_id: str) -> No
         raise _both(application_id, seen, f"has its outputs by the log, {what}, and is in use")
 
 
-def _against_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> tuple[str, ...]:
+def _against_live_clone(last: OwnershipEntry, seen: Counterpart, application_id: str) -> tuple[str, ...]:
     against = []
     if last.other != seen.other:
         against.append(f"its log names {last.other}")
@@ -139,7 +139,7 @@ def _against_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -
     return tuple(against)
 
 
-def _refuse_live_clone(last: OwnershipEntry, seen: Seen, application_id: str) -> None:
+def _refuse_live_clone(last: OwnershipEntry, seen: Counterpart, application_id: str) -> None:
     against = _against_live_clone(last, seen, application_id)
     if against:
         raise Refused(
@@ -154,7 +154,7 @@ def _retired_for(entry: OwnershipEntry, application_id: str) -> bool:
     return entry.role is Role.RETIRED and entry.other == application_id
 
 
-def _both(application_id: str, seen: Seen, why: str) -> Refused:
+def _both(application_id: str, seen: Counterpart, why: str) -> Refused:
     return Refused(
         f"{application_id} was not started: {seen.other} {why} ({', '.join(seen.in_use[:_NAMED])}), so both might write the same outputs",
         next_step=f"find out which of the two is to write the outputs, stop the other one, and start {application_id} again",

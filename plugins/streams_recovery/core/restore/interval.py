@@ -173,7 +173,9 @@ def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
         return _known_later(file, bounds, nothing)
     if file.max_timestamp >= bounds.closed and not bounds.ended:
         return None
-    outside = (bounds.since is not None and file.max_timestamp < bounds.since) or (bounds.first is not None and file.last_offset < bounds.first)
+    outside = (bounds.since is not None and file.max_timestamp < bounds.since) or (
+        bounds.first is not None and file.last_offset < bounds.first
+    )
     # A record that is not taken may still be the first later one.
     if outside and (bounds.ended or file.max_timestamp <= bounds.last):
         return nothing

@@ -28,7 +28,7 @@ _UPGRADED = md(
 )
 
 
-class Step(enum.StrEnum):
+class CutoverStep(enum.StrEnum):
     """``cut_over``: the clone writes the real outputs from now on. ``roll_back``: the old application writes them again, and the clone is stopped."""
 
     CUT_OVER = "cut_over"
@@ -102,7 +102,7 @@ class CutoverPlan:
     records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input.
     """
 
-    step: Step
+    step: CutoverStep
     old: str
     clone: str
     outputs: dict[str, str]
@@ -157,7 +157,7 @@ def upgrade_plan(pair: Pair) -> UpgradePlan:
         clone=pair.clone.application_id,
         outputs=pair.outputs,
         running=pair.old.alive,
-        warnings=tuple(_warnings(pair, Step.CUT_OVER)),
+        warnings=tuple(_warnings(pair, CutoverStep.CUT_OVER)),
     )
 
 
@@ -166,10 +166,10 @@ def beyond(offsets: Counts, others: Counts) -> dict[str, int]:
     return {name: more for name, offset in sorted(offsets.items()) if (more := offset - others.get(name, 0)) > 0}
 
 
-def cutover_plan(pair: Pair, step: Step) -> CutoverPlan:
+def cutover_plan(pair: Pair, step: CutoverStep) -> CutoverPlan:
     """The plan at present. ``problems`` says whether it may be carried out."""
     old, clone = pair.old, pair.clone
-    cut_over = step is Step.CUT_OVER
+    cut_over = step is CutoverStep.CUT_OVER
     done = clone.role is Role.LIVE if cut_over else old.role is Role.LIVE
     return CutoverPlan(
         step=step,
@@ -185,19 +185,19 @@ def cutover_plan(pair: Pair, step: Step) -> CutoverPlan:
     )
 
 
-def _warnings(pair: Pair, step: Step) -> Iterable[str]:
+def _warnings(pair: Pair, step: CutoverStep) -> Iterable[str]:
     unwritten = sorted(set(pair.old.outputs) - set(pair.outputs.values()))
-    if unwritten and step is Step.CUT_OVER:
+    if unwritten and step is CutoverStep.CUT_OVER:
         yield f"outputs of {pair.old.application_id} that {pair.clone.application_id} does not write: {', '.join(unwritten)}"
-    if step is Step.ROLL_BACK and not pair.old.alive and not pair.old.trusted:
+    if step is CutoverStep.ROLL_BACK and not pair.old.alive and not pair.old.trusted:
         yield f"{pair.old.application_id} was not seen to close cleanly: its state may hold more than its offsets say, and that is counted twice"
 
 
-def problems(pair: Pair, step: Step, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
+def problems(pair: Pair, step: CutoverStep, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
     """Everything that blocks a cut-over or a roll-back, all at once. With ``restore_first`` a roll-back leaves the old application down, to be
     restored.
     """
-    if step is Step.CUT_OVER:
+    if step is CutoverStep.CUT_OVER:
         return (*_both(pair), *_against_cut_over(pair, max_lag))
     return (*_both(pair), *(() if restore_first else _against_roll_back(pair)))
 
@@ -293,7 +293,7 @@ def counts_text(counts: Counts) -> str:
 def cutover_text(plan: CutoverPlan) -> Markdown:
     """The plan in the order in which it would be carried out."""
     old, clone = code(plan.old), code(plan.clone)
-    over = plan.step is Step.CUT_OVER
+    over = plan.step is CutoverStep.CUT_OVER
     steps = _cut_over(plan) if over else _roll_back(plan)
     return joined(
         [

@@ -40,7 +40,7 @@ class DrillEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class DrillRestore:
     """The restore of a drill. ``proven`` is False if it has no evidence, or evidence of a difference."""
 
     restore_id: str
@@ -60,7 +60,7 @@ def furthest(journal: Collection[JournalEntry]) -> Phase:
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
 
 
-def drill_entry(*, run: str, requested_by: str, began_at: int, restored: Restored | None, left: tuple[str, ...]) -> DrillEntry:
+def drill_entry(*, run: str, requested_by: str, began_at: int, restored: DrillRestore | None, left: tuple[str, ...]) -> DrillEntry:
     """The entry of a drill. It has succeeded if the application recovered, records were compared, and nothing is left."""
     if restored is None:
         return DrillEntry(

@@ -13,7 +13,7 @@ from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.timestamps import parse_moment
 
 
-class Base(enum.StrEnum):
+class IntervalBase(enum.StrEnum):
     """The state at the start of an interval: ``none``, or that of the newest exact ``savepoint`` that had read nothing of the interval."""
 
     NONE = "none"
@@ -27,7 +27,7 @@ class ReprocessRequest:
     """
 
     slice: IntervalSlice
-    base: Base
+    base: IntervalBase
     publish: PublishPolicy
     tombstones: bool
     reason: str
@@ -70,7 +70,7 @@ def reprocess_request(requested: ReprocessOptions, interval: Interval, applicati
             leave_late=requested.leave_late,
             **{name: milliseconds(text) for name, text in lengths.items()},
         ),
-        base=Base(requested.base),
+        base=IntervalBase(requested.base),
         publish=publish,
         tombstones=requested.tombstones,
         reason=requested.reason,
@@ -119,7 +119,7 @@ class ReprocessEntry:
     reason: str
     start: int
     end: int
-    base: Base
+    base: IntervalBase
     at: int
     restore_id: str | None
     savepoint_id: str | None

@@ -34,7 +34,7 @@ def readers(settings: Mapping[str, str]) -> Readers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class NewestRecord:
     """The newest record of a key: its offset, its time, a digest of the whole record, and whether it is a tombstone."""
 
     offset: int
@@ -55,7 +55,7 @@ class Newest:
     vanished: tuple[bytes, ...]
 
 
-def decide_newest(interval: Interval, results: Mapping[bytes, Found], there: Mapping[bytes, Found]) -> Newest:
+def decide_newest(interval: Interval, results: Mapping[bytes, NewestRecord], there: Mapping[bytes, NewestRecord]) -> Newest:
     """Decide for one partition. ``results`` are the interval's new results, ``there`` the records of the output since the interval began; both are
     the newest of each key.
     """

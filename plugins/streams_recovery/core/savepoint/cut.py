@@ -114,7 +114,7 @@ def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class CutEvidence:
     """The evidence of one attempt at a cut. ``held`` is True if the application was proven idle for the whole attempt. In mode ``stop``: it closed
     cleanly. In mode ``pause``: the same members were paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
     ``writers_transactional`` does not matter if the readings already contradict an exact cut.
@@ -128,7 +128,7 @@ class Evidence:
     writers_transactional: bool
 
 
-def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
+def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
     """The label that the evidence supports, and the reasons against ``exact``."""
     readings = evidence.readings
     if not readings.committed_before:
@@ -147,7 +147,7 @@ def judge(evidence: Evidence) -> tuple[Consistency, tuple[str, ...]]:
     return (Consistency.AHEAD if reasons else Consistency.EXACT), tuple(reasons)
 
 
-def proof(evidence: Evidence, *, held_seconds: float, attempts: int) -> tuple[Consistency, CutProof]:
+def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple[Consistency, CutProof]:
     """The label, and the proof for the manifest. Only for cuts whose last stable offsets have reached their ends: no other cut may be published."""
     consistency, reasons = judge(evidence)
     return consistency, CutProof(

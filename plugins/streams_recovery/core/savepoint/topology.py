@@ -97,7 +97,7 @@ class Topology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class AttributionFacts:
     """What is known of whose the internal topics are, besides their names. ``stores`` are those of the configuration, ``owned`` and ``foreign`` topics that
     it names. ``committed`` are topics on which the application's group has offsets, ``restored`` those on the cluster that a restore of the application has
     created, by their ids. ``saved`` has what a savepoint recorded of each of its topics. ``configured`` are the other configured applications with the
@@ -134,7 +134,7 @@ class Attribution:
         return self.evidence is not None and self.evidence.proves
 
 
-def attributed(topic: str, known: Known) -> Attribution | None:
+def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
     """Whose the topic is, None if its name is not that of an internal topic of the application.
 
     What configurations say and what the group has committed decides; where two configurations contradict each other it is nobody's. A topic whose name
@@ -153,7 +153,7 @@ def attributed(topic: str, known: Known) -> Attribution | None:
     return Attribution(topic=topic, role=role, evidence=ours, claim=claim)
 
 
-def _ours(topic: str, role: TopicRole, known: Known) -> Evidence | None:
+def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | None:
     alone = only_its_own(topic, known.application_id)
     saved = known.saved.get(topic)
     found = {
@@ -169,7 +169,7 @@ def _ours(topic: str, role: TopicRole, known: Known) -> Evidence | None:
     return next((evidence for evidence, holds in found.items() if holds), None)
 
 
-def _claim(topic: str, known: Known) -> ClaimedTopic | None:
+def _claim(topic: str, known: AttributionFacts) -> ClaimedTopic | None:
     me = known.application_id
     declaring = sorted(other for other, changelogs in known.configured.items() if topic in changelogs)
     owners = {
@@ -192,7 +192,7 @@ def is_streams_metadata(metadata: str) -> bool:
     return len(found) > _STREAM_TIME and 0 < found[0] < _VERSIONS
 
 
-def topology_of(known: Known, declared: Declared, existing: Collection[str], committed: Iterable[str]) -> Topology:
+def topology_of(known: AttributionFacts, declared: Declared, existing: Collection[str], committed: Iterable[str]) -> Topology:
     """The application's topics on this cluster. ``existing`` are all topics of the cluster, ``committed`` those on which its group has offsets.
     A topic with committed offsets that is not internal is an input even if it is not declared, because its offsets are needed. Unattributed topics
     are among the topics: no state is to be missing. Raises ``NotFound`` for declared topics that do not exist, all at once.

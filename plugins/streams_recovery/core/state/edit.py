@@ -36,7 +36,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class StoredChangelog:
     """A changelog before the edit: the newest entry of each key, including deleted ones, and for each partition the last entry with the latest
     timestamp, which has the stream time of a windowed store.
     """
@@ -90,7 +90,7 @@ def check_writable(source: Manifest, topic: TopicImage, store: str, kind: StoreK
         )
 
 
-def edited(base: Base, table: Sequence[Wanted]) -> Edit:
+def edited(base: StoredChangelog, table: Sequence[Wanted]) -> Edit:
     """The changelog with exactly the keys of ``table``. In a windowed store all deleted keys stay as tombstones, because the keys of such a store
     contain its time.
 
@@ -132,7 +132,7 @@ def edited(base: Base, table: Sequence[Wanted]) -> Edit:
     )
 
 
-def _check_partitions(base: Base) -> int:
+def _check_partitions(base: StoredChangelog) -> int:
     """Check that all keys are in the partitions of Kafka's default partitioner. Returns the number of keys."""
     wrong = [entry for entry in base.entries.values() if _partition(base, entry.key) != entry.partition]
     if wrong:
@@ -146,7 +146,7 @@ def _check_partitions(base: Base) -> int:
     return len(base.entries)
 
 
-def _partition(base: Base, key: bytes) -> int:
+def _partition(base: StoredChangelog, key: bytes) -> int:
     return default_partition(split_key(base.kind, key).key, len(base.images))
 
 
@@ -156,7 +156,7 @@ def _changed(entry: Entry, row: Wanted) -> Entry:
     return replace(entry, value=row.value, timestamp=timestamp, headers=row.headers)
 
 
-def _added(base: Base, row: Wanted, partition: int, offset: int) -> Entry:
+def _added(base: StoredChangelog, row: Wanted, partition: int, offset: int) -> Entry:
     parts = split_key(base.kind, row.key)
     # A row without a timestamp gets that of its window, or of the savepoint.
     own = parts.end if parts.end is not None else parts.start if parts.start is not None else base.captured_at

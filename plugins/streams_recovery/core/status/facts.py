@@ -238,7 +238,7 @@ class Schedules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class ObservedApplication:
     """One look. A part that could not be looked at is None. ``newest_exact`` and ``newest`` are the last that are known. ``history`` has this look as its
     last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look. ``used_before`` is true when an earlier
     look saw the application in use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import Health
@@ -21,8 +21,8 @@ class Rule:
 
     kinds: tuple[str, ...]
     parts: tuple[PartName, ...] = ()
-    find: Callable[[Observed, Limits], Iterable[StatusFinding]]
-    stays: Callable[[Observed, StatusFinding], bool] = lambda _observed, _finding: False
+    find: Callable[[ObservedApplication, Limits], Iterable[StatusFinding]]
+    stays: Callable[[ObservedApplication, StatusFinding], bool] = lambda _observed, _finding: False
 
 
 def finding(
@@ -46,7 +46,9 @@ def finding(
     )
 
 
-def judge(rules: Iterable[Rule], observed: Observed, limits: Limits, earlier: Sequence[StatusFinding] = ()) -> tuple[StatusFinding, ...]:
+def judge(
+    rules: Iterable[Rule], observed: ObservedApplication, limits: Limits, earlier: Sequence[StatusFinding] = ()
+) -> tuple[StatusFinding, ...]:
     """What the rules find, the worst first. ``earlier`` are the findings of the last look."""
     found: list[StatusFinding] = []
     for rule in rules:
@@ -70,5 +72,5 @@ def health(findings: Iterable[StatusFinding], parts: Iterable[int | None]) -> He
     return Health.ATTENTION if Severity.WARNING in severities else Health.GOOD
 
 
-def _unseen(observed: Observed, part: PartName) -> bool:
+def _unseen(observed: ObservedApplication, part: PartName) -> bool:
     return getattr(observed, part.value) is None

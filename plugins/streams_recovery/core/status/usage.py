@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.status.facts import ClusterFacts, Observed, RepositoryFacts
+from streams_recovery.core.status.facts import ClusterFacts, ObservedApplication, RepositoryFacts
 
 
-def seen_in_use(observed: Observed) -> bool:
+def seen_in_use(observed: ObservedApplication) -> bool:
     """True when something of the application was seen now: a schedule, a savepoint, a run, a consumer group, an internal topic or an instance."""
     return (
         observed.schedules.savepoints is not None
@@ -16,7 +16,7 @@ def seen_in_use(observed: Observed) -> bool:
     )
 
 
-def unused(observed: Observed) -> bool:
+def unused(observed: ObservedApplication) -> bool:
     """True when all was looked at and nothing of the application was found, now or in earlier looks. What existed once and is gone was lost."""
     if observed.used_before or observed.repository is None or observed.cluster is None or observed.application is None:
         return False

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import LATEST, NO_STATE
-from streams_recovery.core.sandbox.interval_log import Base, ReprocessRequest
+from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessRequest
 from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.operations.restore.strategies import Interval
+from streams_recovery.operations.restore.strategies import OfInterval
 from streams_recovery.operations.restore.strategies.interval import OwnRecords
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
@@ -67,10 +67,10 @@ def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) 
     return own
 
 
-def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> Interval:
+def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> OfInterval:
     """The restore that begins an interval. ``savepoint`` is the base that was planned, for an interval that has one."""
-    base = NO_STATE if request.base is Base.NONE else savepoint or LATEST
-    return Interval(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
+    base = NO_STATE if request.base is IntervalBase.NONE else savepoint or LATEST
+    return OfInterval(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
 
 
 def open_interval(

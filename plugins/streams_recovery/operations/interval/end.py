@@ -16,7 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval.begin import WHAT, Planned, outputs_of
 from streams_recovery.operations.interval.slots import release
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.operations.restore.strategies import Interval
+from streams_recovery.operations.restore.strategies import OfInterval
 from streams_recovery.operations.sandbox import teardown
 from streams_recovery.operations.sandbox.teardown import Removed
 from streams_recovery.storage.append_log import AppendLog
@@ -33,7 +33,7 @@ def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishR
     """
     keep = outputs_of(recovery).values() if published is not None and published.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
-    if isinstance(ticket.request, Interval):
+    if isinstance(ticket.request, OfInterval):
         release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
     return removed
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.interval import Interval
-from streams_recovery.core.sandbox.results import Found, Readers
+from streams_recovery.core.sandbox.results import NewestRecord, Readers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.schema import header_lists
@@ -23,7 +23,7 @@ class Held:
 
     inside: int = 0
     outside: int = 0
-    newest: dict[bytes, Found] = field(default_factory=dict)
+    newest: dict[bytes, NewestRecord] = field(default_factory=dict)
     digests: Counter[bytes] = field(default_factory=Counter)
 
 
@@ -63,6 +63,6 @@ def _note(held: Held, batch: pa.RecordBatch, interval: Interval, read_by: Reader
             continue
         digest = hashlib.sha256(repr((stamp, key, value, headers)).encode()).digest()
         if read_by is Readers.NEWEST:
-            held.newest[key or b""] = Found(offset=offset, timestamp=stamp, digest=digest, tombstone=value is None)
+            held.newest[key or b""] = NewestRecord(offset=offset, timestamp=stamp, digest=digest, tombstone=value is None)
         elif stamp in interval:
             held.digests[digest] += 1

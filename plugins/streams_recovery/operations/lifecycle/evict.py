@@ -6,7 +6,7 @@ import re
 
 from streams_recovery.application.port import StopReport
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
-from streams_recovery.core.waiting import Notice, poll
+from streams_recovery.core.waiting import WaitNotice, poll
 from streams_recovery.operations.context import RecoveryContext
 
 # Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
@@ -44,7 +44,7 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
 
 
 def _wait_empty(recovery: RecoveryContext) -> None:
-    notice = Notice(f"group {recovery.application_id} to become empty")
+    notice = WaitNotice(f"group {recovery.application_id} to become empty")
     recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery), waiting=notice.waiting)
 
 

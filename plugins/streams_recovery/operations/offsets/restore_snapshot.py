@@ -8,7 +8,7 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot, RollbackPlan, RollbackReport, plan_rollback
-from streams_recovery.core.waiting import Notice
+from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -50,7 +50,7 @@ def carry_out(
         if own:
             refuse_if_unfinished(recovery)
             _check_gone(recovery)
-        recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, waiting=Notice(f"group {group_id} to become empty").waiting)
+        recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, waiting=WaitNotice(f"group {group_id} to become empty").waiting)
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
         before = _keep_what_is_there(recovery, planned, run_id, requested_by)

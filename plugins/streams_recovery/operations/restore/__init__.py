@@ -30,7 +30,7 @@ from streams_recovery.operations.restore.report import checked_evidence, evidenc
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Interval, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreRequest, Undo
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,
@@ -59,8 +59,8 @@ __all__ = [
     "ClearedSummary",
     "EndsSummary",
     "FromSavepoint",
-    "Interval",
     "LoadSummary",
+    "OfInterval",
     "OffsetsSummary",
     "OutputPolicy",
     "PrepareSummary",

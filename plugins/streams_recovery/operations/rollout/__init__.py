@@ -3,7 +3,7 @@
 A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
 """
 
-from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, UpgradePlan
+from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Pair, UpgradePlan
 from streams_recovery.operations.rollout.cutover import await_live, finish, start_live, stop, transfer_outputs
 from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import abandon, open_cutover, plan_cutover
@@ -24,12 +24,12 @@ __all__ = [
     "CutoverPlan",
     "CutoverReport",
     "CutoverRequest",
+    "CutoverStep",
     "CutoverTicket",
     "LeftAs",
     "LiveStarted",
     "OutputsTransferred",
     "Pair",
-    "Step",
     "StoppedForCutover",
     "UpgradePlan",
     "abandon",

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, Refused
 from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
-from streams_recovery.core.rollout.cutover import Step, counts_text
+from streams_recovery.core.rollout.cutover import CutoverStep, counts_text
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
@@ -30,7 +30,7 @@ def stop(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) ->
     does not get so far.
     """
     hold_both(old, clone, ticket)
-    if ticket.step is Step.ROLL_BACK:
+    if ticket.step is CutoverStep.ROLL_BACK:
         closed = _down(clone, ticket)
     elif role(clone) is Role.LIVE:
         # An earlier attempt came to the end of it. Only the one that must not run is made sure of.
@@ -119,7 +119,7 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
     ``ApplicationRunning`` unless those that must be down are.
     """
     hold_both(old, clone, ticket)
-    if ticket.step is Step.ROLL_BACK:
+    if ticket.step is CutoverStep.ROLL_BACK:
         return _hand_back(old, clone, ticket)
     if role(clone) is not Role.LIVE:
         require_down(clone)
@@ -150,9 +150,9 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     """What was transferred by this run, or by the one that this run finishes."""
-    live = clone if ticket.step is Step.CUT_OVER else old
+    live = clone if ticket.step is CutoverStep.CUT_OVER else old
     last = live.ownership.last()
-    if last is None or (ticket.step is Step.ROLL_BACK and last.run != ticket.run):
+    if last is None or (ticket.step is CutoverStep.ROLL_BACK and last.run != ticket.run):
         # Nothing was cut over, so nothing was taken back.
         return OutputsTransferred(live=live.application_id, again={}, tail={})
     return OutputsTransferred(live=live.application_id, again=last.again, tail=last.tail)
@@ -203,7 +203,7 @@ def require_down(recovery: RecoveryContext) -> None:
 def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LiveStarted:
     """Start the one that writes the outputs by now, unless it is to be restored first. Raises ``Refused`` when the other one may write them too, or runs."""
     hold_both(old, clone, ticket)
-    recovery, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
+    recovery, other = (clone, old) if ticket.step is CutoverStep.CUT_OVER else (old, clone)
     if role(recovery) is not Role.LIVE or role(other) is Role.LIVE:
         raise Refused(
             f"{recovery.application_id} is {role(recovery)} and {other.application_id} is {role(other)}: the outputs did not change hands",
@@ -227,7 +227,7 @@ def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     hold_both(old, clone, ticket)
     if ticket.restore_first:
         return
-    recovery = clone if ticket.step is Step.CUT_OVER else old
+    recovery = clone if ticket.step is CutoverStep.CUT_OVER else old
     with ExitStack() as stack:
         stack.enter_context(renewed_lock(old, ticket.old))
         stack.enter_context(renewed_lock(clone, ticket.clone))
@@ -237,7 +237,7 @@ def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, stopped: StoppedForCutover) -> CutoverReport:
     """Write the report and give both locks back. ``stopped`` is what ``stop`` returned. Raises ``Damaged`` when the log does not say what was done."""
     hold_both(old, clone, ticket)
-    live, other = (clone, old) if ticket.step is Step.CUT_OVER else (old, clone)
+    live, other = (clone, old) if ticket.step is CutoverStep.CUT_OVER else (old, clone)
     if role(live) is not Role.LIVE or role(other) is Role.LIVE:
         raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again").then(
             again_command(clone, ticket)

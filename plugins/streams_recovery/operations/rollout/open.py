@@ -9,7 +9,7 @@ from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.rollout.cutover import CutoverPlan, Pair, Step, cutover_plan, problems
+from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Pair, cutover_plan, problems
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
@@ -124,7 +124,7 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
 
 def again_command(clone: RecoveryContext, ticket: CutoverTicket) -> str:
     """What takes this step of a clone once more."""
-    if ticket.step is Step.ROLL_BACK:
+    if ticket.step is CutoverStep.ROLL_BACK:
         return _roll_back(clone, ticket, *(("--restore-first",) if ticket.restore_first else ()))
     return command("cut-over", clone.config.name, "--reason", ticket.reason)
 
@@ -144,7 +144,7 @@ def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverT
     if now is Role.LIVE:
         return ran or (last is not None and last.run == ticket.run and not ticket.restore_first)
     # Beside an application that was replaced already the clone would read on, and the output of what it read would be missing for ever.
-    waits = now is Role.STANDBY and ticket.step is Step.CUT_OVER and role(old) is not Role.RETIRED
+    waits = now is Role.STANDBY and ticket.step is CutoverStep.CUT_OVER and role(old) is not Role.RETIRED
     return ran and waits and _trusted(recovery)
 
 
@@ -156,12 +156,12 @@ def _trusted(recovery: RecoveryContext) -> bool:
 def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> tuple[str, tuple[str, ...]]:
     """What to do next, and the commands for that."""
     again = again_command(clone, ticket)
-    if role(old) is Role.RETIRED and ticket.step is Step.CUT_OVER:
+    if role(old) is Role.RETIRED and ticket.step is CutoverStep.CUT_OVER:
         text = f"run cut_over again to finish it, or roll_back: {old.application_id} stays down until then"
         return text, (again, _roll_back(clone, ticket))
     if role(old) is Role.RETIRED:
         return f"run roll_back again to finish it: {old.application_id} stays down until then", (again,)
-    if role(clone) is Role.STANDBY and ticket.step is Step.CUT_OVER:
+    if role(clone) is Role.STANDBY and ticket.step is CutoverStep.CUT_OVER:
         return "no output was transferred; see why it failed and run it again", (again,)
     return f"run {ticket.step} again to finish it", (again,)
 

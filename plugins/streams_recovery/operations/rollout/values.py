@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.rollout.cutover import Step
+from streams_recovery.core.rollout.cutover import CutoverStep
 from streams_recovery.operations.renewed_lock import HeldLock
 
 
@@ -15,7 +15,7 @@ class CutoverRequest:
     back leaves the old application down.
     """
 
-    step: Step
+    step: CutoverStep
     max_lag: int | None
     reason: str
     restore_first: bool = False
@@ -25,7 +25,7 @@ class CutoverRequest:
 class CutoverTicket:
     """A cut-over under way, with the locks of both. ``running`` are the application ids of those that ran when it was opened."""
 
-    step: Step
+    step: CutoverStep
     run: str
     requested_by: str
     reason: str
@@ -66,7 +66,7 @@ class LiveStarted:
 class CutoverReport:
     """A cut-over that is done. ``records_again`` is the sum of ``again``; ``offsets`` are what both had committed when the outputs were transferred."""
 
-    step: Step
+    step: CutoverStep
     run: str
     live: str
     stopped: str

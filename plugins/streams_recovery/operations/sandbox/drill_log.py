@@ -8,7 +8,7 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.sandbox.drill import DrillEntry, Restored, drill_entry
+from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket, Verdict
 from streams_recovery.storage.append_log import AppendLog
@@ -63,11 +63,11 @@ def raise_unless_succeeded(entry: DrillEntry) -> None:
         )
 
 
-def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreReport | None) -> Restored:
+def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreReport | None) -> DrillRestore:
     layout = _scratch(recovery)
     journal = AppendLog(recovery.repository, layout.journal(ticket.restore_id), JournalEntry).read_all()
     planned = RunArtifacts(recovery.repository, layout).read(RestorePlan, ticket.plan)
-    return Restored(
+    return DrillRestore(
         restore_id=ticket.restore_id,
         savepoint_id=planned.savepoint_id,
         plan_hash=ticket.plan_hash,

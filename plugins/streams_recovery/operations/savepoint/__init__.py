@@ -10,10 +10,10 @@ from streams_recovery.operations.savepoint.values import (
     FinishReport,
     GatherSummary,
     JobPlan,
+    PublishedSavepoint,
     Quiesced,
     ResumeReport,
     SavepointRequest,
-    SavepointSummary,
     Ticket,
 )
 
@@ -22,10 +22,10 @@ __all__ = [
     "FinishReport",
     "GatherSummary",
     "JobPlan",
+    "PublishedSavepoint",
     "Quiesced",
     "ResumeReport",
     "SavepointRequest",
-    "SavepointSummary",
     "Ticket",
     "begin",
     "begin_safety",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof
-from streams_recovery.core.savepoint.cut import Committed, Evidence, Offsets, PartitionCut, Readings, proof
+from streams_recovery.core.savepoint.cut import Committed, CutEvidence, Offsets, PartitionCut, Readings, proof
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
@@ -44,7 +44,7 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
     readings = read_cut(_Logs(recovery, found), found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
     live = quiesced.mode is QuiesceMode.LIVE
     held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
-    evidence = Evidence(
+    evidence = CutEvidence(
         mode=quiesced.mode,
         guarantee=recovery.config.application.guarantee,
         readings=readings,

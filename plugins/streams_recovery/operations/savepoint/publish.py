@@ -31,7 +31,7 @@ from streams_recovery.operations.savepoint.values import (
     CutDraft,
     DraftTopic,
     PlannedPartition,
-    SavepointSummary,
+    PublishedSavepoint,
     Ticket,
 )
 
@@ -39,7 +39,7 @@ LOGGER = logger("streams_recovery.operations.savepoint.publish")
 _LIBRARIES = ("confluent-kafka", "pyarrow", "pyspark")
 
 
-def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) -> SavepointSummary:
+def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) -> PublishedSavepoint:
     """Make the savepoint exist, of what ``gather`` has left. Repeating it is harmless; a run that was cleared after it had published is refused: a
     savepoint's time is its capture time, and one run takes one savepoint.
     """
@@ -184,9 +184,9 @@ def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None
     return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
 
 
-def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> SavepointSummary:
+def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> PublishedSavepoint:
     """A manifest in numbers."""
-    return SavepointSummary(
+    return PublishedSavepoint(
         application_id=manifest.application_id,
         savepoint_id=manifest.savepoint_id,
         manifest_key=key,

@@ -9,7 +9,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
 
 
-class Logs(Protocol):
+class LogReader(Protocol):
     """What is asked about one application. Each partition of an answer may have been read at a time of its own; committed offsets all at one moment."""
 
     def clock(self) -> int:
@@ -25,7 +25,7 @@ class Logs(Protocol):
         """Wait until every last stable offset has reached its end, and return them."""
 
 
-def read_cut(logs: Logs, internal: Collection[TopicPartition]) -> Readings:
+def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
     """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
     committed_before = logs.committed()
     captured_at = logs.clock()

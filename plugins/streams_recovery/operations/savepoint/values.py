@@ -198,7 +198,7 @@ class GatherSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointSummary:
+class PublishedSavepoint:
     """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics.
     ``warnings`` are sentences for the person who relies on it; see ``core.survival`` for ``survives_cluster_loss``.
     """

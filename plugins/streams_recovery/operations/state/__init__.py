@@ -4,7 +4,7 @@ from streams_recovery.operations.state.compare import Comparison, compare, diffe
 from streams_recovery.operations.state.export import ExportRequest, ExportTicket, begin_export, conclude_export
 from streams_recovery.operations.state.files import FileFormat, as_json, in_columns, read_table, write_table, write_text
 from streams_recovery.operations.state.inspect import compare_savepoints, look_up
-from streams_recovery.operations.state.read import LIVE, Side, matching_rows, open_side, tables
+from streams_recovery.operations.state.read import LIVE, StoreSide, matching_rows, open_side, tables
 from streams_recovery.operations.state.write import EditRequest, EditSummary, write_state
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "ExportRequest",
     "ExportTicket",
     "FileFormat",
-    "Side",
+    "StoreSide",
     "as_json",
     "begin_export",
     "compare",

@@ -8,7 +8,7 @@ from typing import Any
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.state.table import DiffCounts, Entry, counted, differences
 from streams_recovery.operations.state.files import in_columns
-from streams_recovery.operations.state.read import Side, tables
+from streams_recovery.operations.state.read import StoreSide, tables
 from streams_recovery.serdes.rows import RowCodec
 
 
@@ -22,7 +22,7 @@ class Comparison:
     rows: tuple[dict[str, Any], ...]
 
 
-def compare(one: Side, other: Side, *, most: int | None = None) -> Comparison:
+def compare(one: StoreSide, other: StoreSide, *, most: int | None = None) -> Comparison:
     """Compare two sides key by key. Memory holds one partition's keys of both, and the rows of what differs: the first ``most`` of them, all without that.
     The counts are always of all.
 
@@ -55,7 +55,7 @@ def _row(codec: RowCodec, entry: Entry | None) -> dict[str, Any] | None:
     return None if entry is None else codec.row(entry)
 
 
-def difference_cells(row: dict[str, Any], one: Side, other: Side) -> tuple[str, str, str, str]:
+def difference_cells(row: dict[str, Any], one: StoreSide, other: StoreSide) -> tuple[str, str, str, str]:
     """A row of a comparison for a terminal: the key with its window or version, what changed, and that of both sides."""
     sides = {
         side: dict(zip(row[side], in_columns(row[side], form), strict=True))

@@ -33,7 +33,7 @@ from streams_recovery.operations.state.compare import compare, difference_cells
 from streams_recovery.operations.state.files import in_columns
 from streams_recovery.operations.state.inspections import record
 from streams_recovery.operations.state.peek import peek
-from streams_recovery.operations.state.read import LIVE, Side, chosen, matching_rows, open_side, side_of
+from streams_recovery.operations.state.read import LIVE, StoreSide, chosen, matching_rows, open_side, side_of
 from streams_recovery.serdes.rows import Row, schema_of
 
 _RECORDS = 10
@@ -135,7 +135,7 @@ def look_up(recovery: RecoveryContext, request: LookUpRequest) -> Inspection:
     return inspection
 
 
-def _of_key(side: Side, key: str, *, shown: bool) -> FoundRows:
+def _of_key(side: StoreSide, key: str, *, shown: bool) -> FoundRows:
     names = schema_of(side.form).names
     if shown:
         return bounded(names, (in_columns(row, side.form) for row in matching_rows(side, key, deleted=True)))
@@ -145,7 +145,7 @@ def _of_key(side: Side, key: str, *, shown: bool) -> FoundRows:
     return bounded(hidden_columns(names), rows)
 
 
-def _without_bytes(side: Side, key: str) -> Iterator[Row]:
+def _without_bytes(side: StoreSide, key: str) -> Iterator[Row]:
     try:
         yield from matching_rows(side, key, deleted=True)
     except ConfigInvalid:

@@ -26,7 +26,7 @@ LIVE, LATEST = "live", "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
+class StoreSide:
     """A store's changelog. ``manifest`` is None for the one on the cluster; ``read`` gives the entries of a partition in the order of offsets."""
 
     store: str
@@ -42,7 +42,7 @@ class Side:
         return LIVE if self.manifest is None else self.manifest.savepoint_id
 
 
-def open_side(recovery: RecoveryContext, store: str, savepoint: str) -> Side:
+def open_side(recovery: RecoveryContext, store: str, savepoint: str) -> StoreSide:
     """The store in a savepoint (an id, or ``latest`` for the newest with state), or ``live``. Reads no record yet.
 
     Raises ``NotFound`` without such a savepoint or changelog, ``Refused`` for one without records and for a store of unknown kind, and
@@ -51,18 +51,18 @@ def open_side(recovery: RecoveryContext, store: str, savepoint: str) -> Side:
     return _live(recovery, store) if savepoint == LIVE else side_of(recovery, store, chosen(recovery, savepoint))
 
 
-def tables(side: Side) -> Iterator[dict[Identity, Entry]]:
+def tables(side: StoreSide) -> Iterator[dict[Identity, Entry]]:
     """The newest entry of each key, deleted ones included, one partition after the other: memory holds one partition's keys."""
     for number in side.partitions:
         yield newest(side.form.kind, side.read(number))
 
 
-def table(side: Side) -> dict[Identity, Entry]:
+def table(side: StoreSide) -> dict[Identity, Entry]:
     """All partitions at once: memory holds all keys and values."""
     return {at: entry for one in tables(side) for at, entry in one.items()}
 
 
-def matching_rows(side: Side, key: str | None, *, deleted: bool) -> Iterator[Row]:
+def matching_rows(side: StoreSide, key: str | None, *, deleted: bool) -> Iterator[Row]:
     """The rows of a store, or those of one key as its table shows it. Raises ``ConfigInvalid`` for keys and values that do not have their format."""
     codec = RowCodec(side.form)
     wanted = None if key is None else from_text(side.form.key.format, key)
@@ -131,12 +131,12 @@ def _value_format(declared: Store, wanted: Format | None, schema: str | None) ->
     return ValueFormat(format=Format.AVRO, schema=text, confluent=declared.wire_format == "confluent")
 
 
-def side_of(recovery: RecoveryContext, store: str, manifest: Manifest) -> Side:
+def side_of(recovery: RecoveryContext, store: str, manifest: Manifest) -> StoreSide:
     """The store in a savepoint, published or not. Raises as ``open_side`` does."""
     topic = changelog_of(manifest, store)
     kind = store_kind(topic.name, manifest.application_id, topic.config, recovery.config.store_kind(store))
     images = {image.partition: image for image in topic.partitions}
-    return Side(
+    return StoreSide(
         store=store,
         topic=topic.name,
         form=form_of(recovery.config, store, kind),
@@ -154,7 +154,7 @@ def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:
                 yield from entries_of(batch, image.partition)
 
 
-def _live(recovery: RecoveryContext, store: str) -> Side:
+def _live(recovery: RecoveryContext, store: str) -> StoreSide:
     topic = f"{recovery.application_id}-{store}-changelog"
     found = recovery.cluster.describe_topics([topic]).get(topic)
     if found is None:
@@ -170,7 +170,7 @@ def _live(recovery: RecoveryContext, store: str) -> Side:
             for batch in reader:
                 yield from entries_of(batch, number)
 
-    return Side(
+    return StoreSide(
         store=store,
         topic=topic,
         form=form_of(recovery.config, store, kind),

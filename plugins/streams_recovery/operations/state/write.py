@@ -16,8 +16,8 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.state.edit import (
-    Base,
     Edit,
+    StoredChangelog,
     Wanted,
     check_writable,
     described,
@@ -31,7 +31,7 @@ from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import software
-from streams_recovery.operations.state.read import LIVE, Side, changelog_of, side_of, table
+from streams_recovery.operations.state.read import LIVE, StoreSide, changelog_of, side_of, table
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
 from streams_recovery.serdes.rows import Row, RowCodec, headers_of
@@ -123,7 +123,7 @@ def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str, 
         ).then(*commands)
 
 
-def _base(side: Side, topic: TopicImage, source: Manifest) -> Base:
+def _base(side: StoreSide, topic: TopicImage, source: Manifest) -> StoredChangelog:
     latest: dict[int, Entry] = {}
 
     def seen(entries: Iterator[Entry]) -> Iterator[Entry]:
@@ -134,10 +134,10 @@ def _base(side: Side, topic: TopicImage, source: Manifest) -> Base:
             yield entry
 
     entries = {at: entry for number in side.partitions for at, entry in newest(side.form.kind, seen(side.read(number))).items()}
-    return Base(kind=side.form.kind, images=topic.partitions, entries=entries, latest=latest, captured_at=source.captured_at)
+    return StoredChangelog(kind=side.form.kind, images=topic.partitions, entries=entries, latest=latest, captured_at=source.captured_at)
 
 
-def _wanted(side: Side, base: Base, rows: Sequence[Row]) -> list[Wanted]:
+def _wanted(side: StoreSide, base: StoredChangelog, rows: Sequence[Row]) -> list[Wanted]:
     """The table in the bytes of the store. Refuses one without a row: that may as well be the wrong file."""
     codec = RowCodec(side.form)
     alive = undeleted(base.entries)
@@ -218,7 +218,7 @@ def _batches(entries: Sequence[Entry]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch(columns, schema=SEGMENT_SCHEMA)
 
 
-def _check_read_back(side: Side, edit: Edit) -> None:
+def _check_read_back(side: StoreSide, edit: Edit) -> None:
     wanted: Mapping[Identity, Entry] = newest(side.form.kind, (entry for several in edit.partitions.values() for entry in several))
     if table(side) != wanted:
         raise Damaged(f"savepoint {side.name} would not hold what was written", next_step="nothing was published; write the table again")

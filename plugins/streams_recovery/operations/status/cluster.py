@@ -24,7 +24,7 @@ _FIRST_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logs:
+class LogPositions:
     """Starts and ends of all logs, and how far the group is behind in each."""
 
     starts: Mapping[TopicPartition, int]
@@ -50,16 +50,16 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> Cluster
     )
 
 
-def _logs(recovery: RecoveryContext, found: Discovery) -> Logs:
+def _logs(recovery: RecoveryContext, found: Discovery) -> LogPositions:
     partitions = found.partitions()
     if not partitions:
-        return Logs(starts={}, ends={}, lags={})
+        return LogPositions(starts={}, ends={}, lags={})
     starts = recovery.cluster.log_starts(partitions)
     # In this order an end is never below what was committed or decided before it.
     committed = recovery.groups.last_committed(recovery.application_id)
     stable = recovery.cluster.last_stable_offsets(partitions)
     ends = recovery.cluster.high_watermarks(partitions)
-    return Logs(starts=starts, ends=ends, lags=lags(committed, starts, stable, ends))
+    return LogPositions(starts=starts, ends=ends, lags=lags(committed, starts, stable, ends))
 
 
 def _role(found: Discovery, name: str) -> TopicRole:
@@ -70,7 +70,7 @@ def _of(found: Discovery, name: str) -> list[TopicPartition]:
     return [TopicPartition(name, number) for number in range(found.topics[name].partitions)]
 
 
-def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
+def _topic(found: Discovery, name: str, logs: LogPositions) -> TopicStatus:
     role, partitions = _role(found, name), _of(found, name)
     return TopicStatus(
         name=name,
@@ -82,7 +82,7 @@ def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
     )
 
 
-def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
+def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: LogPositions) -> tuple[InputState, ...]:
     names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
     settings = recovery.cluster.settings(names) if names else {}
     images = {name: _same(found, newest, name) for name in names}
@@ -106,7 +106,7 @@ def _first_times(recovery: RecoveryContext, unsaved: Mapping[str, Mapping[int, i
     return {name: {tp.partition: at for tp, at in found.items() if tp.topic == name} for name in unsaved}
 
 
-def _logs_of(partitions: list[TopicPartition], logs: Logs) -> InputLogs:
+def _logs_of(partitions: list[TopicPartition], logs: LogPositions) -> InputLogs:
     return InputLogs(lags={tp.partition: logs.lags[tp] for tp in partitions})
 
 
@@ -116,7 +116,7 @@ def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | 
     return image if image is not None and image.topic_id == found.topics[name].topic_id else None
 
 
-def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
+def _transactions(recovery: RecoveryContext, logs: LogPositions) -> tuple[TransactionState, ...]:
     held_back = [tp for tp, end in logs.ends.items() if logs.lags[tp].stable < end]
     return tuple(
         TransactionState(

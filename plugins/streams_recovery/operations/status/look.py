@@ -25,7 +25,7 @@ from streams_recovery.core.status.facts import (
     ClusterFacts,
     DiskFacts,
     InstanceFacts,
-    Observed,
+    ObservedApplication,
     PartName,
     RepositoryFacts,
     Schedules,
@@ -323,10 +323,10 @@ def _observed(
     cluster: ClusterFacts | None,
     disks: DiskFacts | None,
     instances: tuple[InstanceFacts, ...] | None,
-) -> Observed:
+) -> ObservedApplication:
     config = recovery.config
     drills = config.drill.schedule if config.drill is not None and config.drill.enabled else None
-    return Observed(
+    return ObservedApplication(
         name=config.name,
         application_id=recovery.application_id,
         now=report.taken_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.preflight.findings import PreflightSeverity
 from tests.support.applications.pod_record import RECORD, record
 from tests.support.applications.states import started
 from tests.support.kubernetes.objects import autoscaler, define, rights
@@ -62,7 +62,7 @@ def test_each_right_that_is_missing_is_named(pods, without, verbs):
     one.section |= {"claims": "job", "wipe_image": "busybox:1"}
     found = [finding for finding in one.open().preflight(stops=True) if "keda" not in finding.text]
     assert sorted(finding.text.split()[3] for finding in found) == verbs
-    assert {finding.severity for finding in found} == {Severity.WARNING if without == "nodes" else Severity.BLOCKING}
+    assert {finding.severity for finding in found} == {PreflightSeverity.WARNING if without == "nodes" else PreflightSeverity.BLOCKING}
     assert all(without.split("/", maxsplit=1)[0] in finding.text for finding in found)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from streams_recovery.core.kubernetes.rights import findings_of, rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
-from streams_recovery.core.preflight.findings import Severity
+from streams_recovery.core.preflight.findings import PreflightSeverity
 
 ORDERS = WorkloadName(kind="deployment", name="orders")
 
@@ -41,7 +41,7 @@ def test_each_way_to_wipe_has_rights_of_its_own() -> None:
 def test_a_finding_names_the_right_and_what_for() -> None:
     rights = rights_needed(ORDERS, "shop", "record", stops=True, claims=None, keda=False)
     found = {finding.text.split(",")[0]: finding.severity for finding in findings_of(rights)}
-    assert found["this may not patch deployments/scale.apps orders in namespace shop"] is Severity.BLOCKING
-    assert found["this may not get nodes in the cluster"] is Severity.WARNING
+    assert found["this may not patch deployments/scale.apps orders in namespace shop"] is PreflightSeverity.BLOCKING
+    assert found["this may not get nodes in the cluster"] is PreflightSeverity.WARNING
     assert len(found) == len(rights)
     assert findings_of(()) == ()

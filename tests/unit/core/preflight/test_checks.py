@@ -14,10 +14,10 @@ from streams_recovery.core.preflight.facts import (
     TIMESTAMP_TYPE,
     UNCLEAN,
     ApplicationFacts,
-    ClusterFacts,
+    BrokerFacts,
     TopicFacts,
 )
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.repository.manifest import Manifest
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
@@ -33,8 +33,8 @@ NAME = "orders-totals-changelog"
 IDLE = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(), instances=())
 
 
-def cluster(brokers: int = 3, level: int | None = 30, **settings: str) -> ClusterFacts:
-    return ClusterFacts(
+def cluster(brokers: int = 3, level: int | None = 30, **settings: str) -> BrokerFacts:
+    return BrokerFacts(
         brokers=brokers, settings=BROKERS | {key.replace("_", "."): value for key, value in settings.items()}, metadata_level=level
     )
 
@@ -54,12 +54,12 @@ def saved(*, replicas: int = 3, payload: int = 10, stored: int = 100, group: str
     return dataclasses.replace(manifest_of(changelog), group_type=group)
 
 
-def kinds(found: tuple[PreflightFinding, ...]) -> list[tuple[str, Severity]]:
+def kinds(found: tuple[PreflightFinding, ...]) -> list[tuple[str, PreflightSeverity]]:
     return [(finding.kind, finding.severity) for finding in found]
 
 
 def restoring(
-    there: ClusterFacts, manifest: Manifest, topics: list[TopicFacts], application: ApplicationFacts, *, replacing: bool = False
+    there: BrokerFacts, manifest: Manifest, topics: list[TopicFacts], application: ApplicationFacts, *, replacing: bool = False
 ) -> tuple[PreflightFinding, ...]:
     made = {one.name: one for one in manifest.topics}
     return before_restore(there, manifest, made, topics, application, replacing=replacing)
@@ -74,7 +74,7 @@ def test_a_safe_cluster_has_no_findings() -> None:
 def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of() -> None:
     assert stopped_by_default("app", None) == ()
     (only,) = stopped_by_default("app", "runs.command has no pause and no resume")
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert "app is closed and started again for every savepoint, because it cannot be paused: runs.command has no pause" in only.text
 
 
@@ -93,7 +93,7 @@ def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
 )
 def test_unsafe_settings_warn_before_a_savepoint(topic_facts: TopicFacts, says: str) -> None:
     (only,) = before_backup(cluster(), [topic_facts], IDLE)
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert NAME in only.text
     assert says in only.text
 
@@ -105,23 +105,23 @@ def test_inputs_are_other_people_s_business_and_so_are_the_times_of_repartition_
 
 
 def test_topics_on_first_use_are_warned_of() -> None:
-    assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()], IDLE)) == [(AUTO_CREATE, Severity.WARNING)]
-    assert kinds(restoring(cluster(auto_create_topics_enable="true"), saved(), [], IDLE)) == [(AUTO_CREATE, Severity.WARNING)]
+    assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()], IDLE)) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
+    assert kinds(restoring(cluster(auto_create_topics_enable="true"), saved(), [], IDLE)) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
 
 
 @pytest.mark.parametrize("partitions", [2, 7])
 def test_an_internal_topic_with_other_partitions_blocks_a_restore(partitions: int) -> None:
     found = restoring(cluster(), saved(), [existing(partitions=partitions)], IDLE)
-    assert kinds(found) == [("partitions", Severity.BLOCKING)]
+    assert kinds(found) == [("partitions", PreflightSeverity.BLOCKING)]
     assert f"{NAME} has {partitions} partitions, 1 in savepoint 20261121T012345Z-0123456789" in found[0].text
     assert "Existing internal topic has invalid partitions" in found[0].text
     replaced = restoring(cluster(), saved(), [existing(partitions=partitions)], IDLE, replacing=True)
-    assert kinds(replaced) == [("partitions", Severity.WARNING)]
+    assert kinds(replaced) == [("partitions", PreflightSeverity.WARNING)]
 
 
 def test_more_replicas_than_brokers_block_a_restore() -> None:
     found = restoring(cluster(2), saved(replicas=3), [], IDLE)
-    assert ("replication", Severity.BLOCKING) in kinds(found)
+    assert ("replication", PreflightSeverity.BLOCKING) in kinds(found)
     assert "bring up 1 more" in found[0].remedy
 
 
@@ -129,14 +129,20 @@ def test_more_replicas_than_brokers_block_a_restore() -> None:
 def test_more_replicas_in_sync_than_replicas_block_a_restore(where: str) -> None:
     there = cluster(min_insync_replicas="3") if where == "the brokers" else cluster()
     manifest = saved(replicas=2, **({"min_insync_replicas": "3"} if where == "the topic" else {}))
-    assert kinds(restoring(there, manifest, [], IDLE)) == [("min-insync", Severity.BLOCKING)]
+    assert kinds(restoring(there, manifest, [], IDLE)) == [("min-insync", PreflightSeverity.BLOCKING)]
 
 
 @pytest.mark.parametrize(
     ("payload", "stored", "severity"),
-    [(3_000_000, 2_990_000 + 8_192, None), (3_000_003, 2_900_000, Severity.WARNING), (4_000_000, 3_600_000, Severity.BLOCKING)],
+    [
+        (3_000_000, 2_990_000 + 8_192, None),
+        (3_000_003, 2_900_000, PreflightSeverity.WARNING),
+        (4_000_000, 3_600_000, PreflightSeverity.BLOCKING),
+    ],
 )
-def test_records_that_cannot_fit_block_a_restore_and_those_that_may_warn(payload: int, stored: int, severity: Severity | None) -> None:
+def test_records_that_cannot_fit_block_a_restore_and_those_that_may_warn(
+    payload: int, stored: int, severity: PreflightSeverity | None
+) -> None:
     found = restoring(cluster(message_max_bytes="1000000"), saved(payload=payload, stored=stored), [], IDLE)
     assert kinds(found) == ([] if severity is None else [("record-size", severity)])
     own = saved(payload=payload, stored=stored, max_message_bytes="9000000")
@@ -146,7 +152,7 @@ def test_records_that_cannot_fit_block_a_restore_and_those_that_may_warn(payload
 @pytest.mark.fault("F31")
 def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
     found = restoring(cluster(log_message_timestamp_type=LOG_APPEND), saved(), [], IDLE)
-    assert kinds(found) == [("timestamps", Severity.WARNING)]
+    assert kinds(found) == [("timestamps", PreflightSeverity.WARNING)]
     own = saved(message_timestamp_type="CreateTime")
     assert restoring(cluster(log_message_timestamp_type=LOG_APPEND), own, [], IDLE) == ()
 
@@ -156,17 +162,17 @@ def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
     ("level", "severity"),
     [
         (25, None),
-        (26, Severity.BLOCKING),
-        (27, Severity.BLOCKING),
-        (28, Severity.WARNING),
-        (29, Severity.WARNING),
+        (26, PreflightSeverity.BLOCKING),
+        (27, PreflightSeverity.BLOCKING),
+        (28, PreflightSeverity.WARNING),
+        (29, PreflightSeverity.WARNING),
         (30, None),
         (None, None),
     ],
 )
 @pytest.mark.parametrize("now", ["absent", "classic", "streams"])
 def test_offsets_for_a_streams_group_that_is_not_there_are_a_trap_on_some_releases(
-    level: int | None, severity: Severity | None, now: str
+    level: int | None, severity: PreflightSeverity | None, now: str
 ) -> None:
     application = ApplicationFacts(application_id="orders", group_kind=now, client_ids=(), instances=())
     found = restoring(cluster(level=level), saved(group="streams"), [], application)
@@ -181,12 +187,12 @@ def test_members_of_a_process_that_nobody_configured_are_warned_of() -> None:
     assert before_backup(cluster(), [existing()], two) == ()
     one = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(*threads, "some-tool"), instances=("one",))
     for found in (before_backup(cluster(), [existing()], one), restoring(cluster(), saved(), [], one)):
-        assert kinds(found) == [("instances", Severity.WARNING)]
+        assert kinds(found) == [("instances", PreflightSeverity.WARNING)]
         assert "2 processes, and 1 instances" in found[0].text
 
 
 def test_settings_that_may_not_be_read_are_not_guessed() -> None:
-    blind = ClusterFacts(brokers=3, settings={}, metadata_level=None)
+    blind = BrokerFacts(brokers=3, settings={}, metadata_level=None)
     unread = dataclasses.replace(existing(), settings={})
     assert before_backup(blind, [unread], IDLE) == ()
     assert restoring(blind, saved(), [unread], IDLE) == ()
@@ -195,13 +201,13 @@ def test_settings_that_may_not_be_read_are_not_guessed() -> None:
 def test_everything_is_told_at_once() -> None:
     manifest = saved(replicas=3, payload=4_000_000, stored=3_600_000, group="streams", unclean_leader_election_enable="true")
     found = restoring(cluster(2, 27, message_max_bytes="1000"), manifest, [existing(partitions=9)], IDLE)
-    assert [kind for kind, severity in kinds(found) if severity is Severity.BLOCKING] == [
+    assert [kind for kind, severity in kinds(found) if severity is PreflightSeverity.BLOCKING] == [
         "partitions",
         "replication",
         "record-size",
         "group-trap",
     ]
-    assert [kind for kind, severity in kinds(found) if severity is Severity.WARNING] == ["durability"]
+    assert [kind for kind, severity in kinds(found) if severity is PreflightSeverity.WARNING] == ["durability"]
 
 
 @pytest.mark.fault("F56")
@@ -209,7 +215,7 @@ def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() ->
     output = topic((image((), end=10), dataclasses.replace(image((), end=5), partition=1)), name="out", role=TopicRole.OUTPUT)
     first, second = TopicPartition("renamed", 0), TopicPartition("renamed", 1)
     (only,) = written_again({"renamed": output}, {first: 13, second: 5})
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert "renamed-0 offsets 10 to 12; 3 offsets in all" in only.text
     assert "renamed-1" not in only.text
     assert written_again({"renamed": output}, {first: 10, second: 5}) == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.preflight.findings import PreflightFinding, Severity, required
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     CREATE,
@@ -126,16 +126,16 @@ def test_an_exact_savepoint_does_not_ask_for_what_it_does_not_use() -> None:
 
 def test_not_seeing_other_groups_warns_and_does_not_block() -> None:
     (only,) = missing(NEEDS["backup"], rights(cluster=frozenset()))
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert "owns topics that look like this application's" in only.text
     (blocking,) = missing(NEEDS["backup"], rights(cluster=frozenset({DESCRIBE}), readable=False))
-    assert blocking.severity is Severity.BLOCKING
+    assert blocking.severity is PreflightSeverity.BLOCKING
     assert blocking.remedy.endswith("--operation DescribeConfigs --cluster")
 
 
 def test_rights_a_cluster_keeps_to_itself_are_no_finding_and_no_all_clear() -> None:
     (only,) = missing(NEEDS["backup"], rights(group=None))
-    assert only.severity is Severity.WARNING
+    assert only.severity is PreflightSeverity.WARNING
     assert "does not tell what User:me may do with group app" in only.text
 
 
@@ -154,12 +154,12 @@ def test_names_are_quoted_for_a_shell() -> None:
 
 
 def test_required_names_all_that_blocks_and_returns_what_does_not() -> None:
-    def finding(severity: Severity, text: str) -> PreflightFinding:
+    def finding(severity: PreflightSeverity, text: str) -> PreflightFinding:
         return PreflightFinding(severity=severity, kind="k", text=text, remedy=f"do {text}")
 
-    warnings = [finding(Severity.WARNING, "w1"), finding(Severity.WARNING, "w2")]
+    warnings = [finding(PreflightSeverity.WARNING, "w1"), finding(PreflightSeverity.WARNING, "w2")]
     assert required(warnings, "a savepoint") == ("w1: do w1", "w2: do w2")
-    blocking = [finding(Severity.BLOCKING, "b1"), replace(finding(Severity.BLOCKING, "b2"), is_command=True)]
+    blocking = [finding(PreflightSeverity.BLOCKING, "b1"), replace(finding(PreflightSeverity.BLOCKING, "b2"), is_command=True)]
     with pytest.raises(Refused, match="cannot begin") as caught:
         required([*warnings, *blocking], "a savepoint", look_again=("look",))
     assert caught.value.facts["findings"] == ["b1: do b1", "b2: do b2"]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import OwnershipEntry, Role, Seen, contradictions, moved_since, role_of, start_as
+from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, contradictions, moved_since, role_of, start_as
 from streams_recovery.core.rollout.cutover import (
-    Step,
+    CutoverStep,
     beyond,
     counts_text,
     cutover_plan,
@@ -26,7 +26,7 @@ from streams_recovery.core.rollout.cutover import (
 )
 from tests.support.examples.cutover import CLONE, OLD, origin, pair
 
-CUT_OVER, ROLL_BACK = Step
+CUT_OVER, ROLL_BACK = CutoverStep
 DOWN: dict[str, object] = {"alive": ()}
 OFFSETS = st.dictionaries(st.sampled_from(["in 0", "in 1", "in 2"]), st.integers(0, 1_000))
 
@@ -219,7 +219,7 @@ def test_an_entry_counts_only_as_far_as_everything_else_agrees(
     last: OwnershipEntry | None, seen: dict[str, Any], clone: bool, expected: Role | str
 ) -> None:
     me, other = (CLONE, OLD) if clone else (OLD, CLONE)
-    found = Seen(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
+    found = Counterpart(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
     if isinstance(expected, Role):
         assert start_as(last, found, application_id=me, is_clone=clone) is expected
     else:
@@ -255,7 +255,7 @@ def test_what_must_not_be_restored_is_refused_before_anything_is_touched(
     last: OwnershipEntry, seen: dict[str, Any], clone: bool, source: str, severity: str | None
 ) -> None:
     me, other = (CLONE, OLD) if clone else (OLD, CLONE)
-    found = Seen(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
+    found = Counterpart(**{"other": other, "related": True, "moved": (), "in_use": (), "last": None, **seen})
     against = contradictions(last, found, application_id=me, is_clone=clone)
     told = checks.outputs_transferred(last, me, source, against)
     assert [one.severity for one in told] == ([] if severity is None else [severity])

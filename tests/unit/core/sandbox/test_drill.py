@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core import codec
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.sandbox.drill import DrillEntry, Restored, drill_entry, furthest
+from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry, furthest
 
 BEGAN = 1_000_000
 
@@ -16,8 +16,8 @@ def journal(*phases: Phase, at: int = BEGAN) -> tuple[JournalEntry, ...]:
     return tuple(JournalEntry(phase=phase, at=at + number * 1000, created=()) for number, phase in enumerate(phases, 1))
 
 
-def restored(phases: tuple[Phase, ...], rows: int = 10, captured_at: int = BEGAN - 3_600_500, *, proven: bool = True) -> Restored:
-    return Restored(
+def restored(phases: tuple[Phase, ...], rows: int = 10, captured_at: int = BEGAN - 3_600_500, *, proven: bool = True) -> DrillRestore:
+    return DrillRestore(
         restore_id="20261121T000000Z-0123456789",
         savepoint_id="20261120T000000Z-0123456789",
         plan_hash="abc",
@@ -29,7 +29,7 @@ def restored(phases: tuple[Phase, ...], rows: int = 10, captured_at: int = BEGAN
     )
 
 
-def entry(found: Restored | None, left: tuple[str, ...] = ()) -> DrillEntry:
+def entry(found: DrillRestore | None, left: tuple[str, ...] = ()) -> DrillEntry:
     return drill_entry(run="run", requested_by="airflow", began_at=BEGAN, restored=found, left=left)
 
 

@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval
-from streams_recovery.core.sandbox.interval_log import Base, PublishReport, ReprocessOptions, reprocess_request, succeeded, written_interval
+from streams_recovery.core.sandbox.interval_log import (
+    IntervalBase,
+    PublishReport,
+    ReprocessOptions,
+    reprocess_request,
+    succeeded,
+    written_interval,
+)
 from streams_recovery.core.sandbox.results import (
     Every,
-    Found,
+    NewestRecord,
     PublishPolicy,
     Readers,
     decide_every,
@@ -28,9 +35,9 @@ RECORDS = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(1,
 Record = tuple[bytes, int, str | None]
 
 
-def newest(log: list[Record]) -> dict[bytes, Found]:
+def newest(log: list[Record]) -> dict[bytes, NewestRecord]:
     return {
-        key: Found(offset=offset, timestamp=at, digest=repr((at, value)).encode(), tombstone=value is None)
+        key: NewestRecord(offset=offset, timestamp=at, digest=repr((at, value)).encode(), tombstone=value is None)
         for offset, (key, at, value) in enumerate(log)
     }
 
@@ -101,7 +108,7 @@ def test_what_is_asked_is_taken_at_its_word() -> None:
     asked = ReprocessOptions(lateness="PT1H", overlap="PT10M", beyond="PT0S", base="savepoint", reason="why")
     request = reprocess_request(asked, INTERVAL, "orders", ("prices",))
     assert (request.slice.lateness, request.slice.overlap, request.slice.beyond) == (3_600_000, 600_000, 0)
-    assert (request.slice.tables, request.base, request.publish) == (("prices",), Base.SAVEPOINT, PublishPolicy.SIDE_BY_SIDE)
+    assert (request.slice.tables, request.base, request.publish) == (("prices",), IntervalBase.SAVEPOINT, PublishPolicy.SIDE_BY_SIDE)
     filled = {"lateness": "PT0S", "overlap": "PT0S", "beyond": "PT0S", "base": "none"}
     for confirm in ("", "order", "reprocess-orders"):
         with pytest.raises(Refused, match="only when its id is typed"):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
-from streams_recovery.core.savepoint.cut import Evidence, Readings, judge, proof, purged_tails
+from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge, proof, purged_tails
 from tests.support.examples.savepoints import committed, cut
 
 T0, T1, T2 = TopicPartition("in", 0), TopicPartition("log", 0), TopicPartition("log", 1)
@@ -21,7 +21,7 @@ READ = Readings(
     committed_after={T0: committed(5)},
     ends_after={T1: 7, T2: 9},
 )
-HELD = Evidence(
+HELD = CutEvidence(
     mode=QuiesceMode.PAUSE, guarantee=Guarantee.AT_LEAST_ONCE, readings=READ, held=True, why_not_held="", writers_transactional=False
 )
 LIVE = replace(
@@ -34,18 +34,18 @@ LIVE = replace(
 )
 
 
-def later(offsets: dict[TopicPartition, CommittedOffset | None]) -> Evidence:
+def later(offsets: dict[TopicPartition, CommittedOffset | None]) -> CutEvidence:
     """Held, with other offsets in the second read."""
     return replace(HELD, readings=replace(READ, committed_after=offsets))
 
 
-def moved(**readings: dict[TopicPartition, int]) -> Evidence:
+def moved(**readings: dict[TopicPartition, int]) -> CutEvidence:
     """A live cut with other readings of the logs."""
     return replace(LIVE, readings=replace(READ, **readings))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("evidence", [HELD, LIVE, replace(HELD, mode=QuiesceMode.STOP)])
-def test_exact_needs_no_reason(evidence: Evidence) -> None:
+def test_exact_needs_no_reason(evidence: CutEvidence) -> None:
     assert judge(evidence) == (Consistency.EXACT, ())
 
 
@@ -65,7 +65,7 @@ def test_exact_needs_no_reason(evidence: Evidence) -> None:
         (replace(HELD, readings=replace(READ, committed_before={}, committed_after={})), "no committed offsets were found"),
     ],
 )
-def test_each_missing_condition_makes_it_ahead_and_is_named(evidence: Evidence, reason: str) -> None:
+def test_each_missing_condition_makes_it_ahead_and_is_named(evidence: CutEvidence, reason: str) -> None:
     label, reasons = judge(evidence)
     assert label is Consistency.AHEAD
     assert len(reasons) == 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, Evidence, Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, only_its_own, store_kind
-from streams_recovery.core.savepoint.topology import Declared, Known, Topology, attributed, is_streams_metadata, topology_of
+from streams_recovery.core.savepoint.topology import AttributionFacts, Declared, Topology, attributed, is_streams_metadata, topology_of
 
 DECLARED = Declared(
     inputs=("orders-in",),
@@ -44,7 +44,7 @@ def topology(
     application_id: str, declared: Declared, existing: Collection[str], committed: Collection[str] = (), others: Collection[str] = ()
 ) -> Topology:
     """The topology beside ``others``, groups of other Kafka Streams applications."""
-    here = Known(application_id=application_id, stores=declared.stores, committed=committed, groups=others)
+    here = AttributionFacts(application_id=application_id, stores=declared.stores, committed=committed, groups=others)
     return topology_of(here, declared, existing, committed)
 
 
@@ -269,7 +269,7 @@ REPARTITION = "my-app-v1-by-key-repartition"
     ],
 )
 def test_whose_a_topic_is(topic: str, known: dict[str, object], whose: Evidence | Claim | None) -> None:
-    found = attributed(topic, Known(application_id="my-app", **known))  # type: ignore[arg-type]
+    found = attributed(topic, AttributionFacts(application_id="my-app", **known))  # type: ignore[arg-type]
     assert found is not None
     assert (found.evidence or (found.claim and found.claim.because)) == whose
     assert found.proven == (isinstance(whose, Evidence) and whose is not Evidence.NAME)
@@ -291,9 +291,9 @@ def test_nothing_of_another_application_may_ever_be_deleted_for_its_name(
     topics = {f"{other}-{store}-{kind}" for store, kind in product(stores, ("changelog", "repartition"))}
     for topic in topics:
         swept = {topic: saved} if saved in (Evidence.STORE, Evidence.NAMED, Evidence.NAME) else {}
-        found = attributed(topic, Known(application_id=application, saved=swept))
+        found = attributed(topic, AttributionFacts(application_id=application, saved=swept))
         assert found is None or not found.proven, (topic, found)
-        seen = attributed(topic, Known(application_id=application, saved=swept, groups=[other]))
+        seen = attributed(topic, AttributionFacts(application_id=application, saved=swept, groups=[other]))
         assert seen is None or seen.claim is not None
 
 

@@ -10,7 +10,7 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap
-from streams_recovery.core.state.edit import Base, Wanted, check_writable, described, edited, edited_manifest, edited_range
+from streams_recovery.core.state.edit import StoredChangelog, Wanted, check_writable, described, edited, edited_manifest, edited_range
 from streams_recovery.core.state.partitioner import default_partition
 from streams_recovery.core.state.table import Entry, newest, undeleted
 from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
@@ -26,7 +26,7 @@ def full(kind: StoreKind, key: bytes) -> bytes:
     return join_key(kind, StoreKey(key=key, start=5, end=9, seq=0))
 
 
-def base_of(kind: StoreKind, log: list[tuple[bytes, bytes | None, int]]) -> Base:
+def base_of(kind: StoreKind, log: list[tuple[bytes, bytes | None, int]]) -> StoredChangelog:
     """A changelog whose offsets begin at 10, one partition's as well as another's."""
     entries = [
         Entry(
@@ -44,7 +44,7 @@ def base_of(kind: StoreKind, log: list[tuple[bytes, bytes | None, int]]) -> Base
         if one.partition not in latest or latest[one.partition].timestamp <= one.timestamp:
             latest[one.partition] = one
     images = tuple(replace(image((), start=10, end=10 + len(log)), partition=number) for number in range(PARTITIONS))
-    return Base(kind=kind, images=images, entries=newest(kind, entries), latest=latest, captured_at=1_000)
+    return StoredChangelog(kind=kind, images=images, entries=newest(kind, entries), latest=latest, captured_at=1_000)
 
 
 def wanted(kind: StoreKind, rows: dict[bytes, bytes]) -> list[Wanted]:

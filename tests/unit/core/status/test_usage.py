@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.kafka_types import GroupDescription
-from streams_recovery.core.status.facts import InstanceFacts, LockState, Observed
+from streams_recovery.core.status.facts import InstanceFacts, LockState, ObservedApplication
 from streams_recovery.core.status.usage import seen_in_use, unused
 from tests.support.examples.observed import CLUSTER, NOW, observed, summary
 from tests.support.examples.status_causes import EMPTY, FAILED_RUN, QUARANTINE, QUIESCED, hold, restore
@@ -29,7 +29,7 @@ NOTHING: dict[str, Any] = {
 }
 
 
-def target(**changes: Any) -> Observed:
+def target(**changes: Any) -> ObservedApplication:
     """A target of which nothing exists, with these changes; those of ``repository`` and ``cluster`` may be mappings."""
     base = observed()
     assert base.repository is not None

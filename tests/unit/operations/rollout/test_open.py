@@ -14,7 +14,7 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock
-from streams_recovery.operations.rollout import CutoverTicket, Step
+from streams_recovery.operations.rollout import CutoverStep, CutoverTicket
 from tests.support.applications.unreachable import application
 
 CUT_OVER = "streams-recovery cut-over next --reason 'a new version'"
@@ -31,7 +31,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[RecoveryContext, RecoveryContext]]:
         yield old, replace(clone, config=clone.config.model_copy(update={"name": "next", "clone": Clone(of="app")}))
 
 
-def opened(pair: tuple[RecoveryContext, RecoveryContext], step: Step, *, restore_first: bool = False) -> CutoverTicket:
+def opened(pair: tuple[RecoveryContext, RecoveryContext], step: CutoverStep, *, restore_first: bool = False) -> CutoverTicket:
     old, clone = (HeldLock(lock=one.lock.acquire("run", lease_seconds=LEASE_SECONDS, purpose="a test")) for one in pair)
     return CutoverTicket(
         step=step,
@@ -52,12 +52,12 @@ def retire(old: RecoveryContext) -> None:
 
 
 def test_before_the_outputs_changed_hands_it_can_be_taken_again(pair: tuple[RecoveryContext, RecoveryContext]) -> None:
-    assert rollout.abandon(*pair, opened(pair, Step.CUT_OVER)).commands == (CUT_OVER,)
+    assert rollout.abandon(*pair, opened(pair, CutoverStep.CUT_OVER)).commands == (CUT_OVER,)
 
 
 def test_behind_that_it_can_be_finished_or_taken_back(pair: tuple[RecoveryContext, RecoveryContext]) -> None:
     retire(pair[0])
-    left = rollout.abandon(*pair, opened(pair, Step.CUT_OVER))
+    left = rollout.abandon(*pair, opened(pair, CutoverStep.CUT_OVER))
     assert (left.roles["app"], left.commands) == (Role.STANDBY, (CUT_OVER, ROLL_BACK))
     assert "streams-recovery" not in left.next_step
 
@@ -69,12 +69,12 @@ def test_a_way_back_is_finished_as_it_was_begun(
 ) -> None:
     if retired:
         retire(pair[0])
-    ticket = opened(pair, Step.ROLL_BACK, restore_first=restore_first)
+    ticket = opened(pair, CutoverStep.ROLL_BACK, restore_first=restore_first)
     assert rollout.abandon(*pair, ticket).commands == (f"{ROLL_BACK}{option}",)
 
 
 def test_after_another_run_has_taken_over_nothing_is_left_to_do(pair: tuple[RecoveryContext, RecoveryContext]) -> None:
-    ticket = opened(pair, Step.CUT_OVER)
+    ticket = opened(pair, CutoverStep.CUT_OVER)
     for one in pair:
         one.lock.release(ticket.old.lock)
     assert rollout.abandon(*pair, ticket).commands == ()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode
-from streams_recovery.core.savepoint.cut import Evidence, Readings, judge
+from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge
 from streams_recovery.operations.savepoint.readings import read_cut
 from tests.support.kafka.transaction_model import INTERNAL, OUTPUT, World, some_producers
 
@@ -35,7 +35,7 @@ def wrong(chances: bytes, weaker: Rule = lambda read: read) -> list[str]:
 
     world = World(some_producers(choose), choose)
     readings = read_cut(world, INTERNAL)
-    evidence = Evidence(
+    evidence = CutEvidence(
         mode=QuiesceMode.LIVE,
         guarantee=Guarantee.EXACTLY_ONCE_V2,
         readings=weaker(readings),

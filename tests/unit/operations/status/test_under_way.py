@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms.progress import Board, Doing
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.status.under_way import UnderWay
@@ -36,7 +36,7 @@ class Context:
 def driver(recovery: RecoveryContext, run: str) -> tuple[Board, str]:
     """That of a job of this run which has been loading for a while. As a step submits it: its result answers its specification."""
     spec = recovery.artifacts.write(run, PLAN, Written())
-    access = Access(connection=None, location=recovery.repository.location, credentials=None)
+    access = JobAccess(connection=None, location=recovery.repository.location, credentials=None)
     board = Board(job="restore", access=access, result_key=recovery.artifacts.answer(spec.key, RESULT), show=lambda _: None)
     context = Context()
     board.begin(context, Doing(name="loading", records=100), 2)  # type: ignore[arg-type]

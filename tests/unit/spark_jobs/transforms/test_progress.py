@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.access import Access
+from spark_jobs.access import JobAccess
 from spark_jobs.transforms import counting as in_task
 from spark_jobs.transforms.counting import count, counting
 from spark_jobs.transforms.progress import Board, Doing, begin_phase, reporting
@@ -34,11 +34,11 @@ class Context:
 
 
 @pytest.fixture
-def access(tmp_path: Path) -> Access:
-    return Access(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path)), credentials=None)
+def access(tmp_path: Path) -> JobAccess:
+    return JobAccess(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path)), credentials=None)
 
 
-def board(access: Access, shown: list[JobProgress], **seconds: float) -> Board:
+def board(access: JobAccess, shown: list[JobProgress], **seconds: float) -> Board:
     return Board(job="restore", access=access, result_key=RESULT, show=shown.append, **seconds)
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_counted_where_nobody_wants_to_know() -> None:
     assert in_task._running is None
 
 
-def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(access: Access) -> None:
+def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(access: JobAccess) -> None:
     seen = board(access, [])
     context = Context()
     channel = seen.begin(context, Doing(name="loading", records=30), 3)
@@ -68,7 +68,7 @@ def test_a_task_that_ends_brings_its_count_along_and_one_that_fails_does_not(acc
     assert in_task._running is None
 
 
-def test_a_task_that_runs_for_long_is_seen_before_it_ends(access: Access) -> None:
+def test_a_task_that_runs_for_long_is_seen_before_it_ends(access: JobAccess) -> None:
     seen = board(access, [], task_every=0.01)
     channel = seen.begin(Context(), Doing(name="loading", records=100), 1)
     with counting(0, channel):
@@ -81,7 +81,7 @@ def test_a_task_that_runs_for_long_is_seen_before_it_ends(access: Access) -> Non
     assert (found.records, found.percent, found.tasks_done) == (40, 40, 0)
 
 
-def test_the_phase_that_moved_last_is_shown(access: Access) -> None:
+def test_the_phase_that_moved_last_is_shown(access: JobAccess) -> None:
     seen, first, second = board(access, []), Context(), Context()
     seen.begin(first, Doing(name="loading", records=10), 1)
     first.add({0: (10, 0)})
@@ -93,7 +93,7 @@ def test_the_phase_that_moved_last_is_shown(access: Access) -> None:
     assert (found.phase, found.percent) == ("reading back", 50)
 
 
-def test_what_is_seen_is_shown_each_time_and_stored_less_often_the_longer_it_takes(access: Access) -> None:
+def test_what_is_seen_is_shown_each_time_and_stored_less_often_the_longer_it_takes(access: JobAccess) -> None:
     shown: list[JobProgress] = []
     seen = board(access, shown)
     context = Context()
@@ -107,7 +107,7 @@ def test_what_is_seen_is_shown_each_time_and_stored_less_often_the_longer_it_tak
     assert progress_of_run(repository, Layout("app"), "run")[0].job == "restore"
 
 
-def test_a_job_is_watched_while_it_runs_and_not_behind_it(access: Access) -> None:
+def test_a_job_is_watched_while_it_runs_and_not_behind_it(access: JobAccess) -> None:
     shown: list[JobProgress] = []
     seen, context = board(access, shown, every=0.01), Context()
     with reporting(seen):
@@ -124,7 +124,7 @@ def test_a_job_is_watched_while_it_runs_and_not_behind_it(access: Access) -> Non
     assert len(shown) == after
 
 
-def test_what_cannot_be_told_does_not_reach_the_job(access: Access, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_told_does_not_reach_the_job(access: JobAccess, capsys: pytest.CaptureFixture[str]) -> None:
     def fails(_: JobProgress) -> None:
         raise OSError("no space left")
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_told_does_not_reach_the_job(access: Access, capsys: pyte
     assert "How far the job is could not be told: OSError" in said
 
 
-def test_what_a_task_stores_are_three_numbers(access: Access, tmp_path: Path) -> None:
+def test_what_a_task_stores_are_three_numbers(access: JobAccess, tmp_path: Path) -> None:
     channel = board(access, [], task_every=0.01).begin(Context(), Doing(), 1)
     with counting(3, channel):
         count(1)
@@ -150,7 +150,7 @@ def test_what_a_task_stores_are_three_numbers(access: Access, tmp_path: Path) ->
 
 def test_a_repository_that_is_away_stops_no_task(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
-    nowhere = Access(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path / "file")), credentials=None)
+    nowhere = JobAccess(connection=None, location=StorageLocation(backend="filesystem", path=str(tmp_path / "file")), credentials=None)
     context = Context()
     channel = board(nowhere, [], task_every=0.01).begin(context, Doing(), 1)
     with counting(0, channel):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
-from streams_recovery.core.status.facts import Observed, PartName, RepositoryFacts
+from streams_recovery.core.status.facts import ObservedApplication, PartName, RepositoryFacts
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "record
 _NAMED = 3
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     damaged = observed.repository.damaged if observed.repository else ()
     if damaged:
         more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -17,7 +17,7 @@ RELEASED: Final = "pin-released"
 _NAMED: Final = 20
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     del limits
     yield from _announced(observed)
     leaving = observed.repository.leaving if observed.repository else {}
@@ -33,7 +33,7 @@ def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
         )
 
 
-def _announced(observed: Observed) -> Iterator[StatusFinding]:
+def _announced(observed: ObservedApplication) -> Iterator[StatusFinding]:
     outlook = observed.repository.deletion if observed.repository else None
     if outlook is None or outlook.deletes_from is None or outlook.due or not outlook.scheduled:
         return

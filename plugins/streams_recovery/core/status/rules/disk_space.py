@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.status.facts import BROKER, Observed, PartName
+from streams_recovery.core.status.facts import BROKER, ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import DiskStatus
@@ -15,7 +15,7 @@ from streams_recovery.core.words import size, span
 SOON, LOW = "disk-full-soon", "disk-space-low"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     for disk in observed.disks.disks if observed.disks else ():
         left = seconds_left(observed, disk)
         if left is not None and left < limits.disk_full_within:
@@ -36,13 +36,13 @@ def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
             )
 
 
-def seconds_left(observed: Observed, disk: DiskStatus) -> float | None:
+def seconds_left(observed: ObservedApplication, disk: DiskStatus) -> float | None:
     """Until the disk is full, None when nothing tells, or it does not fill."""
     slope = per_second(observed.history, lambda point: point.free_bytes.get(disk.name), now=observed.now)
     return None if slope is None or slope >= 0 else disk.free_bytes / -slope
 
 
-def _stays(observed: Observed, found: StatusFinding) -> bool:
+def _stays(observed: ObservedApplication, found: StatusFinding) -> bool:
     return found.subject.startswith(BROKER) and observed.disks is not None and not observed.disks.brokers_seen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import InputState, Observed, PartName
+from streams_recovery.core.status.facts import InputState, ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -14,7 +14,7 @@ from streams_recovery.core.words import span
 SOON, LOST, UNREAD = "input-expires", "input-lost", "input-lost-unread"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     for topic in observed.cluster.inputs if observed.cluster else ():
         remedies = [command("backup", observed.name)]
         if topic.unread:
@@ -45,7 +45,7 @@ def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
             )
 
 
-def _left(observed: Observed, topic: InputState) -> float | None:
+def _left(observed: ObservedApplication, topic: InputState) -> float | None:
     if topic.needed_since is None or topic.retention_seconds is None:
         return None
     return topic.retention_seconds - observed.age(topic.needed_since)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import shell
-from streams_recovery.core.status.facts import InstanceFacts, Observed, PartName
+from streams_recovery.core.status.facts import InstanceFacts, ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ _WORKING = ("RUNNING", "REBALANCING")
 _FAILED = ("ERROR", "PENDING_ERROR")
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     if observed.cluster is None or observed.application is None:
         return
     instances = observed.application
@@ -33,7 +33,7 @@ def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
     yield from _group(observed, instances)
 
 
-def _group(observed: Observed, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
+def _group(observed: ObservedApplication, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
     group = observed.cluster.group if observed.cluster else None
     if group is None:
         return
@@ -59,7 +59,7 @@ def _group(observed: Observed, instances: tuple[InstanceFacts, ...]) -> Iterator
         )
 
 
-def _held(observed: Observed) -> bool:
+def _held(observed: ObservedApplication) -> bool:
     """A run that has the lock may just have stopped or paused them."""
     return observed.repository is None or observed.repository.lock is not None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import HOUR, Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ HIGH, GROWS = "lag-high", "lag-grows"
 _WINDOW, _LEAST = HOUR, HOUR / 4
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     if observed.cluster is None:
         return
     lag = observed.cluster.lag

@@ -7,7 +7,7 @@ from typing import Final
 
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.status.facts import InstanceFacts, Observed, OwnershipState, PartName
+from streams_recovery.core.status.facts import InstanceFacts, ObservedApplication, OwnershipState, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import HOUR, Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -19,7 +19,7 @@ _IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _LOOKS: Final = HOUR
 
 
-def _owners(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _owners(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     facts = observed.repository
     owned = facts.ownership if facts else None
     # A cut-over holds the locks of both until it is over.
@@ -50,20 +50,20 @@ def _owners(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
         )
 
 
-def _unowned(observed: Observed, owned: OwnershipState) -> bool:
+def _unowned(observed: ObservedApplication, owned: OwnershipState) -> bool:
     if owned.role is Role.RETIRED:
         return owned.theirs is not Role.LIVE
     return owned.role is Role.STANDBY and owned.theirs is Role.RETIRED and owned.theirs_towards == observed.application_id
 
 
-def _both_ways(observed: Observed, owned: OwnershipState) -> list[str]:
+def _both_ways(observed: ObservedApplication, owned: OwnershipState) -> list[str]:
     """Both are commands of the clone: of another application its name is not known here."""
     if not owned.clone:
         return []
     return [command(step, observed.name, "--reason", "REASON") for step in ("cut-over", "roll-back")]
 
 
-def _retired_runs(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _retired_runs(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     facts, cluster = observed.repository, observed.cluster
     owned = facts.ownership if facts else None
     if facts is None or cluster is None or owned is None or facts.lock is not None:
@@ -78,7 +78,7 @@ def _retired_runs(observed: Observed, _limits: Limits) -> Iterator[StatusFinding
         )
 
 
-def _down(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _down(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     facts, cluster, instances = observed.repository, observed.cluster, observed.application
     if facts is None or cluster is None or instances is None or not _expected(observed):
         return
@@ -101,7 +101,7 @@ def _down(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
     )
 
 
-def _expected(observed: Observed) -> bool:
+def _expected(observed: ObservedApplication) -> bool:
     """True unless it is to be down, or another finding says why it is: a run works on it, has left it so, or failed half way through a restore."""
     facts = observed.repository
     if facts is None or facts.lock is not None or facts.quiesce is not None or any(one.destroyed for one in facts.restores):
@@ -114,7 +114,7 @@ def _idle(one: InstanceFacts) -> bool:
     return one.state != "running" or one.streams_state in _IDLE
 
 
-def _grown(observed: Observed, seconds: float, *, whole: bool) -> int:
+def _grown(observed: ObservedApplication, seconds: float, *, whole: bool) -> int:
     """By how many offsets the lag is above the least of the last ``seconds``: input has come that nobody processed. With ``whole`` 0 unless it is known
     for all of that time and never fell in it.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -14,7 +14,7 @@ from streams_recovery.core.words import span
 LEFT = "quiesce-left"
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     facts = observed.repository
     # A run that has the lock brings its instances back itself.
     if facts is None or facts.quiesce is None or facts.lock is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed
+from streams_recovery.core.status.facts import ObservedApplication
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ from streams_recovery.core.words import size
 GROWS = "repository-grows"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     slope = per_second(observed.history, lambda point: point.repository_bytes, now=observed.now)
     now = next((point.repository_bytes for point in reversed(observed.history) if point.repository_bytes is not None), 0)
     daily = slope * DAY if slope is not None else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName, RestoreState
+from streams_recovery.core.status.facts import ObservedApplication, PartName, RestoreState
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -14,7 +14,7 @@ from streams_recovery.core.words import span
 UNFINISHED, LATE = "restore-unfinished", "restore-over-deadline"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     for restore in observed.repository.restores if observed.repository else ():
         if restore.destroyed and not restore.running:
             yield _unfinished(observed, restore)
@@ -22,7 +22,7 @@ def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
             yield from _late(observed, restore, limits)
 
 
-def _unfinished(observed: Observed, restore: RestoreState) -> StatusFinding:
+def _unfinished(observed: ObservedApplication, restore: RestoreState) -> StatusFinding:
     age = observed.age(restore.began_at)
     known = f"it came to phase {restore.phase}" if not restore.problem else f"how far it came is not known: {restore.problem}"
     return finding(
@@ -35,7 +35,7 @@ def _unfinished(observed: Observed, restore: RestoreState) -> StatusFinding:
     )
 
 
-def _late(observed: Observed, restore: RestoreState, limits: Limits) -> Iterator[StatusFinding]:
+def _late(observed: ObservedApplication, restore: RestoreState, limits: Limits) -> Iterator[StatusFinding]:
     age, deadline = observed.age(restore.began_at), limits.recovery_time or limits.restore_time
     if age > deadline:
         yield finding(

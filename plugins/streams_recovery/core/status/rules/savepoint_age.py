@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed
+from streams_recovery.core.status.facts import ObservedApplication
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -14,7 +14,7 @@ from streams_recovery.core.words import span
 NONE, OLD, LATE = "no-savepoint", "savepoint-too-old", "savepoint-late"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     remedies = [command("backup", observed.name)]
     newest = observed.newest_exact
     if newest is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -14,7 +14,7 @@ from streams_recovery.core.status.rule import Rule, finding
 NOT_EXACT = "newest-not-exact"
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     newest = observed.newest
     if newest is None or newest.consistency in (Consistency.EXACT, Consistency.EDITED):
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -13,7 +13,7 @@ from streams_recovery.core.status.rule import Rule, finding
 LOST = "lost-with-cluster"
 
 
-def _find(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     facts, newest = observed.repository, observed.newest_exact
     if facts is None or newest is None or newest.survives_cluster_loss:
         return

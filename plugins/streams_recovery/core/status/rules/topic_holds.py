@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ GUARD, RESTORED = "guard-left", "restore-hold-left"
 _NAMED = 3
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     facts = observed.repository
     for held in facts.holds if facts else ():
         age = observed.age(held.since)

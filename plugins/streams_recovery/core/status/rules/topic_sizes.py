@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import DAY, Limits
 from streams_recovery.core.status.report import HistoryPoint
@@ -19,7 +19,7 @@ LARGE, GROWS = "changelog-large", "changelogs-grow"
 REPARTITION, REPARTITION_GROWS = "repartition-large", "repartition-grows"
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     if observed.cluster is None or observed.disks is None:
         return
     for topic in observed.cluster.topics:
@@ -66,7 +66,7 @@ _GROWING: Final = (
 )
 
 
-def _growth(observed: Observed, limits: Limits, growing: _Growing) -> Iterator[StatusFinding]:
+def _growth(observed: ObservedApplication, limits: Limits, growing: _Growing) -> Iterator[StatusFinding]:
     slope = per_second(observed.history, growing.size, now=observed.now)
     now = next((found for point in reversed(observed.history) if (found := growing.size(point)) is not None), 0)
     daily = slope * DAY if slope is not None else 0.0
@@ -79,7 +79,7 @@ def _growth(observed: Observed, limits: Limits, growing: _Growing) -> Iterator[S
         )
 
 
-def _stays(observed: Observed, _found: StatusFinding) -> bool:
+def _stays(observed: ObservedApplication, _found: StatusFinding) -> bool:
     return observed.disks is not None and not observed.disks.brokers_seen
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,13 +15,13 @@ MISSING, UNATTRIBUTED, REFUSED = "topic-missing", "topics-unattributed", "restor
 _NAMED = 3
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     yield from _missing(observed, limits)
     yield from _unattributed(observed)
     yield from _refused(observed)
 
 
-def _refused(observed: Observed) -> Iterator[StatusFinding]:
+def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
     why = observed.cluster.refused if observed.cluster else ()
     if why:
         more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
@@ -34,7 +34,7 @@ def _refused(observed: Observed) -> Iterator[StatusFinding]:
         )
 
 
-def _unattributed(observed: Observed) -> Iterator[StatusFinding]:
+def _unattributed(observed: ObservedApplication) -> Iterator[StatusFinding]:
     topics = observed.cluster.unattributed if observed.cluster else ()
     if topics:
         yield finding(
@@ -46,7 +46,7 @@ def _unattributed(observed: Observed) -> Iterator[StatusFinding]:
         )
 
 
-def _missing(observed: Observed, _limits: Limits) -> Iterator[StatusFinding]:
+def _missing(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     """One finding for all of them: a cluster that is gone is one cause, however many topics it had. Without a subject it stays that cause while topics
     come and go.
     """

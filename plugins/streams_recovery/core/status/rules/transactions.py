@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from streams_recovery.core.next_command import shell
-from streams_recovery.core.status.facts import Observed, PartName, TransactionState
+from streams_recovery.core.status.facts import ObservedApplication, PartName, TransactionState
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ HANGING, LONG = "transaction-hanging", "transaction-long"
 _NAMED = 3
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     servers = observed.cluster.bootstrap_servers if observed.cluster else ""
     known: dict[str, list[TransactionState]] = {}
     for one in observed.cluster.transactions if observed.cluster else ():

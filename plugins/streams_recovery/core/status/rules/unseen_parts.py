@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.next_command import command
-from streams_recovery.core.status.facts import Observed, PartName
+from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.rule import Rule, finding
@@ -15,7 +15,7 @@ UNSEEN = "not-seen"
 _SEVERITY = {PartName.REPOSITORY: Severity.CRITICAL, PartName.CLUSTER: Severity.CRITICAL, PartName.APPLICATION: Severity.WARNING}
 
 
-def _find(observed: Observed, limits: Limits) -> Iterator[StatusFinding]:
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     for name in PartName:
         part = observed.parts.get(name.value)
         if part is None or part.problem is None:

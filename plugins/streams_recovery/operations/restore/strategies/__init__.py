@@ -7,12 +7,12 @@ from typing import Final, get_args
 
 from streams_recovery.operations.restore.strategies.as_of_moment import AsOfMoment
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint
-from streams_recovery.operations.restore.strategies.interval import Interval
+from streams_recovery.operations.restore.strategies.interval import OfInterval
 from streams_recovery.operations.restore.strategies.rebuild import Rebuild
-from streams_recovery.operations.restore.strategies.strategy import Strategy
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.operations.restore.strategies.undo import Undo
 
-RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | Interval
+RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval
 STRATEGIES: Final[Mapping[str, type[RestoreRequest]]] = {strategy.KIND: strategy for strategy in get_args(RestoreRequest)}
 
-__all__ = ["STRATEGIES", "AsOfMoment", "FromSavepoint", "Interval", "Rebuild", "RestoreRequest", "Strategy", "Undo"]
+__all__ = ["STRATEGIES", "AsOfMoment", "FromSavepoint", "OfInterval", "Rebuild", "RestoreRequest", "RestoreStrategy", "Undo"]

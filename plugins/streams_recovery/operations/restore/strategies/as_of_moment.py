@@ -14,15 +14,15 @@ from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, restored_state
-from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder, topic_of
-from streams_recovery.operations.restore.strategies.strategy import Strategy, named
+from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase, topic_of
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOfMoment(Strategy):
+class AsOfMoment(RestoreStrategy):
     """The application as it was at a moment: the state of a savepoint and the archived input from there to the moment. ``savepoint`` is the id of the
     base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is the
     application id whose past it is, empty for the application's own.
@@ -45,7 +45,7 @@ class AsOfMoment(Strategy):
         if self.as_of.moment > recovery.clock():
             raise Refused(f"{moment(self.as_of.moment)} is not over yet", next_step="choose a moment of the past")
         _check_place(recovery, self)
-        wanted = Base(source=self.source or recovery.application_id, savepoint=self.savepoint, allow_ahead=self.allow_ahead)
+        wanted = RequestedBase(source=self.source or recovery.application_id, savepoint=self.savepoint, allow_ahead=self.allow_ahead)
         search = BaseSavepointFinder(recovery=recovery, wanted=wanted, as_of=self.as_of)
         base, archive = search.without_state() if self.savepoint == NO_STATE else search.with_state()
         cuts = search.cuts(archive)

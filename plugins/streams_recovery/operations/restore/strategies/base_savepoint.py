@@ -36,7 +36,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Base:
+class RequestedBase:
     """The savepoint that is asked for: of which application, its id or ``latest``, and whether one that is named may be ``ahead``."""
 
     source: str
@@ -51,7 +51,7 @@ class BaseSavepointFinder:
     """
 
     recovery: RecoveryContext
-    wanted: Base
+    wanted: RequestedBase
     as_of: AsOf
     _archives: list[Manifest] = field(default_factory=list)
     _archive: Manifest | None = None

@@ -14,11 +14,11 @@ from streams_recovery.core.restore.request import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import Strategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FromSavepoint(Strategy):
+class FromSavepoint(RestoreStrategy):
     """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or
     ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``.
     """

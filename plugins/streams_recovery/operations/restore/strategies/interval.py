@@ -19,15 +19,15 @@ from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, empty_source, restored_state
-from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
-from streams_recovery.operations.restore.strategies.strategy import Strategy, named
+from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interval(Strategy):
+class OfInterval(RestoreStrategy):
     """The input of an interval of the application id ``source``, processed again. ``savepoint`` is the id of the base, or ``latest``: the newest one
     that had read nothing of the interval, or ``none``: no state at all.
     """
@@ -84,7 +84,7 @@ class OwnRecords:
     left: int
 
 
-def records_of(recovery: RecoveryContext, request: Interval) -> OwnRecords:
+def records_of(recovery: RecoveryContext, request: OfInterval) -> OwnRecords:
     """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, when some would be left out
     unasked, and when there is none and some may be missing: an archive with a hole is no proof that there was nothing.
     """
@@ -99,7 +99,7 @@ def records_of(recovery: RecoveryContext, request: Interval) -> OwnRecords:
     return own
 
 
-def _search(recovery: RecoveryContext, request: Interval) -> BaseSavepointFinder:
+def _search(recovery: RecoveryContext, request: OfInterval) -> BaseSavepointFinder:
     wanted = request.slice
     if wanted.closed > recovery.clock():
         raise Refused(
@@ -108,7 +108,7 @@ def _search(recovery: RecoveryContext, request: Interval) -> BaseSavepointFinder
             next_step="choose an interval of the past, or less lateness",
         )
     # None that is ``ahead``: some of the input would be counted twice.
-    base = Base(source=request.source or recovery.application_id, savepoint=request.savepoint)
+    base = RequestedBase(source=request.source or recovery.application_id, savepoint=request.savepoint)
     return BaseSavepointFinder(recovery=recovery, wanted=base, as_of=AsOf(moment=wanted.closed, by=CutBy.TIMESTAMP))
 
 

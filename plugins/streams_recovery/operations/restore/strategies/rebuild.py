@@ -11,11 +11,11 @@ from streams_recovery.core.restore.request import OutputPolicy
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.lost_input import lost_input
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
-from streams_recovery.operations.restore.strategies.strategy import Strategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuild(Strategy):
+class Rebuild(RestoreStrategy):
     """No state: the application builds it again from its input. With ``accept_gap`` also where older input is gone. Inputs, globals and outputs that the
     cluster has lost are made from the savepoint ``inputs_from`` first, an id or ``latest``; empty is for none.
     """

@@ -15,7 +15,7 @@ from streams_recovery.storage.savepoints import SavepointStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy(ABC):
+class RestoreStrategy(ABC):
     """What a person asks a restore for. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
     record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can.
     """

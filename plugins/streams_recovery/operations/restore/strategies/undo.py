@@ -12,14 +12,14 @@ from streams_recovery.core.restore.request import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import Strategy
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undo(Strategy):
+class Undo(RestoreStrategy):
     """Restore the state from before the restore ``restore_id``, from its safety savepoint. ``latest`` is the last restore that has one."""
 
     KIND: ClassVar = "undo"

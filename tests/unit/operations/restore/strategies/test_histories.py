@@ -23,8 +23,8 @@ from streams_recovery.core.restore.request import LATEST, NO_STATE
 from streams_recovery.core.status.instant import Way, instant
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies.base_savepoint import Base, BaseSavepointFinder
-from streams_recovery.operations.restore.strategies.interval import Interval, OwnRecords, records_of
+from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.strategies.interval import OfInterval, OwnRecords, records_of
 from streams_recovery.operations.status.savepoints import list_savepoints
 from tests.support.applications.unreachable import application
 from tests.support.examples.statuses import report
@@ -58,7 +58,9 @@ def input_of(manifest: Manifest) -> TopicImage:
 
 def offered(history: History, other: RecoveryContext, at: int, by: CutBy = CutBy.TIMESTAMP, savepoint: str = LATEST) -> Offered:
     recovery = history.recovery(other)
-    search = BaseSavepointFinder(recovery=recovery, wanted=Base(source=APPLICATION, savepoint=savepoint), as_of=AsOf(moment=at, by=by))
+    search = BaseSavepointFinder(
+        recovery=recovery, wanted=RequestedBase(source=APPLICATION, savepoint=savepoint), as_of=AsOf(moment=at, by=by)
+    )
     base, archive = search.without_state() if savepoint == NO_STATE else search.with_state()
     known = {one.manifest.savepoint_id: one for one in history.taken}
     taken = None if savepoint == NO_STATE else known[base.savepoint_id]
@@ -189,7 +191,7 @@ def test_an_interval_takes_every_archived_record_of_it_or_is_refused(other: Reco
     for start in range(T0, history.now, HOUR):
         wanted = IntervalSlice(interval=Span(start=start, end=start + HOUR), lateness=10 * MINUTE)
         try:
-            own = records_of(recovery, Interval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
+            own = records_of(recovery, OfInterval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
         except Refused:
             continue
         assert own.left == 0
@@ -220,7 +222,7 @@ def test_a_record_that_is_a_little_ahead_hides_nothing_from_an_interval(other: R
     def taken(hour: int, *, lateness: int = 0, leave_late: bool = False) -> OwnRecords:
         span = Span(start=T0 + hour * HOUR, end=T0 + (hour + 1) * HOUR)
         wanted = IntervalSlice(interval=span, lateness=lateness, leave_late=leave_late)
-        return records_of(recovery, Interval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
+        return records_of(recovery, OfInterval(source=APPLICATION, savepoint=NO_STATE, reason="", slice=wanted))
 
     with pytest.raises(Refused, match=r"2 records of the interval .* behind offset 1, which is dated") as refused:
         taken(0)
