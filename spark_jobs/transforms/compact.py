@@ -42,7 +42,7 @@ class FileWritten:
 def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: JobAccess) -> CompactResult:
     """Write the compacted rows of every partition as segments, read them back, and compare the state they stand for with that of all rows.
 
-    What is found is reported, not judged: see ``core.synthetic``. Fails when a file of the original is damaged.
+    What is found is reported, not judged: see ``core.compaction``. Fails when a file of the original is damaged.
     """
     started = time.monotonic()
     logs = range(len(spec.partitions))

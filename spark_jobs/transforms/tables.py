@@ -34,7 +34,7 @@ _COLUMNS: Final = ("partition", "offset", "timestamp", "key", "value", "headers"
 
 
 def state_table(spark: SparkSession, spec: StateSpec, access: JobAccess) -> DataFrame:
-    """The store's table, with the columns of ``formats.rows``. Use it as a view: ``state_table(...).createOrReplaceTempView("totals")``."""
+    """The store's table, with the columns of ``schema_of``. Use it as a view: ``state_table(...).createOrReplaceTempView("totals")``."""
     files = {one.partition: one.files for one in spec.partitions}
     rows = rows_of(spark, files, access).withColumn("topic", F.lit(spec.store)).withColumnRenamed("log", "partition")
     found = _current(rows, spec.form.kind)

@@ -58,7 +58,7 @@ def spread_sharing(
     records: Callable[[I], int] | None = None,
     doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> list[R]:
-    """Like ``spread``, of work that shares something in each task. ``opened`` is called once in a task, with all its items in their order, and gives
+    """Like ``run_tasks``, of work that shares something in each task. ``opened`` is called once in a task, with all its items in their order, and gives
     the work for them, for as long as its context lasts.
     """
     if not items:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,73 @@ def test_no_two_classes_have_one_name(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text("class Seen:\n    pass\n")
     assert class_names(tmp_path) == {"Seen": [f"{tmp_path.name}/one.py:1", f"{tmp_path.name}/two.py:1"]}
+
+
+# Names of others in docstrings: options of Kafka Streams and Airflow, classes and functions of Kafka, words of Kubernetes and Java.
+OTHERS = {
+    *("SchedulerJobRunner.process_executor_events", "PartitionGroup", "ForeignTableJoinProcessorSupplier", "rd_kafka_idemp_pid_fsm"),
+    *("topology.optimization", "state.dir", "apache_airflow_provider", "aws", "KeyError", "NaN", "Error", "Completed"),
+}
+# Keys of the configuration, and DAGs.
+STATED = {"monitor.docs_url", "structure", "streams_restore_full", "streams_restore_pitr", "orders", "runs.process.command"}
+MENTIONED = re.compile(r"``([A-Za-z_][\w.]*)(?:\(\))?``")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module: the names and strings in its code, the names that its docstrings mention, and the modules it imports."""
+
+    names: set[str]
+    mentioned: list[tuple[int, str]]
+    imported: set[str]
+
+
+def source_of(text: str) -> Source:
+    """A module's source, read without importing it."""
+    tree = ast.parse(text)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = [node.body[0].value for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node) is not None]  # type: ignore[attr-defined]
+    skipped = {id(doc) for doc in docs}
+    found, imported = set[str](), set[str]()
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            if isinstance(name := getattr(node, field, None), str):
+                found |= {*name.split(".")}
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            found |= {*re.findall(r"\w+", node.value)}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            imported |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return Source(found, [(doc.lineno, name) for doc in docs for name in MENTIONED.findall(doc.value)], imported)
+
+
+def unknown_names(sources: Mapping[str, Source]) -> list[str]:
+    """Names in docstrings that are neither in their module, nor in one of its folder, nor in one that imports it or that it imports."""
+    folders = defaultdict[str, set[str]](set)
+    for name, source in sources.items():
+        folders[name.rpartition(".")[0]] |= source.names
+        folders[name.rpartition(".")[0]] |= {*name.split(".")}
+    importers = defaultdict[str, set[str]](set)
+    for source in sources.values():
+        for imported in source.imported:
+            importers[imported] |= source.names
+    found = []
+    for name, source in sources.items():
+        near = folders[name.rpartition(".")[0]] | importers[name] | OTHERS | STATED
+        near = near.union(*(sources[one].names for one in source.imported if one in sources))
+        found += [
+            f"{name}:{line}: {mentioned}"
+            for line, mentioned in source.mentioned
+            if mentioned not in near and not near.issuperset(mentioned.removesuffix(".py").split("."))
+        ]
+    return found
+
+
+def test_what_a_docstring_names_is_near() -> None:
+    paths = [path for folder in FOLDERS for path in sorted((PROJECT / folder).rglob("*.py"))]
+    sources = {
+        ".".join(path.relative_to(PROJECT).with_suffix("").parts).removeprefix("plugins."): source_of(path.read_text()) for path in paths
+    }
+    assert sum(len(source.mentioned) for source in sources.values()) > 1000
+    assert unknown_names(sources) == []
+    gone = source_of('def look() -> int:\n    """As ``told`` says, see ``look``."""\n    return 1\n')
+    assert unknown_names({"a.b": gone}) == ["a.b:2: told"]

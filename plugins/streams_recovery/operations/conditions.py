@@ -19,7 +19,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
-    """What was seen. ``told`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
+    """What was seen. ``message`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
 
     done: bool
     message: str

@@ -53,7 +53,7 @@ def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None
 
 class ClaimIntervalSensor(Logged, BaseSensorOperator):
     """Which interval this run is for, and a slot for it; waits, without a worker, while all slots are taken. ``params_json`` renders to JSON with every
-    field of ``reprocessing.Asked``, and ``from`` and ``to``. A run by the schedule is skipped.
+    field of ``ReprocessOptions``, and ``from`` and ``to``. A run by the schedule is skipped.
     """
 
     takes = steps.CLAIM

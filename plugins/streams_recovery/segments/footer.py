@@ -1,7 +1,7 @@
 """What a segment's footer claims, compared with what this software writes and with what the manifest says of the file.
 
 Parquet's reader takes memory by these claims, and ends the process at some that cannot be: so they are read here first, and it never sees the others.
-Whether the pages keep to them is looked at when they are read, see ``checked_segment``.
+Whether the pages keep to them is looked at when they are read, see ``CheckedSegment``.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from streams_recovery.operations.conditions import WATCHES, ConditionState
 
 class WatchTrigger(Logged, BaseTrigger):
     """Looks every ``interval`` seconds until the ``watch`` of this name (see ``streams_recovery.operations.conditions``) is done. Its event has ``done`` and
-    ``told``, or the ``error`` of a look that would fail again. A broker or an application that does not answer is asked again at the next look.
+    ``message``, or the ``error`` of a look that would fail again. A broker or an application that does not answer is asked again at the next look.
 
     The first look comes after ``settle`` seconds: a task that goes on before its executor has reported the end of its first half is failed.
     """

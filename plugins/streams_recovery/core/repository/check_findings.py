@@ -109,7 +109,7 @@ def lost_manifests(
     """Savepoints that must exist and do not, with what proves it.
 
     ``alive`` have a manifest, ``expired`` a copy of one that expiry made. ``published`` have the record that is written after the manifest and
-    goes only when the savepoint has expired and its copy goes, too. Expiry passes over what is ``marked`` or ``in_use`` by an unfinished restore.
+    goes only when the savepoint has expired and its copy goes, too. Expiry passes over what is ``pinned``, or ``in_use`` by an unfinished restore.
     A later savepoint's parent proves nothing: savepoints may expire before those that share their files.
     """
     why = dict.fromkeys(set(published) - set(expired), "it was published and has not expired")

@@ -56,7 +56,7 @@ def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: f
 
 
 def queried_before(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[QueryCheck, ...]:
-    """What ``ask_stores`` found, by the journal of a restore that is resumed after that; nothing when it did not run."""
+    """What ``query_stores`` found, by the journal of a restore that is resumed after that; nothing when it did not run."""
     result = result_of(entries(recovery, ticket), Phase.RECOVERED)
     return () if result is None else recovery.artifacts.read(Queried, result).stores
 

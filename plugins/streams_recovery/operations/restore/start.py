@@ -170,8 +170,8 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
 def finish(
     recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, query_checks: tuple[QueryCheck, ...] = ()
 ) -> RestoreReport:
-    """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and ``asked`` are what
-    the steps before found.
+    """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and
+    ``query_checks`` are what the steps before found.
     """
     require_lock(recovery, ticket)
     planned = stored_plan(recovery, ticket)
