@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from streams_recovery.core.restore.request import savepoint_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
@@ -17,7 +18,9 @@ from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
-    "restore": params.savepoint(title="Restore", description="The one that has set the input aside. latest: the last one that did."),
+    **params.of(
+        savepoint_field(name="restore", title="Restore", help="The one that has set the input aside. latest: the last one that did.")
+    ),
 }
 
 

@@ -6,12 +6,14 @@ savepoint exists when *publish* has succeeded. A run whose copy failed publishes
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.restore.request import CONFIRM, REASON
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.assets import topics_of
@@ -30,7 +32,7 @@ from streams_recovery.operators.savepoint import (
 from streams_recovery.operators.spark import CopyRecordsOperator
 
 PARAMS = {
-    "reason": params.reason("Kept with the savepoint."),
+    **params.of(replace(REASON, help="Kept with the savepoint.")),
     "mode": params.choice(
         "",
         "Mode",
@@ -47,7 +49,7 @@ PARAMS = {
         },
         "Anything but refuse needs the confirmation below.",
     ),
-    "confirm": params.confirm(),
+    **params.of(CONFIRM),
 }
 
 

@@ -15,8 +15,11 @@ Each step shows its plan first and waits for approval. See docs/strategies/clone
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from airflow.sdk import DAG, Param, TaskGroup
 
+from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, DELETE, REASON, REPLACE, SAFETY, savepoint_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -75,17 +78,22 @@ PARAMS = {
             "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
         },
     ),
-    "savepoint": params.savepoint(
-        title="Savepoint of the old application", description="For clone. latest: the newest exact one. offline_upgrade takes its own."
+    **params.of(
+        savepoint_field(
+            title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
+        ),
+        replace(
+            REPLACE,
+            title="Replace the clone's state",
+            help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
+        ),
+        replace(
+            DELETE,
+            help="Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are and are really this "
+            "application's. One a line.",
+        ),
+        SAFETY,
     ),
-    "replace": params.switch(
-        "Replace the clone's state",
-        "For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
-    ),
-    "delete": params.delete(
-        "Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"
-    ),
-    "safety": params.safety(),
     "max_lag": Param(
         None,
         type=["null", "integer"],
@@ -97,9 +105,7 @@ PARAMS = {
         "Leave the old application down",
         "For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
     ),
-    "compare_keys": params.compare_keys(),
-    "confirm": params.confirm("With replace: type the clone's application id."),
-    "reason": params.reason(),
+    **params.of(COMPARE_KEYS, replace(CONFIRM, help="With replace: type the clone's application id."), REASON),
 }
 FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_over.plan", "offline_upgrade": "retire.plan"}
 CLONE = {"offsets": "exact"}

@@ -9,6 +9,7 @@ schedule only defines the intervals. docs/strategies/reprocess.md explains which
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
@@ -16,6 +17,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import Reprocess
+from streams_recovery.core.restore.request import CONFIRM, REASON
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
@@ -67,8 +69,7 @@ PARAMS = {
         {"side_by_side": "Side by side: in topics of the interval's own", "replace": "Replace: into the outputs"},
     ),
     "tombstones": params.switch("Delete keys whose result did not come again", "Only with replace."),
-    "confirm": params.confirm("Only with replace: type the application id."),
-    "reason": params.reason("Kept with the entry."),
+    **params.of(replace(CONFIRM, help="Only with replace: type the application id."), replace(REASON, help="Kept with the entry.")),
 }
 
 

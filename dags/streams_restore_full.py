@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -35,18 +36,7 @@ SOURCE = (
     "Savepoint of another application",
     "Begins a clone: its outputs must be mapped to names of their own. Empty: the application's own savepoint.",
 )
-PARAMS = {
-    "savepoint": params.savepoint(),
-    "allow_ahead": params.allow_ahead(),
-    "allow_damaged": params.allow_damaged(),
-    "replace": params.replace(),
-    "delete": params.delete("Only with replace: those that the savepoint does not know or of which only the names say whose they are"),
-    "safety": params.safety(),
-    "offsets": params.offsets(),
-    "compare_keys": params.compare_keys(),
-    "confirm": params.confirm(),
-    "reason": params.reason(),
-}
+PARAMS = params.of(*FromSavepoint.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:

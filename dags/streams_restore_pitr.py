@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from streams_recovery.operations.restore.strategies import AsOfMoment
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -38,34 +39,7 @@ SOURCE = (
     "Source application",
     "The application whose past it is. The one that is restored reads copies of its inputs and has outputs of its own (restore.topic_map). Empty: the same.",
 )
-PARAMS = {
-    "as_of": params.moment("Moment T", "Empty: restore.time_window_end of the configuration."),
-    "by": params.choice(
-        "timestamp",
-        "What belongs to the moment",
-        {"timestamp": "Every record no later than T", "position": "Every record before the first one that is later"},
-    ),
-    "savepoint": params.savepoint(
-        "none",
-        title="Base",
-        description="latest: the newest exact savepoint that had read nothing later. none: no state, all of it is built from the archived input.",
-    ),
-    "allow_ahead": params.allow_ahead("a named base"),
-    "in_place": params.switch(
-        "Cut the inputs where they are",
-        "Takes what is later than T out of the application's own inputs, for everybody who reads them. All producers must have stopped, and "
-        "a savepoint have been taken since. Needs replace.",
-    ),
-    "groups": params.groups(
-        "Other groups to move", "Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty."
-    ),
-    "replace": params.replace(),
-    "delete": params.delete("Only with replace: those that the savepoint does not know or of which only the names say whose they are"),
-    "safety": params.safety(),
-    "compare_keys": params.compare_keys(),
-    "confirm": params.confirm(),
-    "reason": params.reason(),
-}
+PARAMS = params.of(*AsOfMoment.FORM)
 AS_OF_MOMENT = "as_of_moment"
 
 

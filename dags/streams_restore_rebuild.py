@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.ids import PATTERN
+from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -33,28 +33,7 @@ from streams_recovery.operators.restore import (
     WipeStateOperator,
 )
 
-PARAMS = {
-    "offsets": params.first_offsets(),
-    "accept_gap": params.switch(
-        "Accept missing older input", "Begin where the input begins, although older input is gone: state that needs it will be wrong."
-    ),
-    "inputs_from": params.text(
-        "Savepoint of lost inputs",
-        "For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
-        "newest. Empty: all of them are there.",
-        pattern=f"^(latest|{PATTERN})$",
-    ),
-    "outputs": params.choice(
-        "keep",
-        "Outputs",
-        {"keep": "Keep: results come once more, behind those that are there", "recreate": "Recreate: the topics are emptied first"},
-    ),
-    "replace": params.replace(),
-    "delete": params.delete("Those of which only the names say whose they are"),
-    "safety": params.safety(),
-    "confirm": params.confirm(),
-    "reason": params.reason(),
-}
+PARAMS = params.of(*Rebuild.FORM)
 REBUILD = "rebuild"
 
 

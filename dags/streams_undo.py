@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from streams_recovery.operations.restore.strategies import Undo
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -28,15 +29,7 @@ from streams_recovery.operators.restore import (
     WipeStateOperator,
 )
 
-PARAMS = {
-    "restore": params.savepoint(title="Restore to undo", description="latest: the last one that took a safety savepoint"),
-    "delete": params.delete("Those that appeared after the restore"),
-    "allow_ahead": params.allow_ahead("a safety savepoint"),
-    "allow_damaged": params.allow_damaged("a safety savepoint that found parts of the application gone"),
-    "compare_keys": params.compare_keys(),
-    "confirm": params.confirm(),
-    "reason": params.reason(),
-}
+PARAMS = params.of(*Undo.FORM)
 UNDO = "undo"
 
 

@@ -28,6 +28,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.core.restore.request import FormField
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob
@@ -97,6 +98,11 @@ def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> Offset
 def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
     """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
     return as_of(recovery.config, "" if text == CONFIGURED else text, by)
+
+
+def option(field: FormField) -> Any:
+    """The option of the command line for a field of a request's form."""
+    return typer.Option(field.option_name, help=field.option_help)
 
 
 def print_json(value: Any) -> None:

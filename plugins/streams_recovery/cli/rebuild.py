@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, option, recovery_of
 from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out, safeguards
-from streams_recovery.core.offsets.strategies import REBUILD_HELP
 from streams_recovery.core.restore.request import OutputPolicy, SafetyPolicy
 from streams_recovery.operations.restore.strategies import Rebuild
 
-Begin = Annotated[str, typer.Option("--offsets", help=f"Where the inputs begin. {REBUILD_HELP}. A file may be anywhere.")]
-AcceptGap = Annotated[bool, typer.Option("--accept-gap", help="Accept missing older input: begin where the input begins now.")]
-InputsFrom = Annotated[
-    str,
-    typer.Option("--inputs-from", help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first."),
-]
-Outputs = Annotated[OutputPolicy, typer.Option("--outputs", help="recreate: empty the outputs first.")]
+_FORM = {one.name: one for one in Rebuild.FORM}
+Begin = Annotated[str, option(_FORM["offsets"])]
+AcceptGap = Annotated[bool, option(_FORM["accept_gap"])]
+InputsFrom = Annotated[str, option(_FORM["inputs_from"])]
+Outputs = Annotated[OutputPolicy, option(_FORM["outputs"])]
 
 
 def rebuild(

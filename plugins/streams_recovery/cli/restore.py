@@ -20,6 +20,7 @@ from streams_recovery.cli.context import (
     Name,
     asked_moment,
     asked_offsets,
+    option,
     print_json,
     recovery_of,
     requester,
@@ -29,56 +30,41 @@ from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.next_command import command
-from streams_recovery.core.offsets.strategies import EXACT, HELP
+from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_text import markdown
-from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    ALLOW_DAMAGED,
+    COMPARE_KEYS,
+    DELETE,
+    OFFSETS,
+    REASON,
+    REPLACE,
+    SAFETY,
+    SAVEPOINT,
+    Safeguards,
+    SafetyPolicy,
+)
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
-Savepoint = Annotated[str, typer.Option("--savepoint", help="Id, or `latest` for the newest exact one.")]
-AllowAhead = Annotated[bool, typer.Option("--allow-ahead", help="Accept a savepoint that may count some input twice.")]
-AllowDamaged = Annotated[
-    bool, typer.Option("--allow-damaged", help="Accept a savepoint of damaged state: parts of the application were gone.")
-]
-Replace = Annotated[bool, typer.Option("--replace", help="Replace internal topics that hold records. They are saved first.")]
-Delete = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--delete",
-        help="An internal topic that may go although the savepoint does not know it, or only its name says whose it is. Repeatable.",
-    ),
-]
-Safety = Annotated[SafetyPolicy, typer.Option("--safety", help="Of what is there now: without it, there is no undo.")]
-Offsets = Annotated[str, typer.Option("--offsets", help=f"Where the inputs go on; default: as configured. {HELP}. A file may be anywhere.")]
-Moment = Annotated[
-    str,
-    typer.Option(
-        "--as-of",
-        help="Bring it to this moment, with the archived input up to there, and stop: 2026-11-21T12:00:00Z, or `configured`. "
-        "--savepoint none builds all state from that input.",
-    ),
-]
-By = Annotated[CutBy, typer.Option("--by", help="With --as-of: every record no later, or every record before the first later one.")]
-InPlace = Annotated[
-    bool,
-    typer.Option(
-        "--in-place", help="With --as-of: take what is later out of the application's own inputs. All producers must have stopped."
-    ),
-]
-Groups = Annotated[
-    list[str] | None,
-    typer.Option("--other-group", help="With --in-place: another group that has read the inputs and is moved too. Repeatable."),
-]
-CompareKeys = Annotated[
-    bool,
-    typer.Option(
-        "--compare-keys", help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job."
-    ),
-]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the report. Only --plan needs none.")]
+_AS_OF = {one.name: one for one in AsOfMoment.FORM}
+Savepoint = Annotated[str, option(SAVEPOINT)]
+AllowAhead = Annotated[bool, option(ALLOW_AHEAD)]
+AllowDamaged = Annotated[bool, option(ALLOW_DAMAGED)]
+Replace = Annotated[bool, option(REPLACE)]
+Delete = Annotated[list[str] | None, option(DELETE)]
+Safety = Annotated[SafetyPolicy, option(SAFETY)]
+Offsets = Annotated[str, option(OFFSETS)]
+Moment = Annotated[str, option(_AS_OF["as_of"])]
+By = Annotated[CutBy, option(_AS_OF["by"])]
+InPlace = Annotated[bool, option(_AS_OF["in_place"])]
+Groups = Annotated[list[str] | None, option(_AS_OF["groups"])]
+CompareKeys = Annotated[bool, option(COMPARE_KEYS)]
+Reason = Annotated[str, option(REASON)]
 
 
 def restore(
@@ -233,9 +219,9 @@ def _request(
 
 
 def _refuse_without_moment(given: dict[str, bool]) -> None:
-    for option, is_given in given.items():
+    for name, is_given in given.items():
         if is_given:
-            raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=option)
+            raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=name)
 
 
 def _application_id(name: str, configs: Path) -> str:

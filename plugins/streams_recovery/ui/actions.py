@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approvers import refusal
+from streams_recovery.core.restore.request import AS_OF, BASE, CONFIRM, IN_PLACE, REASON, REPLACE, SAFETY, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.ui.words import iso
-
-_SAFETY: Final = (
-    ("required", "Required: nothing is replaced without it"),
-    ("best_effort", "Best effort: go on when it fails"),
-    ("skip", "Skip: no way back"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,34 +104,20 @@ def _application(name: str, dag: tuple[str, bool]) -> tuple[Field, ...]:
     return () if dag[1] else (Field(name="application", label="Application", kind="fixed", value=name),)
 
 
+def _field(form: FormField, *, value: str | bool | None = None, **changed: Any) -> Field:
+    """A field of a request's form, with the value that it begins with here."""
+    kind = form.kind.value if form.kind in (FieldKind.SWITCH, FieldKind.CHOICE) else "text"
+    begins = (form.default or (False if form.kind is FieldKind.SWITCH else "")) if value is None else value
+    found = Field(name=form.name, label=form.title, kind=kind, value=begins, options=tuple(form.choices.items()), help=form.help or "")
+    return replace(found, **changed)
+
+
 def _replacing(app_id: str) -> tuple[Field, ...]:
     """``app_id`` is what has to be typed."""
-    return (
-        Field(
-            name="replace",
-            label="Replace running state",
-            kind="switch",
-            value=False,
-            help="Without it, internal topics that hold records stop the run.",
-        ),
-        Field(
-            name="safety",
-            label="Safety savepoint",
-            kind="choice",
-            value="required",
-            options=_SAFETY,
-            help="Of what is there now, taken first.",
-        ),
-        Field(
-            name="confirm",
-            label=f"Confirmation: type {app_id}",
-            help="Needed when state is replaced, or the safety savepoint is not required.",
-        ),
-        _REASON,
+    confirm = _field(
+        CONFIRM, label=f"Confirmation: type {app_id}", help="Needed when state is replaced, or the safety savepoint is not required."
     )
-
-
-_REASON: Final = Field(name="reason", label="Reason", help="Kept with the evidence.")
+    return (_field(REPLACE), _field(SAFETY), confirm, _field(REASON))
 
 
 def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:
@@ -148,7 +129,7 @@ def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted and made again.",
         fields=(
             *_application(config.name, dag),
-            Field(name="savepoint", label="Savepoint", value=savepoint_id),
+            _field(SAVEPOINT, value=savepoint_id),
             *_replacing(config.application.id),
         ),
     )
@@ -168,11 +149,9 @@ def _moment(config: ApplicationConfig, moment: int, configured: Mapping[str, App
         destroys="In place, input later than the instant is taken out of the inputs, for everybody who reads them.",
         fields=(
             *target,
-            Field(name="as_of", label="Moment", value=iso(moment)),
-            Field(name="savepoint", label="Base", value="latest", help="latest: the newest exact savepoint that had read nothing later."),
-            Field(
-                name="in_place", label="Cut the inputs where they are", kind="switch", value=False, help="All producers must have stopped."
-            ),
+            _field(AS_OF, value=iso(moment), help=""),
+            _field(BASE),
+            _field(IN_PLACE),
             *_replacing(typed),
         ),
     )
@@ -206,7 +185,7 @@ def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -
         fields=(
             *_application(clone.name, dag),
             Field(name="step", label="Step", kind="fixed", value="clone"),
-            Field(name="savepoint", label="Savepoint", value=savepoint_id),
+            _field(SAVEPOINT, value=savepoint_id),
             *_replacing(clone.application.id),
         ),
     )
@@ -219,7 +198,7 @@ def _drill(config: ApplicationConfig, savepoint_id: str) -> Action:
         dag_id=f"streams_drill_{config.name}",
         explains="Restores the savepoint into an application of its own, measures the time, compares every record, and removes it.",
         destroys="",
-        fields=(Field(name="savepoint", label="Savepoint", value=savepoint_id),),
+        fields=(_field(SAVEPOINT, value=savepoint_id),),
     )
 
 
@@ -241,7 +220,7 @@ def _savepoint(config: ApplicationConfig) -> Action:
         dag_id=f"streams_backup_{config.name}",
         explains="Takes a savepoint now. The application is held for moments, as configured.",
         destroys="",
-        fields=(Field(name="reason", label="Reason", help="Kept with the savepoint."),),
+        fields=(_field(REASON, help="Kept with the savepoint."),),
     )
 
 

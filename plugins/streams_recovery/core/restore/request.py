@@ -1,11 +1,16 @@
-"""What every restore request says: what it may replace and give up. The defaults replace nothing and accept no loss. The strategies themselves are in
-``operations/restore/strategies``.
+"""What every restore request says: what it may replace and give up, and how a person is asked for it. The defaults replace nothing and accept no loss. The
+strategies themselves, each with the fields of its form, are in ``operations/restore/strategies``.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from streams_recovery.core.ids import PATTERN
+from streams_recovery.core.offsets import strategies
 
 LATEST = "latest"
 NO_STATE = "none"
@@ -41,3 +46,146 @@ class Safeguards:
     delete: tuple[str, ...] = ()
     safety: SafetyPolicy = SafetyPolicy.REQUIRED
     confirm: str = ""
+
+
+class FieldKind(enum.StrEnum):
+    """What a field of a form takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone."""
+
+    TEXT = "text"
+    SWITCH = "switch"
+    CHOICE = "choice"
+    TOPICS = "topics"
+    GROUPS = "groups"
+    MOMENT = "moment"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormField:
+    """One field of a request, as a person is asked for it: in Airflow's form, on the page and on the command line. ``option_help`` is what the command line
+    says, and ``option`` its name there, where it is another. A field without a ``default`` may be left out; ``required`` says that it may not be
+    empty. A text must match all of ``pattern``. ``choices`` are the values, each with what a person is shown for it.
+    """
+
+    name: str
+    title: str
+    kind: FieldKind = FieldKind.TEXT
+    help: str | None = None
+    option_help: str = ""
+    option: str = ""
+    default: str | bool | None = None
+    required: bool = False
+    pattern: str = ""
+    longest: int = 500
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def option_name(self) -> str:
+        """Its option on the command line."""
+        return f"--{self.option or self.name.replace('_', '-')}"
+
+
+def savepoint_field(*others: str, **changed: Any) -> FormField:
+    """A savepoint's id, ``latest``, or one of the ``others``. ``changed`` are other values of its fields."""
+    plain = FormField(
+        name="savepoint",
+        title="Savepoint",
+        help="latest: the newest exact one",
+        option_help="Id, or `latest` for the newest exact one.",
+        default=LATEST,
+        required=True,
+        pattern="|".join((LATEST, *others, PATTERN)),
+    )
+    return replace(plain, **changed)
+
+
+SAVEPOINT: Final = savepoint_field()
+ALLOW_AHEAD: Final = FormField(
+    name="allow_ahead",
+    title="Allow a savepoint that may count some input twice",
+    kind=FieldKind.SWITCH,
+    option_help="Accept a savepoint that may count some input twice.",
+)
+ALLOW_DAMAGED: Final = FormField(
+    name="allow_damaged",
+    title="Allow a savepoint of damaged state",
+    kind=FieldKind.SWITCH,
+    option_help="Accept a savepoint of damaged state: parts of the application were gone.",
+)
+REPLACE: Final = FormField(
+    name="replace",
+    title="Replace running state",
+    kind=FieldKind.SWITCH,
+    help="Without it, internal topics that hold records stop the run. Needs the confirmation below.",
+    option_help="Replace internal topics that hold records. They are saved first.",
+)
+DELETE: Final = FormField(
+    name="delete",
+    title="Internal topics to delete",
+    kind=FieldKind.TOPICS,
+    help="Only with replace: those that the savepoint does not know or of which only the names say whose they are and are really this application's. "
+    "One a line.",
+    option_help="An internal topic that may go although the savepoint does not know it, or only its name says whose it is. Repeatable.",
+)
+SAFETY: Final = FormField(
+    name="safety",
+    title="Safety savepoint",
+    kind=FieldKind.CHOICE,
+    help="Of what is there now, taken first. Anything but required needs the confirmation below.",
+    option_help="Of what is there now: without it, there is no undo.",
+    default=SafetyPolicy.REQUIRED.value,
+    choices={
+        SafetyPolicy.REQUIRED.value: "Required: nothing is replaced without it",
+        SafetyPolicy.BEST_EFFORT.value: "Best effort: go on when it fails",
+        SafetyPolicy.SKIP.value: "Skip: no way back",
+    },
+)
+OFFSETS: Final = FormField(
+    name="offsets",
+    title="Input offsets",
+    help=f"Empty: as configured. {strategies.HELP}. Files are in the configuration directory. Only exact agrees with the restored state; any other needs "
+    "the confirmation below.",
+    option_help=f"Where the inputs go on; default: as configured. {strategies.HELP}. A file may be anywhere.",
+    pattern=f"|{strategies.PATTERN}",
+    longest=100_000,
+)
+FIRST_OFFSETS: Final = replace(
+    OFFSETS,
+    help=f"{strategies.REBUILD_HELP}. Files are in the configuration directory.",
+    option_help=f"Where the inputs begin. {strategies.REBUILD_HELP}. A file may be anywhere.",
+    default="earliest",
+)
+COMPARE_KEYS: Final = FormField(
+    name="compare_keys",
+    title="Compare keys",
+    kind=FieldKind.SWITCH,
+    help="Compares every changelog key by key too, although its records were found equal. Takes a second Spark job.",
+    option_help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job.",
+)
+CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the application id.", longest=249)
+REASON: Final = FormField(
+    name="reason",
+    title="Reason",
+    help="Kept with the evidence of the restore.",
+    option_help="Kept with the report. Only --plan needs none.",
+)
+AS_OF: Final = FormField(
+    name="as_of",
+    title="Moment T",
+    kind=FieldKind.MOMENT,
+    help="Empty: restore.time_window_end of the configuration.",
+    option_help="Bring it to this moment, with the archived input up to there, and stop: 2026-11-21T12:00:00Z, or `configured`. "
+    "--savepoint none builds all state from that input.",
+)
+IN_PLACE: Final = FormField(
+    name="in_place",
+    title="Cut the inputs where they are",
+    kind=FieldKind.SWITCH,
+    help="Takes what is later than T out of the application's own inputs, for everybody who reads them. All producers must have stopped, and "
+    "a savepoint have been taken since. Needs replace.",
+    option_help="With --as-of: take what is later out of the application's own inputs. All producers must have stopped.",
+)
+BASE: Final = savepoint_field(
+    NO_STATE,
+    title="Base",
+    help="latest: the newest exact savepoint that had read nothing later. none: no state, all of it is built from the archived input.",
+)

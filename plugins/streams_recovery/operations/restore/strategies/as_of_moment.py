@@ -6,10 +6,26 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf
-from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    AS_OF,
+    BASE,
+    COMPARE_KEYS,
+    CONFIRM,
+    DELETE,
+    IN_PLACE,
+    LATEST,
+    NO_STATE,
+    REASON,
+    REPLACE,
+    SAFETY,
+    FieldKind,
+    FormField,
+)
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
@@ -33,6 +49,37 @@ class AsOfMoment(RestoreStrategy):
     KIND: ClassVar = "as_of_moment"
     DAG: ClassVar = "streams_restore_pitr"
     COMMAND: ClassVar = "restore"
+    FORM: ClassVar = (
+        AS_OF,
+        FormField(
+            name="by",
+            title="What belongs to the moment",
+            kind=FieldKind.CHOICE,
+            option_help="With --as-of: every record no later, or every record before the first later one.",
+            default=CutBy.TIMESTAMP.value,
+            choices={
+                CutBy.TIMESTAMP.value: "Every record no later than T",
+                CutBy.POSITION.value: "Every record before the first one that is later",
+            },
+        ),
+        BASE,
+        replace(ALLOW_AHEAD, title="Allow a named base that may count some input twice"),
+        IN_PLACE,
+        FormField(
+            name="groups",
+            title="Other groups to move",
+            kind=FieldKind.GROUPS,
+            help="Only with in_place: every other consumer group that has read the inputs, one a line. They must be empty.",
+            option_help="With --in-place: another group that has read the inputs and is moved too. Repeatable.",
+            option="other-group",
+        ),
+        REPLACE,
+        DELETE,
+        SAFETY,
+        COMPARE_KEYS,
+        CONFIRM,
+        REASON,
+    )
     as_of: AsOf
     source: str = ""
     savepoint: str = LATEST

@@ -10,7 +10,19 @@ from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import LATEST
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    ALLOW_DAMAGED,
+    COMPARE_KEYS,
+    CONFIRM,
+    DELETE,
+    LATEST,
+    OFFSETS,
+    REASON,
+    REPLACE,
+    SAFETY,
+    SAVEPOINT,
+)
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
@@ -26,6 +38,7 @@ class FromSavepoint(RestoreStrategy):
     KIND: ClassVar = "from_savepoint"
     DAG: ClassVar = "streams_restore_full"
     COMMAND: ClassVar = "restore"
+    FORM: ClassVar = (SAVEPOINT, ALLOW_AHEAD, ALLOW_DAMAGED, REPLACE, DELETE, SAFETY, OFFSETS, COMPARE_KEYS, CONFIRM, REASON)
     source: str = ""
     savepoint: str = LATEST
     allow_ahead: bool = False

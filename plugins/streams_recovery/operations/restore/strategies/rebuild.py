@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from streams_recovery.core.ids import PATTERN
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import OutputPolicy
+from streams_recovery.core.restore.request import (
+    CONFIRM,
+    DELETE,
+    FIRST_OFFSETS,
+    REASON,
+    REPLACE,
+    SAFETY,
+    FieldKind,
+    FormField,
+    OutputPolicy,
+)
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.lost_input import lost_input
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
@@ -23,6 +34,40 @@ class Rebuild(RestoreStrategy):
     KIND: ClassVar = "rebuild"
     DAG: ClassVar = "streams_restore_rebuild"
     COMMAND: ClassVar = "rebuild"
+    FORM: ClassVar = (
+        FIRST_OFFSETS,
+        FormField(
+            name="accept_gap",
+            title="Accept missing older input",
+            kind=FieldKind.SWITCH,
+            help="Begin where the input begins, although older input is gone: state that needs it will be wrong.",
+            option_help="Accept missing older input: begin where the input begins now.",
+        ),
+        FormField(
+            name="inputs_from",
+            title="Savepoint of lost inputs",
+            help="For a cluster that has lost inputs: they, globals and outputs are made from this savepoint first, where they are gone. latest: the "
+            "newest. Empty: all of them are there.",
+            option_help="A savepoint's id, or `latest`: inputs, globals and outputs that are gone are made from it first.",
+            pattern=f"latest|{PATTERN}",
+        ),
+        FormField(
+            name="outputs",
+            title="Outputs",
+            kind=FieldKind.CHOICE,
+            option_help="recreate: empty the outputs first.",
+            default=OutputPolicy.KEEP.value,
+            choices={
+                OutputPolicy.KEEP.value: "Keep: results come once more, behind those that are there",
+                OutputPolicy.RECREATE.value: "Recreate: the topics are emptied first",
+            },
+        ),
+        REPLACE,
+        replace(DELETE, help="Those of which only the names say whose they are and are really this application's. One a line."),
+        SAFETY,
+        CONFIRM,
+        REASON,
+    )
     offsets: OffsetStrategy
     outputs: OutputPolicy = OutputPolicy.KEEP
     accept_gap: bool = False

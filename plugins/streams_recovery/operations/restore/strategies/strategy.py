@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import LATEST, Safeguards
+from streams_recovery.core.restore.request import LATEST, FormField, Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
 from streams_recovery.operations.restore.source import RestoreSource
@@ -23,6 +23,8 @@ class RestoreStrategy(ABC):
     KIND: ClassVar[str]
     DAG: ClassVar[str | None] = None
     COMMAND: ClassVar[str | None] = None
+    # What a person is asked for, in the order of a form. The params of the DAG, the options of the command and the fields of the page are made of it.
+    FORM: ClassVar[tuple[FormField, ...]] = ()
     # True when what is there is replaced, whatever is asked for.
     REPLACES: ClassVar[bool] = False
 
