@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
@@ -115,30 +115,15 @@ class Monitor(Section):
 
     def limits_for(self, savepoint_schedule: str | None) -> Limits:
         """The limits as numbers, for an application whose savepoints have this schedule."""
-        found, objectives = self.limits, self.objectives
-        pause = longest_pause(savepoint_schedule)
+        objectives, pause = self.objectives, longest_pause(savepoint_schedule)
+        # Each limit of the section has the same name there. Durations are its only texts.
+        plain: dict[str, Any] = {name: seconds(value) if isinstance(value, str) else value for name, value in self.limits}
         return Limits(
             newest_age=seconds(objectives.newest_age) if objectives.newest_age else None,
             recovery_time=seconds(objectives.recovery_time) if objectives.recovery_time else None,
             late_after=_LATE * pause if pause is not None else None,
-            changelog_growth=found.changelog_growth,
-            changelog_bytes=found.changelog_bytes,
-            repartition_bytes=found.repartition_bytes,
-            growth_from_bytes=found.growth_from_bytes,
-            disk_full_within=seconds(found.disk_full_within),
-            disk_free=found.disk_free,
-            retention_margin=seconds(found.retention_margin),
-            lag_records=found.lag_records,
-            lag_growth=found.lag_growth,
-            transaction_age=seconds(found.transaction_age),
-            hold_age=seconds(found.hold_age),
-            lock_age=seconds(found.lock_age),
-            restore_time=seconds(found.restore_time),
-            quarantine_age=seconds(found.quarantine_age),
-            repository_growth=found.repository_growth,
-            overdue_after=seconds(found.overdue_after),
-            unseen_after=seconds(found.unseen_after),
             docs=self.docs,
+            **plain,
         )
 
     @property
