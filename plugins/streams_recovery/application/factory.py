@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.application.kubernetes.application import KubernetesApplication
@@ -12,27 +13,25 @@ from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.application.port import StreamsApplication
 from streams_recovery.application.process import ProcessApplication
 from streams_recovery.application.settings import CommandSettings, ControlPaths, InstanceSettings, ProcessSettings
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.config.runs import CommandRuns, Kind, KubernetesRuns, ProcessRuns, Runs
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core.kubernetes.workload import WorkloadName
 
-
-class _Runs(Protocol):
-    # The shape of config.runs.Runs; this ring does not import that one.
-    @property
-    def kind(self) -> str: ...
-    @property
-    def chosen(self) -> Any: ...
+_VERBS: Final[Sequence[str]] = ("status", "stop", "start", "pause", "resume", "wipe", "query")
 
 
-def open_application(runs: _Runs, application_id: str) -> StreamsApplication:
+def open_application(runs: Runs, application_id: str) -> StreamsApplication:
     """The application as it is configured to run."""
-    port = PORTS.get(runs.kind)
-    if port is None:
-        raise ConfigInvalid(f"runs.kind {runs.kind!r} is not known", next_step=f"use {' or '.join(PORTS)}")
-    return port(runs.chosen, application_id)
+    return open_section(runs.chosen, application_id)
 
 
-def _control(control: Any) -> ControlPaths:
+@singledispatch
+def open_section(section: Kind, application_id: str) -> StreamsApplication:
+    """The port of a section of ``runs``. Each kind is registered below."""
+    raise TypeError(f"{type(section).__name__} has no port, so {application_id} cannot be opened")
+
+
+def _control(control: Control) -> ControlPaths:
     return ControlPaths(
         health=control.health,
         pause=control.pause,
@@ -44,7 +43,8 @@ def _control(control: Any) -> ControlPaths:
     )
 
 
-def _process(section: Any, application_id: str) -> StreamsApplication:
+@open_section.register
+def _process(section: ProcessRuns, application_id: str) -> ProcessApplication:
     settings = ProcessSettings(
         application_id=application_id,
         directory=Path(section.directory),
@@ -65,40 +65,30 @@ def _process(section: Any, application_id: str) -> StreamsApplication:
     return ProcessApplication(settings)
 
 
-def _command(section: Any, application_id: str) -> StreamsApplication:
-    names: Sequence[str] = ("status", "stop", "start", "pause", "resume", "wipe", "query")
-    verbs: Mapping[str, tuple[str, ...] | None] = {name: tuple(argv) if (argv := getattr(section, name)) else None for name in names}
+@open_section.register
+def _command(section: CommandRuns, application_id: str) -> CommandApplication:
+    verbs: Mapping[str, tuple[str, ...] | None] = {name: tuple(argv) if (argv := getattr(section, name)) else None for name in _VERBS}
     environment = {"APPLICATION_ID": application_id, **section.environment}
     return CommandApplication(CommandSettings(verbs=verbs, environment=environment, timeout=float(section.timeout_seconds)))
 
 
-def _kubernetes(section: Any, application_id: str) -> StreamsApplication:
-    plain = (
-        "namespace",
-        "container",
-        "replicas",
-        "state_directory",
-        "claims",
-        "wipe_image",
-        "port",
-        "kubeconfig",
-        "context",
-        "argocd_namespace",
-    )
+@open_section.register
+def _kubernetes(section: KubernetesRuns, application_id: str) -> KubernetesApplication:
     settings = KubernetesSettings(
         application_id=application_id,
+        namespace=section.namespace,
         workload=WorkloadName.parse(section.workload),
+        container=section.container,
+        replicas=section.replicas,
         record=section.record_name,
+        state_directory=section.state_directory,
+        claims=section.claims,
+        wipe_image=section.wipe_image,
+        port=section.port,
         control=_control(section.control),
+        kubeconfig=section.kubeconfig,
+        context=section.context,
+        argocd_namespace=section.argocd_namespace,
         start_timeout=section.start_timeout,
-        **{name: getattr(section, name) for name in plain},
     )
     return KubernetesApplication(settings)
-
-
-# From the section of each kind to its port.
-PORTS: Final[Mapping[str, Callable[[Any, str], StreamsApplication]]] = {
-    "process": _process,
-    "command": _command,
-    "kubernetes": _kubernetes,
-}

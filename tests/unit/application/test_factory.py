@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
-from streams_recovery.application.factory import PORTS, open_application
-from streams_recovery.config.runs import KINDS
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.application.factory import open_section
+from streams_recovery.config.runs import KINDS, Runs
 
 
 def test_each_kind_has_its_port() -> None:
-    assert set(PORTS) == set(KINDS)
+    sections = {section for kind in KINDS for section in get_args(Runs.model_fields[kind].annotation) if section is not type(None)}
+    assert len(sections) == len(KINDS)
+    assert set(open_section.registry) == {object, *sections}
 
 
-def test_a_kind_without_a_port_is_refused() -> None:
-    with pytest.raises(ConfigInvalid, match=r"'other' is not known.*process or command or kubernetes"):
-        open_application(SimpleNamespace(kind="other", chosen=None), "app")
+def test_a_section_without_a_port_is_a_mistake_of_ours() -> None:
+    with pytest.raises(TypeError, match="object has no port"):
+        open_section(object(), "app")  # type: ignore[arg-type]
