@@ -24,7 +24,7 @@ import os, sys, time
 from spark_jobs import job
 from functools import partial
 from pathlib import Path
-from streams_recovery.core.jobs import RestoreSpec
+from streams_recovery.core.jobs.spec import RestoreSpec
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.location import StorageLocation

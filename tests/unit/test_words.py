@@ -117,7 +117,7 @@ OTHERS = {
     *("topology.optimization", "state.dir", "apache_airflow_provider", "aws", "KeyError", "NaN", "Error", "Completed"),
 }
 # Keys of the configuration, and DAGs.
-STATED = {"monitor.docs_url", "structure", "streams_restore_full", "streams_restore_pitr", "orders", "runs.process.command"}
+STATED = {"monitor.docs_url", "structure", "streams_restore_full", "streams_restore_pitr", "orders", "runs.process.command", "best_effort"}
 MENTIONED = re.compile(r"``([A-Za-z_][\w.]*)(?:\(\))?``")
 
 
