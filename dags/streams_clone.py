@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from airflow.sdk import DAG, Param, TaskGroup
 
-from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, DELETE, REASON, REPLACE, SAFETY, savepoint_field
+from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, REASON, REPLACE, SAFETY, delete_field, savepoint_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -87,10 +87,8 @@ PARAMS = {
             title="Replace the clone's state",
             help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
         ),
-        replace(
-            DELETE,
-            help="Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are and are really this "
-            "application's. One a line.",
+        delete_field(
+            "Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"
         ),
         SAFETY,
     ),

@@ -134,7 +134,7 @@ def source_of(text: str) -> Source:
     """A module's source, read without importing it."""
     tree = ast.parse(text)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docs = [node.body[0].value for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node) is not None]  # type: ignore[attr-defined]
+    docs = [node.body[0].value for node in ast.walk(tree) if isinstance(node, documented) and ast.get_docstring(node) is not None]
     skipped = {id(doc) for doc in docs}
     found, imported = set[str](), set[str]()
     for node in ast.walk(tree):

@@ -36,8 +36,10 @@ from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
     ALLOW_DAMAGED,
+    AS_OF,
     COMPARE_KEYS,
     DELETE,
+    IN_PLACE,
     OFFSETS,
     REASON,
     REPLACE,
@@ -51,7 +53,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
-_AS_OF = {one.name: one for one in AsOfMoment.FORM}
+_MOMENT = {one.name: one for one in AsOfMoment.FORM}
 Savepoint = Annotated[str, option(SAVEPOINT)]
 AllowAhead = Annotated[bool, option(ALLOW_AHEAD)]
 AllowDamaged = Annotated[bool, option(ALLOW_DAMAGED)]
@@ -59,10 +61,10 @@ Replace = Annotated[bool, option(REPLACE)]
 Delete = Annotated[list[str] | None, option(DELETE)]
 Safety = Annotated[SafetyPolicy, option(SAFETY)]
 Offsets = Annotated[str, option(OFFSETS)]
-Moment = Annotated[str, option(_AS_OF["as_of"])]
-By = Annotated[CutBy, option(_AS_OF["by"])]
-InPlace = Annotated[bool, option(_AS_OF["in_place"])]
-Groups = Annotated[list[str] | None, option(_AS_OF["groups"])]
+Moment = Annotated[str, option(AS_OF)]
+By = Annotated[CutBy, option(_MOMENT["by"])]
+InPlace = Annotated[bool, option(IN_PLACE)]
+Groups = Annotated[list[str] | None, option(_MOMENT["groups"])]
 CompareKeys = Annotated[bool, option(COMPARE_KEYS)]
 Reason = Annotated[str, option(REASON)]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -129,9 +129,17 @@ class Clients:
 
     def send(self, request: object, node: int | None = None, *, within_ms: int | None = None) -> Any:
         """The answer to a request that kafka-python can send and has no verb for; to any broker unless ``node`` names one. Asked once."""
-        # Its connections can be reached in no other way.
-        manager = self.pure._manager  # noqa: SLF001
-        return manager.run(manager.send, request, node, within_ms)
+        return self._manager.run(self._manager.send, request, node, within_ms)
+
+    def coordinators(self, groups: list[str]) -> Mapping[str, int]:
+        """The broker that coordinates each group. kafka-python asks this itself for each of its verbs for groups, and offers no verb for it."""
+        found: Mapping[str, int] = self._manager.run(self.pure._find_coordinator_ids, groups)  # noqa: SLF001
+        return found
+
+    @property
+    def _manager(self) -> Any:
+        # The connections of kafka-python can be reached in no other way.
+        return self.pure._manager  # noqa: SLF001
 
     def close(self) -> None:
         """End both clients. They are made again if they are needed again."""

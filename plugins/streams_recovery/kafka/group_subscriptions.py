@@ -218,9 +218,7 @@ def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozen
 def _by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, list[str]]]:
     if not names:
         return
-    # The client asks this itself for each of its verbs for groups, and offers no verb for it.
-    find = clients.pure._find_coordinator_ids  # noqa: SLF001
-    where: Mapping[str, int] = clients.pure._manager.run(find, names)  # noqa: SLF001
+    where = clients.coordinators(names)
     for coordinator in sorted(set(where.values())):
         here = [name for name in names if where[name] == coordinator]
         yield from ((coordinator, here[start : start + _MOST]) for start in range(0, len(here), _MOST))

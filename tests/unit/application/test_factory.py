@@ -18,4 +18,4 @@ def test_each_kind_has_its_port() -> None:
 
 def test_a_section_without_a_port_is_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError, match="object has no port"):
-        open_section(object(), "app")  # type: ignore[arg-type]
+        open_section(object(), "app")

@@ -98,6 +98,17 @@ def savepoint_field(*others: str, **changed: Any) -> FormField:
     return replace(plain, **changed)
 
 
+def delete_field(which: str) -> FormField:
+    """Topics that may be deleted although nothing but their names says whose they are. ``which`` begins the sentence about them."""
+    return FormField(
+        name="delete",
+        title="Internal topics to delete",
+        kind=FieldKind.TOPICS,
+        help=f"{which} and are really this application's. One a line.",
+        option_help="An internal topic that may go although the savepoint does not know it, or only its name says whose it is. Repeatable.",
+    )
+
+
 SAVEPOINT: Final = savepoint_field()
 ALLOW_AHEAD: Final = FormField(
     name="allow_ahead",
@@ -118,14 +129,7 @@ REPLACE: Final = FormField(
     help="Without it, internal topics that hold records stop the run. Needs the confirmation below.",
     option_help="Replace internal topics that hold records. They are saved first.",
 )
-DELETE: Final = FormField(
-    name="delete",
-    title="Internal topics to delete",
-    kind=FieldKind.TOPICS,
-    help="Only with replace: those that the savepoint does not know or of which only the names say whose they are and are really this application's. "
-    "One a line.",
-    option_help="An internal topic that may go although the savepoint does not know it, or only its name says whose it is. Repeatable.",
-)
+DELETE: Final = delete_field("Only with replace: those that the savepoint does not know or of which only the names say whose they are")
 SAFETY: Final = FormField(
     name="safety",
     title="Safety savepoint",

@@ -10,7 +10,6 @@ from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import (
     CONFIRM,
-    DELETE,
     FIRST_OFFSETS,
     REASON,
     REPLACE,
@@ -18,6 +17,7 @@ from streams_recovery.core.restore.request import (
     FieldKind,
     FormField,
     OutputPolicy,
+    delete_field,
 )
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.lost_input import lost_input
@@ -63,7 +63,7 @@ class Rebuild(RestoreStrategy):
             },
         ),
         REPLACE,
-        replace(DELETE, help="Those of which only the names say whose they are and are really this application's. One a line."),
+        delete_field("Those of which only the names say whose they are"),
         SAFETY,
         CONFIRM,
         REASON,

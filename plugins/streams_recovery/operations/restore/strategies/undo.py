@@ -8,7 +8,16 @@ from typing import ClassVar, Self
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, CONFIRM, DELETE, LATEST, REASON, savepoint_field
+from streams_recovery.core.restore.request import (
+    ALLOW_AHEAD,
+    ALLOW_DAMAGED,
+    COMPARE_KEYS,
+    CONFIRM,
+    LATEST,
+    REASON,
+    delete_field,
+    savepoint_field,
+)
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
@@ -27,7 +36,7 @@ class Undo(RestoreStrategy):
     COMMAND: ClassVar = "undo"
     FORM: ClassVar = (
         savepoint_field(name="restore", title="Restore to undo", help="latest: the last one that took a safety savepoint"),
-        replace(DELETE, help="Those that appeared after the restore and are really this application's. One a line."),
+        delete_field("Those that appeared after the restore"),
         replace(ALLOW_AHEAD, title="Allow a safety savepoint that may count some input twice"),
         replace(ALLOW_DAMAGED, title="Allow a safety savepoint that found parts of the application gone"),
         COMPARE_KEYS,

@@ -16,7 +16,7 @@ from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRe
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
 # The value of a field is made of these fields of the form; a scope of a DAG asks for the source.
 MADE_OF = {"as_of": ("as_of", "by"), "restore_id": ("restore",), "safeguards": tuple(one.name for one in fields(Safeguards)), "source": ()}
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = typer.main.get_command(app).commands
 
 
 def test_there_are_forms() -> None:
