@@ -166,12 +166,12 @@ def create(on: Stage, topic: str, load: Load) -> str:
 def archive(on: Stage, load: Load) -> dict[int, tuple[SegmentFile, ...]]:
     """The source as segments, by partition."""
     ranges = tuple(
-        RangeToCopy(topic=SOURCE, partition=number, start=start, end=min(start + PIECE, load.of_partition), size_hint=PIECE)
+        RangeToCopy(tp=TopicPartition(SOURCE, number), start=start, end=min(start + PIECE, load.of_partition), size_hint=PIECE)
         for number in load.logs
         for start in range(0, load.of_partition, PIECE)
     )
     result, _ = on.submit("backup", BackupSpec(application_id="app", ranges=ranges, compression_level=3), BackupResult)
-    return {number: tuple(_file(done) for done in result.ranges if done.partition == number) for number in load.logs}
+    return {number: tuple(_file(done) for done in result.ranges if done.tp.partition == number) for number in load.logs}
 
 
 def _file(done: RangeCopied) -> SegmentFile:
@@ -184,11 +184,11 @@ def loaded(on: Stage, load: Load, files: dict[int, tuple[SegmentFile, ...]]) -> 
     """The load with its read-back, what it took to submit, and the id of the topic."""
     topic_id = create(on, TARGET, load)
     partitions = tuple(
-        PartitionToLoad(topic=TARGET, partition=number, first_offset=0, files=SegmentFiles.of(files[number])) for number in load.logs
+        PartitionToLoad(tp=TopicPartition(TARGET, number), first_offset=0, files=SegmentFiles.of(files[number])) for number in load.logs
     )
     result, whole = on.submit("restore", RestoreSpec(application_id="app", partitions=partitions), RestoreResult)
-    found = {one.partition: one.digest for one in result.read}
-    if len(found) != load.partitions or any(found[one.partition] != one.digest for one in result.partitions):
+    found = {one.tp.partition: one.digest for one in result.read}
+    if len(found) != load.partitions or any(found[one.tp.partition] != one.digest for one in result.partitions):
         raise SystemExit("what was read back is not what was loaded, so its time means nothing")
     return result, whole, topic_id
 
@@ -197,8 +197,7 @@ def key_by_key(on: Stage, load: Load, files: dict[int, tuple[SegmentFile, ...]],
     """The comparison of everything, as it was before."""
     pairs = tuple(
         PartitionToVerify(
-            topic=TARGET,
-            partition=number,
+            tp=TopicPartition(TARGET, number),
             target_topic=TARGET,
             topic_id=topic_id,
             start=0,

@@ -30,6 +30,7 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs.spec import BackupSpec, RangeOutcome, RangeToCopy
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -71,7 +72,7 @@ def fill(connection: KafkaConnection, partitions: int) -> tuple[RangeToCopy, ...
         count = 1 + number % 3
         for at in range(count):
             producer.produce(topic, b"v%d" % at, b"k%d" % number, number)
-        ranges.append(RangeToCopy(topic=topic, partition=number, start=0, end=count, size_hint=count))
+        ranges.append(RangeToCopy(tp=TopicPartition(topic, number), start=0, end=count, size_hint=count))
     if producer.flush(60):
         raise SystemExit("the broker took too long")
     return tuple(ranges)

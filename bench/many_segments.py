@@ -83,7 +83,7 @@ def copied(topic: str, partition: int, number: int) -> CopiedRange:
 def savepoint(number: int, topics: tuple[TopicImage, ...], parent: str | None) -> Manifest:
     """The savepoint of that number."""
     return Manifest(
-        format_version=4,
+        format_version=5,
         savepoint_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime((T0 + number * HOUR) / 1000))}-{number:010x}",
         application_id=APPLICATION,
         cluster_id="c",
@@ -211,8 +211,7 @@ def _draft(parent: Manifest) -> CutDraft:
             evidence=one.evidence,
             partitions=tuple(
                 PartitionCut(
-                    topic=one.name,
-                    partition=image.partition,
+                    tp=TopicPartition(one.name, image.partition),
                     log_start=0,
                     last_stable=image.end + SPAN,
                     end=image.end + SPAN,
@@ -260,7 +259,7 @@ def restore_one(directory: Path, _: int) -> None:
         planned = codec.loads(RestorePlan, codec.dumps(planned), where="the plan")
     with timed("restore: what the Spark job is told, stored and read"):
         loads = tuple(
-            PartitionToLoad(topic=topic.name, partition=part.partition, first_offset=0, files=part.files)
+            PartitionToLoad(tp=TopicPartition(topic.name, part.partition), first_offset=0, files=part.files)
             for topic in planned.create
             for part in topic.partitions
         )

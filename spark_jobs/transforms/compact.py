@@ -54,8 +54,7 @@ def reduce_partitions(spark: SparkSession, spec: CompactSpec, access: JobAccess)
     after = states(rows_of(spark, files, access), spec.partitions)
     partitions = tuple(
         PartitionCompacted(
-            topic=wanted.topic,
-            partition=wanted.partition,
+            tp=wanted.tp,
             ranges=ranges[log],
             proof=_proof(wanted, before.get(log, no_state(log)), after.get(log, no_state(log))),
             foreign=before.get(log, no_state(log)).foreign,
@@ -184,7 +183,7 @@ def _checked(
     """What a check says of every new file, by its key."""
     layout = Layout(spec.application_id)
     wanted = [
-        FileToCheck(topic=one.topic, partition=one.partition, start=copied.start, end=copied.end, file=copied.file, savepoints=())
+        FileToCheck(tp=one.tp, start=copied.start, end=copied.end, file=copied.file, savepoints=())
         for log, one in enumerate(spec.partitions)
         for copied in ranges[log]
         if copied.file is not None
@@ -196,8 +195,7 @@ def _checked(
 
 def _proof(wanted: PartitionToCompact, before: KeyedState, after: KeyedState) -> CompactionProof:
     return CompactionProof(
-        topic=wanted.topic,
-        partition=wanted.partition,
+        tp=wanted.tp,
         rows_before=before.rows,
         rows_after=after.rows,
         keys=before.keys,

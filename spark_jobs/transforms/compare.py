@@ -39,10 +39,10 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: JobAccess)
     # Both sides are read.
     doing = Doing(name="comparing", records=2 * sum(map(_records, unproven)))
     partitions = spread_sharing(spark, unproven, opened, PartitionVerified, _records, doing)
-    keyed = [wanted for wanted in spec.partitions if wanted.topic in spec.keyed]
+    keyed = [wanted for wanted in spec.partitions if wanted.tp.topic in spec.keyed]
     archived = _rows(spark, keyed, access, archive=True)
     loaded = _rows(spark, keyed, access, archive=False)
-    keys = compare_states(archived, loaded, [TopicPartition(wanted.topic, wanted.partition) for wanted in keyed])
+    keys = compare_states(archived, loaded, [wanted.tp for wanted in keyed])
     return VerifyResult(partitions=tuple(partitions), keys=keys, seconds=time.monotonic() - started)
 
 
@@ -55,8 +55,7 @@ def compare_rows(wanted: PartitionToVerify, access: JobAccess, source: KafkaConn
         archived.update(batch)
     loaded = digest_of_range(source, _target(wanted), wanted.start, wanted.end)
     return PartitionVerified(
-        topic=wanted.topic,
-        partition=wanted.partition,
+        tp=wanted.tp,
         topic_id=wanted.topic_id,
         start=wanted.start,
         end=wanted.end,
@@ -92,7 +91,7 @@ def _consumers(mine: Sequence[PartitionToVerify], access: JobAccess) -> Iterator
 
 
 def _target(wanted: PartitionToVerify) -> TopicPartition:
-    return TopicPartition(wanted.target_topic, wanted.partition)
+    return TopicPartition(wanted.target_topic, wanted.tp.partition)
 
 
 def _batches(wanted: PartitionToVerify, access: JobAccess, consumers: Consumers | None) -> Iterator[pa.RecordBatch]:
@@ -108,6 +107,6 @@ def _batches(wanted: PartitionToVerify, access: JobAccess, consumers: Consumers 
 
 def _labelled(batch: pa.RecordBatch, wanted: PartitionToVerify) -> pa.RecordBatch:
     rows = len(batch)
-    labels = [pa.repeat(pa.scalar(wanted.topic), rows), pa.repeat(pa.scalar(wanted.partition, pa.int32()), rows)]
+    labels = [pa.repeat(pa.scalar(wanted.tp.topic), rows), pa.repeat(pa.scalar(wanted.tp.partition, pa.int32()), rows)]
     names = ["offset", "key", "value", "timestamp", "headers"]
     return pa.record_batch([*labels, *(batch.column(name) for name in names)], names=["topic", "partition", *names])

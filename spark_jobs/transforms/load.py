@@ -21,7 +21,6 @@ from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.throttle import Pace, Throttle
 
 if TYPE_CHECKING:
@@ -59,8 +58,8 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -
 
     doing = Doing(name="loading", records=sum(wanted.rows for wanted in spec.partitions))
     done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded, doing=doing)
-    found = {TopicPartition(one.topic, one.partition): one for share in done for one in share.partitions}
-    ordered = tuple(found[TopicPartition(wanted.topic, wanted.partition)] for wanted in spec.partitions)
+    found = {one.tp: one for share in done for one in share.partitions}
+    ordered = tuple(found[wanted.tp] for wanted in spec.partitions)
     loaded = time.monotonic()
     read = read_back(spark, spec.partitions, access) if spec.read_back else ()
     return RestoreResult(partitions=ordered, seconds=loaded - started, read=read, read_seconds=time.monotonic() - loaded)
@@ -133,7 +132,7 @@ def load_partition(
     from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
 
     producers, consumers = clients
-    tp = TopicPartition(wanted.topic, wanted.partition)
+    tp = wanted.tp
     behind, archived = wanted.first_offset + wanted.present, RowDigest()
     with PartitionWriter(producers, tp, expected_end=behind, stall_seconds=stall_seconds) as writer:
         chosen = chosen_batches(access.repository(), wanted.files, wanted.cut)
@@ -144,8 +143,7 @@ def load_partition(
         written = writer.finish()
     rows = wanted.present + written.rows
     return PartitionLoaded(
-        topic=wanted.topic,
-        partition=wanted.partition,
+        tp=wanted.tp,
         rows=rows,
         acknowledged_first=wanted.first_offset if rows else None,
         acknowledged_last=wanted.first_offset + rows - 1 if rows else None,

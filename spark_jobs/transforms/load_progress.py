@@ -10,7 +10,6 @@ import pyarrow as pa
 from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.errors import PrefixDiffers
 from streams_recovery.core.jobs.spec import PartitionToLoad
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def behind_present(
 
 def present(wanted: PartitionToLoad) -> OffsetRange:
     """Where the records are that an interrupted load left."""
-    return OffsetRange(TopicPartition(wanted.topic, wanted.partition), wanted.first_offset, wanted.first_offset + wanted.present)
+    return OffsetRange(wanted.tp, wanted.first_offset, wanted.first_offset + wanted.present)
 
 
 def _compare(archived: str, wanted: PartitionToLoad, source: KafkaConnection | Consumers) -> None:
@@ -55,12 +54,12 @@ def _compare(archived: str, wanted: PartitionToLoad, source: KafkaConnection | C
 
 def _differs(wanted: PartitionToLoad, how: str) -> PrefixDiffers:
     return PrefixDiffers(
-        f"{wanted.topic}-{wanted.partition}: what an interrupted load left at offsets {wanted.first_offset} to "
+        f"{wanted.tp}: what an interrupted load left at offsets {wanted.first_offset} to "
         f"{wanted.first_offset + wanted.present - 1} is not the beginning of what belongs there: {how}",
         next_step="run the step again: a restore creates the topic again and loads it from the beginning, unless it is an input or a global; where "
         "records were appended, or in an input, find out who else has written there",
-        topic=wanted.topic,
-        partition=wanted.partition,
+        topic=wanted.tp.topic,
+        partition=wanted.tp.partition,
         topic_id=wanted.topic_id,
         first=wanted.first_offset,
         last=wanted.first_offset + wanted.present - 1,

@@ -41,14 +41,14 @@ def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access
     """Every log that is ``whole``, in this order. Call it when no task of the load is left."""
     wanted = whole(partitions)
     groups = bundled([one.rows for one in wanted], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism) if wanted else []
-    shares = [ReadShare(partitions=tuple(TopicPartition(wanted[at].topic, wanted[at].partition) for at in group)) for group in groups]
+    shares = [ReadShare(partitions=tuple(wanted[at].tp for at in group)) for group in groups]
 
     def work(share: ReadShare) -> ShareRead:
         return read_share(share, access)
 
     reads = run_tasks(spark, shares, work, ShareRead, doing=Doing(name="reading back", records=sum(one.rows for one in wanted)))
-    found = {TopicPartition(one.topic, one.partition): one for done in reads for one in done.partitions}
-    return tuple(found[TopicPartition(one.topic, one.partition)] for one in wanted)
+    found = {one.tp: one for done in reads for one in done.partitions}
+    return tuple(found[one.tp] for one in wanted)
 
 
 def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
@@ -70,8 +70,7 @@ def read_share(share: ReadShare, access: JobAccess) -> ShareRead:
             digest = digest_of_range(consumers, tp, starts[tp], ends[tp])
             found.append(
                 PartitionRead(
-                    topic=tp.topic,
-                    partition=tp.partition,
+                    tp=tp,
                     topic_id=topics[tp.topic].topic_id,
                     start=starts[tp],
                     end=ends[tp],

@@ -34,8 +34,7 @@ def compare_states(archived: DataFrame, loaded: DataFrame, partitions: Sequence[
     examples = {TopicPartition(row.topic, row.partition): tuple(row.examples) for row in collected(differing(keys))} if different else {}
     return tuple(
         KeysVerified(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             keys_compared=counts[tp].keys_compared if tp in counts else 0,
             keys_different=counts[tp].keys_different if tp in counts else 0,
             examples=examples.get(tp, ()),

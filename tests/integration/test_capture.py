@@ -169,5 +169,5 @@ def test_a_restore_refuses_topics_of_another_version_of_the_application(small: S
         recovery.cluster.delete_topics([newer])
     planned = restore.plan(recovery, request)
     assert {topic.name for topic in planned.create} == {small.changelog.topic, small.tail.topic}
-    offsets = {item.tp: (item.offset, item.metadata) for item in planned.offsets}
+    offsets = {item.tp: (item.wanted.offset, item.wanted.metadata) for item in planned.offsets}
     assert offsets == {small.input: (4, "AgAA"), small.tail: (0, "")}

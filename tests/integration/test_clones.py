@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
-from streams_recovery.core.kafka_types import TopicRole, partition_text
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
@@ -46,7 +46,7 @@ def patient(recovery: RecoveryContext, seconds: int) -> RecoveryContext:
 
 
 def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: Both) -> None:
-    old, small, name = cloned.old, cloned.small, partition_text(cloned.small.input)
+    old, small, name = cloned.old, cloned.small, cloned.small.input
     real, own = small.output.topic, cloned.own
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", own)
     produce(old, small.input, 2)
@@ -60,7 +60,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
 
     report = switched(cloned, request(CUT_OVER))
     assert (report.again, report.records_again, report.live) == ({name: 2}, 2, cloned.clone_id)
-    assert report.tail == {partition_text(cloned.tail): 3}, "what the clone had on its way goes to the real outputs as well"
+    assert report.tail == {cloned.tail: 3}, "what the clone had on its way goes to the real outputs as well"
     assert report.offsets == {old.application_id: {name: 7}, cloned.clone_id: {name: 5}}
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, real)
     assert (roles(cloned), free(cloned)) == ((Role.RETIRED, Role.LIVE), True)
@@ -99,14 +99,14 @@ def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_ou
             restore.plan(clone, asked(clone, source=old.application_id, replace=True))
 
 
-def forge(recovery: RecoveryContext, role: Role, other: str, offsets: dict[str, int] | None = None) -> None:
+def forge(recovery: RecoveryContext, role: Role, other: str, offsets: dict[TopicPartition, int] | None = None) -> None:
     """An entry as somebody writes it who may create objects."""
     recovery.ownership.append(OwnershipEntry(role=role, other=other, run="them", at=1, offsets=offsets or {}, again={}, tail={}))
 
 
 @pytest.mark.fault("F63")
 def test_a_forged_entry_gives_a_clone_no_outputs_of_an_application_that_writes_them(cloned: Both) -> None:
-    old, name = cloned.old, partition_text(cloned.small.input)
+    old, name = cloned.old, cloned.small.input
     with cloned.clone() as clone:
         clone.application.stop(timeout=1)
         forge(clone, Role.LIVE, old.application_id)
@@ -128,7 +128,7 @@ def test_a_forged_entry_gives_a_clone_no_outputs_of_an_application_that_writes_t
 @pytest.mark.fault("F63")
 @pytest.mark.parametrize("other", ["the clone", "nobody"])
 def test_a_forged_entry_keeps_no_application_down_after_its_savepoint(cloned: Both, other: str) -> None:
-    old, name = cloned.old, partition_text(cloned.small.input)
+    old, name = cloned.old, cloned.small.input
     forge(old, Role.RETIRED, cloned.clone_id if other == "the clone" else "nobody", {name: 5})
     ticket = begun(old)
     savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
@@ -208,11 +208,11 @@ def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: B
         commit(old, {small.input: 4})
         with pytest.raises(Refused, match="has read input") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
-        assert caught.value.facts["missing"] == {partition_text(small.input): 1}
+        assert caught.value.facts["missing"] == {small.input: 1}
         commit(old, {small.input: 5, small.tail: 1})
         with pytest.raises(Refused, match="unread records") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
-        assert caught.value.facts["unread"] == {partition_text(small.tail): 3}
+        assert caught.value.facts["unread"] == {small.tail: 3}
     assert cloned.started_with("next") == cloned.own
 
 
@@ -326,8 +326,8 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
         commit(clone, {small.input: 6})
         with pytest.raises(Refused, match="has read input") as caught:
             rollout.plan_cutover(old, clone, request(CUT_OVER))
-        assert caught.value.facts["missing"] == {partition_text(small.input): 1}
-    assert switched(cloned, request(ROLL_BACK)).again == {partition_text(small.input): 1}
+        assert caught.value.facts["missing"] == {small.input: 1}
+    assert switched(cloned, request(ROLL_BACK)).again == {small.input: 1}
 
 
 def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_be_restored(cloned: Both) -> None:
@@ -336,7 +336,7 @@ def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_b
     old.groups.set_offsets(old.application_id, {small.input: None})
     with cloned.clone() as clone, pytest.raises(Refused, match="was retired") as caught:
         rollout.plan_cutover(old, clone, request(ROLL_BACK))
-    name = partition_text(small.input)
+    name = small.input
     assert (caught.value.facts["committed"].get(name, 0), caught.value.facts["retired_offsets"]) == (0, {name: 5})
     assert cloned.started_with("next") == small.output.topic, "until then the clone writes on"
     report = switched(cloned, request(ROLL_BACK, restore_first=True))

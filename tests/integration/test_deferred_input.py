@@ -135,8 +135,8 @@ def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Ag
     stream = replace(request.slice, tables=(again.small.input.topic,))
     table = restore.plan(recovery, replace(asked, slice=stream))
     [item] = [item for item in table.offsets if item.tp == copy]
-    assert (item.offset, table.deferred) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
-    everything = replace(table, offsets=tuple(replace(one, offset=3) for one in table.offsets))
+    assert (item.wanted.offset, table.deferred) == (2, {copy: 3}), "10, 20 and 20; the state has two of them"
+    everything = replace(table, offsets=tuple(replace(one, wanted=replace(one.wanted, offset=3)) for one in table.offsets))
     assert everything.deferred == {}
 
 

@@ -14,7 +14,6 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged, Refused
 from streams_recovery.core.jobs.spec import RestoreSpec
-from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.in_place import QuarantineEntry
@@ -192,9 +191,7 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     forged = recovery.artifacts.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
     spec = restores.plan_append_job(recovery, ticket).spec
     assert spec is not None
-    assert [part.first_offset for part in recovery.artifacts.read(RestoreSpec, spec).partitions] == [
-        planned.ends[partition_text(here.input)]
-    ]
+    assert [part.first_offset for part in recovery.artifacts.read(RestoreSpec, spec).partitions] == [planned.ends[here.input]]
     with pytest.raises(Altered) as caught:
         restores.plan_append_job(recovery, replace(ticket, plan=replace(ticket.plan, key=forged.key)))
     assert (caught.value.facts["key"], caught.value.facts["written"]) == (forged.key, ticket.plan.sha256)
@@ -243,9 +240,7 @@ def test_a_forged_quarantine_appends_to_nothing_but_inputs(here: Here, role: str
 def test_a_record_of_a_retirement_that_offsets_or_configuration_contradict_holds_no_restore_up(
     small: Small, configured: bool, offset: int, severity: str
 ) -> None:
-    entry = OwnershipEntry(
-        role=Role.RETIRED, other="nobody", run="r", at=1, offsets={partition_text(small.input): offset}, again={}, tail={}
-    )
+    entry = OwnershipEntry(role=Role.RETIRED, other="nobody", run="r", at=1, offsets={small.input: offset}, again={}, tail={})
     small.recovery.ownership.append(entry)
     # Without all configurations nothing contradicts that the other one is its clone.
     with nullcontext(small) if configured else reopened(small) as found:

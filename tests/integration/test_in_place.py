@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, Producer
 
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
@@ -37,9 +36,9 @@ def test_later_records_come_out_and_everybody_goes_on_where_they_were(here: Here
     recovery, before = here.recovery, here.topic_id()
     planned = restore.plan(recovery, here.request(40))
     assert planned.in_place is not None
-    assert planned.in_place.ends == {partition_text(here.input): 8}
+    assert planned.in_place.ends == {here.input: 8}
     assert [(topic.name, topic.rows) for topic in planned.in_place.later] == [(here.input.topic, 2)]
-    assert [(one.group, one.before, one.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
+    assert [(one.group, one.before, one.wanted.offset, one.again) for one in planned.in_place.groups] == [(here.reader, 5, 4, 1)]
     page = markdown(planned)
     for told in ("2 later records are removed", f"| {here.input.topic} | 2 |", f"| {here.reader} | {here.input} | 5 | 4 | 1 |", here.late):
         assert told in page
@@ -76,7 +75,7 @@ def test_a_run_that_died_after_it_had_deleted_an_input_goes_on(here: Here) -> No
     assert committed(recovery, here.input, group=here.reader) == [(4, "")]
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)
-    assert restore.plan_append(recovery, ticket.restore_id).rows == {partition_text(here.input): 2}
+    assert restore.plan_append(recovery, ticket.restore_id).rows == {here.input: 2}
 
 
 @pytest.mark.parametrize(("by", "left"), [(CutBy.TIMESTAMP, [10, 20, 20]), (CutBy.POSITION, [10, 20, 20])])
@@ -93,7 +92,7 @@ def test_an_input_without_later_records_stays_as_it_is(here: Here) -> None:
     assert planned.in_place is not None
     assert (planned.in_place.later, planned.in_place.groups) == ((), ())
     assert here.input.topic not in {topic.name for topic in planned.create}
-    assert {item.tp: item.offset for item in planned.offsets}[here.input] == 7
+    assert {item.tp: item.wanted.offset for item in planned.offsets}[here.input] == 7
     ticket = opened(here.recovery, here.request(10**6, groups=()))
     before = here.topic_id()
     saved(here.recovery, ticket)
@@ -272,8 +271,8 @@ def test_what_came_out_is_appended_once_as_it_was(here: Here) -> None:
     planned = restore.plan_append(recovery, "latest")
     assert (planned.restore_id, planned.rows, planned.ends) == (
         restore_id,
-        {partition_text(here.input): 2},
-        {partition_text(here.input): 7},
+        {here.input: 2},
+        {here.input: 7},
     )
     assert f"| {here.input} | 2 | 7 | 0 |" in planned.text
     with pytest.raises(PlanChanged):
@@ -307,7 +306,7 @@ def test_an_append_that_broke_off_goes_on_behind_what_it_left(here: Here) -> Non
     dead = opened_append(here)
     write(recovery.connection, here.input, [whole[3]])
     restore.leave_append(recovery, dead)
-    assert restore.plan_append(recovery, "latest").present == {partition_text(here.input): 1}
+    assert restore.plan_append(recovery, "latest").present == {here.input: 1}
     report = appended(here, opened_append(here))
     assert (report.rows, report.present) == (2, 1)
     assert here.times() == [10, 20, 20, 30, 40, 40, 50, 60]

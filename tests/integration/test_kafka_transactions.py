@@ -66,7 +66,7 @@ def test_the_owner_of_an_open_transaction_is_named(
     time.sleep(1.1)
 
     found = transactions.blocking([TopicPartition(topic, number) for number in range(3)])
-    assert [(item.topic, item.partition, item.start_offset, item.transactional_id, item.state) for item in found] == [
+    assert [(item.tp.topic, item.tp.partition, item.start_offset, item.transactional_id, item.state) for item in found] == [
         (topic, 1, 4, f"{topic}-one", "Ongoing")
     ]
     assert found[0].producer_id >= 0
@@ -91,7 +91,7 @@ def test_several_transactions_come_in_the_order_in_which_they_block(
     write(first, topic, 2)
     write(first, topic, 0)
     found = transactions.blocking([TopicPartition(topic, number) for number in range(3)])
-    assert [(item.partition, item.transactional_id) for item in found] == [
+    assert [(item.tp.partition, item.transactional_id) for item in found] == [
         (0, f"{topic}-first"),
         (2, f"{topic}-second"),
         (2, f"{topic}-first"),

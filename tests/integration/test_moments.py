@@ -55,7 +55,7 @@ class Past:
     def taken(self, planned: restore.RestorePlan) -> tuple[str, int, int]:
         """The base, how many input records are taken, and where the application goes on in them."""
         [rows] = [topic.rows for topic in planned.create if topic.name == self.copy.topic]
-        [offset] = [item.offset for item in planned.offsets if item.topic == self.copy.topic]
+        [offset] = [item.wanted.offset for item in planned.offsets if item.tp.topic == self.copy.topic]
         return {self.early: "early", self.late: "late"}.get(planned.savepoint_id, planned.savepoint_id), rows, offset
 
 

@@ -50,8 +50,8 @@ def test_a_savepoint_keeps_the_offsets_of_other_groups_on_request(small: Small, 
     assert snapshots.ids(recovery) == [savepoint] != [plain]
     kept = snapshots.find(recovery, savepoint)
     assert (kept.savepoint_id, kept.unread) == (savepoint, {})
-    assert [(group.group_id, [(o.tp, o.offset, o.metadata) for o in group.offsets]) for group in kept.groups] == [
-        (reader, [(small.output, 3, "mine")])
+    assert [(group.group_id, group.offsets) for group in kept.groups] == [
+        (reader, {small.output: CommittedOffset(offset=3, metadata="mine")})
     ]
     key = recovery.layout.work(savepoint, f"{snapshots.NOTE}.0001")
     snapshots.keep_with_savepoint(recovery, ArtifactRef.of(key, recovery.repository.get(key)))
@@ -68,7 +68,9 @@ def test_a_group_goes_back_to_a_snapshot_and_forward_again(small: Small, reader:
     }
     recovery.groups.set_offsets(reader, moved)
     planned = restore_snapshot.plan(recovery, savepoint, reader)
-    assert [(change.tp, change.before, change.after) for change in planned.changes] == [(small.output, 6, 3)]
+    assert [(change.tp, change.before, change.after) for change in planned.changes] == [
+        (small.output, 6, CommittedOffset(offset=3, metadata="mine"))
+    ]
 
     def back(snapshot: str, approved: str) -> str:
         return restore_snapshot.carry_out(

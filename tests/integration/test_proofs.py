@@ -48,7 +48,7 @@ def compared(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> tuple[
 
 def wanted(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[TopicPartition]:
     """The partitions that it would be about."""
-    return [TopicPartition(one.topic, one.partition) for one in compared(recovery, ticket)]
+    return [one.tp for one in compared(recovery, ticket)]
 
 
 def rows_proven(recovery: RecoveryContext, ticket: restore.RestoreTicket) -> list[bool]:

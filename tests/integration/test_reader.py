@@ -181,7 +181,7 @@ class Files:
 def test_what_is_left_of_a_range_that_is_deleted_while_it_is_read_is_copied(connection, tp):
     rows = 60_000  # more than the client fetches ahead
     write(connection, tp, [(1, None, b"%d" % number + os.urandom(1000), None) for number in range(rows)])
-    wanted = RangeToCopy(topic=tp.topic, partition=0, start=0, end=rows, size_hint=1, may_lose=True)
+    wanted = RangeToCopy(tp=TopicPartition(tp.topic, 0), start=0, end=rows, size_hint=1, may_lose=True)
     files = Files()
     # At no certain moment: whatever was read before it and whatever is left behind it must be there, and nothing else be called lost.
     meddling = threading.Timer(0.4, delete_below, (connection, tp, rows - 10))
@@ -203,7 +203,7 @@ def test_a_range_that_may_not_lose_anything_is_all_or_an_error(connection, tp):
     write(connection, tp, [(1, None, b"v", None)] * 10)
     delete_below(connection, tp, 4)
     files = Files()
-    wanted = RangeToCopy(topic=tp.topic, partition=0, start=1, end=10, size_hint=1)
+    wanted = RangeToCopy(tp=TopicPartition(tp.topic, 0), start=1, end=10, size_hint=1)
     for copying in (copy_range, copy_what_is_left):
         with pytest.raises(Damaged, match=r"offsets 1\.\.3 of .* are gone"):
             copying(connection, files, Layout("app"), wanted, compression_level=1, attempt="a")

@@ -174,9 +174,9 @@ def test_input_that_does_not_reach_back_is_refused_with_where_it_begins(small: S
         restore.plan(recovery, rebuild(recovery))
     assert caught.value.facts == {"gap": {str(small.input): 2}}
     planned = restore.plan(recovery, rebuild(recovery, accept_gap=True))
-    assert [item.offset for item in planned.offsets] == [2]
-    assert restore.plan(recovery, rebuild(recovery, "shift:-1")).offsets[0].offset == 3
-    assert restore.plan(recovery, rebuild(recovery, "duration:P1D")).offsets[0].offset == 2
+    assert [item.wanted.offset for item in planned.offsets] == [2]
+    assert restore.plan(recovery, rebuild(recovery, "shift:-1")).offsets[0].wanted.offset == 3
+    assert restore.plan(recovery, rebuild(recovery, "duration:P1D")).offsets[0].wanted.offset == 2
 
 
 def test_outputs_are_emptied_only_when_asked_for_and_keep_their_settings(small: Small) -> None:
@@ -246,7 +246,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
 
     planned = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
     assert (planned.savepoint_id, planned.inputs_from, planned.rows) == (None, savepoint, 5 + 4)
-    assert [(item.tp, item.offset, item.metadata) for item in planned.offsets] == [(small.input, 0, "")]
+    assert [(item.tp, item.wanted.offset, item.wanted.metadata) for item in planned.offsets] == [(small.input, 0, "")]
     assert planned.observed.records_to_catch_up == 5
     page = markdown(planned)
     assert f"come from savepoint `{savepoint}`" in page
@@ -293,7 +293,7 @@ def test_an_archive_that_does_not_reach_back_is_refused_like_an_input_that_does_
         restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest"))
     assert caught.value.facts == {"gap": {str(small.input): 2}}
     planned = restore.plan(small.recovery, rebuild(small.recovery, inputs_from="latest", accept_gap=True))
-    assert ([item.offset for item in planned.offsets], planned.rows) == ([0], 3 + 4)
+    assert ([item.wanted.offset for item in planned.offsets], planned.rows) == ([0], 3 + 4)
 
 
 def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:

@@ -76,7 +76,7 @@ class Road:
         return start, start + len(rows)
 
     def archive(self, start: int, end: int) -> SegmentFile:
-        wanted = RangeToCopy(topic=self.source.topic, partition=0, start=start, end=end, size_hint=1)
+        wanted = RangeToCopy(tp=TopicPartition(self.source.topic, 0), start=start, end=end, size_hint=1)
         done = copy_range(self.connection, self.repository, Layout("shapes"), wanted, compression_level=3, attempt=uuid.uuid4().hex)
         assert done.copied.file is not None
         assert done.copied.file.rows == end - start
@@ -287,7 +287,7 @@ def test_aborted_records_are_in_no_file_and_move_no_offset(small: Small) -> None
     assert image is not None
     assert image.partitions[0].end == 16
     lose_state(small)
-    offsets = {item.tp: item.offset for item in restore.plan(small.recovery, asked(small.recovery)).offsets}
+    offsets = {item.tp: item.wanted.offset for item in restore.plan(small.recovery, asked(small.recovery)).offsets}
     assert offsets == {small.input: 4, small.tail: 0}
 
 
@@ -303,7 +303,7 @@ def test_the_unread_tail_of_a_repartition_topic_is_what_comes_back(small: Small,
     assert [row["value"] for row in rows_of(small.recovery, manifest, small.tail)] == [b"v%d" % number for number in range(4 - rows, 4)]
     lose_state(small)
     planned = restore.plan(small.recovery, asked(small.recovery))
-    assert {item.tp: item.offset for item in planned.offsets}[small.tail] == 0
+    assert {item.tp: item.wanted.offset for item in planned.offsets}[small.tail] == 0
     assert {step.name: step.rows for step in planned.create} == {small.changelog.topic: 4, small.tail.topic: rows}
 
 
@@ -321,7 +321,7 @@ def test_logs_that_are_empty_or_begin_late_and_offsets_at_the_end(small: Small) 
     assert list(manifest.files()) == []
     lose_state(small)
     planned = restore.plan(small.recovery, asked(small.recovery))
-    assert {item.tp: item.offset for item in planned.offsets} == {small.input: 5, small.tail: 0}
+    assert {item.tp: item.wanted.offset for item in planned.offsets} == {small.input: 5, small.tail: 0}
     assert {step.name: (len(step.partitions), step.rows) for step in planned.create} == {
         small.changelog.topic: (1, 0),
         small.tail.topic: (1, 0),

@@ -59,7 +59,7 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
         restore = restores.plan(recovery, interval.begin.restore_request(again.own.application_id, request))
         [topic] = [topic for topic in restore.create if topic.role.value == "input"]
         [cut] = [part.cut for part in topic.partitions]
-        assert (topic.rows, restore.offsets[0].offset) == (len(copied), 0), (start, end, around)
+        assert (topic.rows, restore.offsets[0].wanted.offset) == (len(copied), 0), (start, end, around)
         assert cut is not None
         assert [part.files for part in topic.partitions] != [()]
 
@@ -101,8 +101,8 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     assert planned.own_records == 3
     [rows] = [topic.rows for topic in planned.create if topic.role.value == "input"]
     assert rows == 4, "20 is behind the state and before the interval, 30 and two of 40 are its own"
-    [item] = [item for item in planned.offsets if item.topic == recovery.config.topics.inputs[0]]
-    assert (item.offset, planned.observed.records_to_catch_up) == (0, 4)
+    [item] = [item for item in planned.offsets if item.tp.topic == recovery.config.topics.inputs[0]]
+    assert (item.wanted.offset, planned.observed.records_to_catch_up) == (0, 4)
     assert f"From the state of savepoint `{again.early}`" in interval.plan(recovery, again.own.application_id, request).text
     with pytest.raises(Refused) as caught:
         interval.plan(recovery, again.own.application_id, again.request(15, 45, base="savepoint"))

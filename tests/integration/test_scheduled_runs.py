@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, LockHeld
-from streams_recovery.core.kafka_types import partition_text
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
 from tests.support.applications.small import RUNNING, STOPPED, Small, says, small_application
@@ -20,7 +19,7 @@ ENDS = parse_limit("ends")
 
 
 def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
-    recovery, name = small.recovery, partition_text(small.input)
+    recovery, name = small.recovery, small.input
     commit(recovery, {small.tail: 4})
     begun = scheduled_run.begin(recovery, ENDS, run_id="first")
     assert (begun.ends, begun.before, begun.until) == ({name: 5}, {name: 4}, None)

@@ -266,7 +266,7 @@ def test_copies_that_share_a_consumer_lose_only_what_is_gone(connection, logs):
     partitions = logs(5)
     fill(connection, dict.fromkeys(partitions, 6))
     delete_below(connection, partitions[2], 4)
-    wanted = [RangeToCopy(topic=tp.topic, partition=tp.partition, start=1, end=6, size_hint=5, may_lose=True) for tp in partitions]
+    wanted = [RangeToCopy(tp=tp, start=1, end=6, size_hint=5, may_lose=True) for tp in partitions]
     files = Files()
     with Consumers(connection) as consumers:
         announce(consumers, wanted)

@@ -33,7 +33,7 @@ def archiving(small: Small) -> Small:
 
 
 def offsets(planned: restore.RestorePlan) -> dict[TopicPartition, tuple[int, str]]:
-    return {item.tp: (item.offset, item.metadata) for item in planned.offsets}
+    return {item.tp: (item.wanted.offset, item.wanted.metadata) for item in planned.offsets}
 
 
 def test_an_input_that_is_gone_comes_from_the_savepoint_with_its_offsets_translated(archiving: Small) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.errors import ApplicationNotReady
-from streams_recovery.core.kafka_types import TopicPartition, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
@@ -51,7 +51,7 @@ def test_aborted_records_at_the_end_of_an_input_start_no_run(bootstrap: str, tmp
     with small_application(bootstrap, tmp_path, programs={"start": ["touch", str(started)]}) as small:
         commit(small.recovery, {small.input: 5, small.tail: 4})
         aborted(small.recovery, small.input)
-        assert scheduled_run.begin(small.recovery, ENDS, run_id="run").ends == {partition_text(small.input): 9}
+        assert scheduled_run.begin(small.recovery, ENDS, run_id="run").ends == {small.input: 9}
         assert not started.exists()
 
 
@@ -69,7 +69,7 @@ def test_nor_do_they_keep_one_waiting(read: Small) -> None:
     assert not look(recovery, facts).done, "it has just moved"
     assert look(recovery, facts).done
     report = scheduled_run.end(recovery, begun)
-    assert (report.processed, report.behind, report.unread) == ({partition_text(read.input): 2}, {}, {})
+    assert (report.processed, report.behind, report.unread) == ({read.input: 2}, {}, {})
 
 
 def test_an_application_is_at_work_although_its_input_ends_in_aborted_records(bootstrap: str, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_
     commit(recovery, {read.tail: 4})
     delete_below(recovery, read.input, 5)
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
-    assert (begun.ends, begun.instances) == ({partition_text(read.input): 5}, ())
+    assert (begun.ends, begun.instances) == ({read.input: 5}, ())
     facts: dict[str, Any] = {"ends": begun.ends, "until": None}
     assert look(recovery, facts).done, "what is gone is nothing to read"
 
@@ -142,7 +142,7 @@ def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path
     behind = {
         "groups": told.behind,
         "monitor": seen.lag,
-        "streams_run": report.behind[partition_text(partition)],
+        "streams_run": report.behind[partition],
         "drain": drained.behind,
         "waiting": caught.value.facts["behind"],
     }
@@ -153,7 +153,7 @@ def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path
 
 
 def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:
-    recovery, tail = small.recovery, partition_text(small.tail)
+    recovery, tail = small.recovery, small.tail
     commit(recovery, {small.input: 5})
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
     report = scheduled_run.end(recovery, replace(begun, instances=("one",)))
@@ -193,14 +193,14 @@ def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> 
     assert look(recovery, facts) == conditions.ConditionState(
         done=True, message="1 partitions are read, with all that they caused; 1 have newer records"
     )
-    assert scheduled_run.end(recovery, begun).unread == {partition_text(read.tail): 5}
+    assert scheduled_run.end(recovery, begun).unread == {read.tail: 5}
 
 
 def test_an_output_that_is_an_input_too_is_read_to_its_end(small: Small) -> None:
     topics = {"inputs": [small.input.topic, small.output.topic], "outputs": [small.output.topic]}
     recovery = replace(small.recovery, config=configured(small.recovery, topics=topics))
     commit(recovery, {small.input: 5, small.output: 4, small.tail: 4})
-    facts: dict[str, Any] = {"ends": {partition_text(small.input): 5, partition_text(small.output): 4}, "until": None}
+    facts: dict[str, Any] = {"ends": {small.input: 5, small.output: 4}, "until": None}
     produce(recovery, small.output, 1)
     assert look(recovery, facts).message == f"1 of 2 partitions are behind: {small.output} by 1"
     commit(recovery, {small.output: 5})
@@ -217,6 +217,4 @@ def test_many_aborted_records_are_none_for_a_clone_either(small: Small) -> None:
         producer.flush(30)
         abort(recovery, producer, small.input)
     assert between(recovery, {small.input: (5, 10_056)}) == {}
-    assert between(recovery, {small.input: (4, 10_056)}) == {partition_text(small.input): 10_052}, (
-        "of long ranges it is the number of offsets"
-    )
+    assert between(recovery, {small.input: (4, 10_056)}) == {small.input: 10_052}, "of long ranges it is the number of offsets"

@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, NotExact, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition, partition_text
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, rollout
@@ -86,7 +86,7 @@ def test_an_upgrade_goes_on_exactly_where_the_old_application_stopped(both: Both
         assert rollout.bring_back(old, clone, ticket).live == both.clone_id
     assert (both.started_with("old"), both.started_with("next")) == (None, real)
     assert roles(both) == (Role.RETIRED, Role.LIVE)
-    assert switched(both, request(CutoverStep.ROLL_BACK)).again == {partition_text(both.small.input): 1}
+    assert switched(both, request(CutoverStep.ROLL_BACK)).again == {both.small.input: 1}
     assert (both.started_with("old"), both.started_with("next")) == ("", None)
 
 

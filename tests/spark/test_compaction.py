@@ -46,7 +46,7 @@ def store(access, directory, rows, *, kind=KV, partition=0, cuts=(), end=None):
             key = Layout("app").segment(tp, start, stop, "original")
             access.repository().put_file(key, path)
             files.append(segment.stored_as(key))
-    return PartitionToCompact(topic=tp.topic, partition=partition, kind=kind, start=0, end=edges[-1], files=tuple(files))
+    return PartitionToCompact(tp=TopicPartition(tp.topic, partition), kind=kind, start=0, end=edges[-1], files=tuple(files))
 
 
 def as_batch(rows):
@@ -172,7 +172,7 @@ def test_all_of_them_may_replace_their_originals_but_what_such_a_store_does_not_
     pairs = [pair for name, pair in compacted.items() if name != "lost"]
     verdict = judge([wanted for wanted, _ in pairs], [one for _, one in pairs])
     assert list(verdict.stays) == ["app-suppress-changelog"]
-    assert {one.topic for one in verdict.accepted} == {f"app-{kind}-changelog" for kind in (KV, LIST, WINDOW, SESSION)}
+    assert {one.tp.topic for one in verdict.accepted} == {f"app-{kind}-changelog" for kind in (KV, LIST, WINDOW, SESSION)}
 
 
 @pytest.mark.fault("F28")

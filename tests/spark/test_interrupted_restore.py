@@ -181,8 +181,7 @@ def test_a_result_that_does_not_name_every_partition_with_all_its_rows_is_refuse
     rows = [(0, ROWS), (1, claimed)] if claimed else [(0, ROWS)]
     loaded = [
         PartitionLoaded(
-            topic=case.app.changelog,
-            partition=part,
+            tp=TopicPartition(case.app.changelog, part),
             rows=count,
             acknowledged_first=0,
             acknowledged_last=count - 1,

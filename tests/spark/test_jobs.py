@@ -37,17 +37,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
 def restore(spark, access, *loads):
-    wanted = tuple(
-        PartitionToLoad(topic=tp.topic, partition=tp.partition, first_offset=first, files=SegmentFiles.of(files))
-        for tp, first, files in loads
-    )
+    wanted = tuple(PartitionToLoad(tp=tp, first_offset=first, files=SegmentFiles.of(files)) for tp, first, files in loads)
     return load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
 
 
 def check_of(tp, files, target, start, end):
-    return PartitionToVerify(
-        topic=tp.topic, partition=tp.partition, target_topic=target, topic_id="", start=start, end=end, files=SegmentFiles.of(files)
-    )
+    return PartitionToVerify(tp=tp, target_topic=target, topic_id="", start=start, end=end, files=SegmentFiles.of(files))
 
 
 def verify(spark, access, *pairs, keyed=()):
@@ -93,7 +88,7 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     wanted = [rows[number] for number in taken]
     cut = RowCut(by=by, moment=20, first_later=1, rows=len(wanted), late=0)
     write(connection, target, wanted[:1])
-    load = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=SegmentFiles.of(files), present=1, cut=cut)
+    load = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of(files), present=1, cut=cut)
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access)
     (loaded,), (found,) = result.partitions, result.read
     assert (loaded.rows, loaded.present, loaded.archived_rows) == (len(wanted), 1, len(wanted))
@@ -101,8 +96,7 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     assert (found.start, found.end, found.rows) == (0, len(wanted), len(wanted))
     assert rows_in(read(connection, target, 0, len(wanted))) == wanted
     check = PartitionToVerify(
-        topic=source.topic,
-        partition=0,
+        tp=TopicPartition(source.topic, 0),
         target_topic=target.topic,
         topic_id="",
         start=0,
@@ -157,7 +151,7 @@ def test_a_job_tells_what_it_came_too_late_for(spark, access, connection, topics
         for future in clients.librdkafka.delete_records([LogPosition(source.topic, 0, 3)]).values():
             future.result()
     wanted = tuple(
-        RangeToCopy(topic=tp.topic, partition=0, start=start, end=end, size_hint=end, may_lose=True)
+        RangeToCopy(tp=TopicPartition(tp.topic, 0), start=start, end=end, size_hint=end, may_lose=True)
         for tp, start, end in ((source, 0, 2), (whole, 0, 5), (source, 2, 5))
     )
     result = copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access)
@@ -261,7 +255,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, t
         restore(spark, access, (target, 0, (copied.copied.file,)))
     assert isinstance(caught.value.cause, TargetNotEmpty)
     assert end_of(connection, target) == 1
-    behind = PartitionToLoad(topic=target.topic, partition=0, first_offset=1, files=SegmentFiles.of((copied.copied.file,)))
+    behind = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=1, files=SegmentFiles.of((copied.copied.file,)))
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(behind,)), access)
     assert result.partitions[0].acknowledged_first == 1
     (found,) = result.read
@@ -276,7 +270,7 @@ def test_records_without_a_time_are_restored_by_tasks_and_a_load_that_was_cut_of
     (copied,) = backup(spark, access, (source, 0, len(rows)))
     assert copied.copied.file.min_timestamp == -(2**63)
     write(connection, target, rows[:2])
-    wanted = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=SegmentFiles.of((copied.copied.file,)), present=2)
+    wanted = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of((copied.copied.file,)), present=2)
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(wanted,)), access)
     assert (result.partitions[0].digest, result.read[0].digest) == (digest_of(rows), digest_of(rows))
     assert rows_in(read(connection, target, 0, len(rows))) == rows

@@ -95,7 +95,7 @@ def record(number):
 
 
 def spec_of(source, application_id="app"):
-    ranges = tuple(RangeToCopy(topic=source, partition=number, start=0, end=ROWS, size_hint=1) for number in range(2))
+    ranges = tuple(RangeToCopy(tp=TopicPartition(source, number), start=0, end=ROWS, size_hint=1) for number in range(2))
     return BackupSpec(application_id=application_id, ranges=ranges, compression_level=1)
 
 

@@ -80,14 +80,14 @@ def peak_mb(process):
 def test_a_task_s_memory_is_bounded_whatever_its_partition_holds(submit, connection, bootstrap, megabytes, record_bytes):
     with topic(connection) as source, topic(connection) as target:
         count = fill(bootstrap, source, megabytes, record_bytes)
-        wanted = RangeToCopy(topic=source, partition=0, start=0, end=count, size_hint=1)
+        wanted = RangeToCopy(tp=TopicPartition(source, 0), start=0, end=count, size_hint=1)
         with Peaks() as copying:
             backup = submit(
                 "backup", BackupSpec(application_id="app", ranges=(wanted,), compression_level=3), BackupResult, master="local[1]"
             )
         file = backup.ranges[0].copied.file
         assert (file.rows, file.payload_bytes) == (count, count * (record_bytes + 16))
-        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=SegmentFiles.of((file,)))
+        load = PartitionToLoad(tp=TopicPartition(target, 0), first_offset=0, files=SegmentFiles.of((file,)))
         with Peaks() as loading:
             restore = submit("restore", RestoreSpec(application_id="app", partitions=(load,)), RestoreResult, master="local[1]")
         assert restore.partitions[0].rows == count

@@ -26,7 +26,7 @@ from tests.support.spark.jobs import backup
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 RESULT = "app/work/run/result.json"
-ITEMS = [RangeLost(topic="t", partition=number, start=0, end=100) for number in range(4)]
+ITEMS = [RangeLost(tp=TopicPartition("t", number), start=0, end=100) for number in range(4)]
 
 
 def test_tasks_that_ended_and_tasks_that_run_are_seen_by_the_driver(spark, access):
@@ -54,7 +54,7 @@ def test_a_submitted_job_tells_whoever_submitted_it_and_stores_it_for_pages(spar
     with topic(connection, 1) as source, topic(connection, 1) as target:
         write(connection, TopicPartition(source, 0), [(1 + number, b"k", b"v" * 100, None) for number in range(rows)])
         (copied,) = backup(spark, access, (TopicPartition(source, 0), 0, rows))
-        wanted = PartitionToLoad(topic=target, partition=0, first_offset=0, files=SegmentFiles.of((copied.copied.file,)))
+        wanted = PartitionToLoad(tp=TopicPartition(target, 0), first_offset=0, files=SegmentFiles.of((copied.copied.file,)))
         # Forty seconds: the driver looks every five, stores what it sees once or twice, and the task stores after twenty what it has done.
         throttle = Throttle(records_per_second=100, bytes_per_second=None)
         spec = codec.dumps(RestoreSpec(application_id="app", partitions=(wanted,), throttle=throttle))

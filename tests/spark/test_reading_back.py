@@ -21,7 +21,7 @@ def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first
     source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
     write(connection, source, BASE)
     files = tuple(done.copied.file for done in backup(spark, access, (source, 0, 2), (source, 2, 5)))
-    first = PartitionToLoad(topic=target.topic, partition=0, first_offset=0, files=SegmentFiles.of(files), limit=3)
+    first = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of(files), limit=3)
     begun = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(first,)), access)
     assert (begun.partitions[0].rows, begun.partitions[0].digest, begun.read) == (3, digest_of(BASE[:3]), ())
     whole = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(replace(first, present=3, limit=None),)), access)
@@ -37,10 +37,10 @@ def test_both_digests_have_every_row_with_its_headers_in_whatever_order_partitio
     if present:
         write(connection, TopicPartition(name, 1), SHAPES[:present])
     loads = tuple(
-        PartitionToLoad(topic=name, partition=at, first_offset=0, files=SegmentFiles.of((file,)), present=there)
+        PartitionToLoad(tp=TopicPartition(name, at), first_offset=0, files=SegmentFiles.of((file,)), present=there)
         for at, file, there in ((0, short, 0), (1, long, present))
     )
     result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=loads), access)
     expected = [digest_of(BASE[:2]), digest_of(SHAPES)]
-    assert [(one.partition, one.digest) for one in result.partitions] == list(enumerate(expected))
-    assert [(one.partition, one.digest) for one in result.read] == list(enumerate(expected))
+    assert [(one.tp.partition, one.digest) for one in result.partitions] == list(enumerate(expected))
+    assert [(one.tp.partition, one.digest) for one in result.read] == list(enumerate(expected))

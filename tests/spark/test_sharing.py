@@ -40,7 +40,7 @@ def opening(directory, failing=-1):
 
 
 def items(count):
-    return [RangeLost(topic="t", partition=number, start=0, end=1) for number in range(count)]
+    return [RangeLost(tp=TopicPartition("t", number), start=0, end=1) for number in range(count)]
 
 
 def test_each_task_opens_once_with_all_its_items_and_closes(spark, tmp_path):
@@ -77,9 +77,7 @@ def test_many_partitions_of_few_records_are_copied_each_as_it_is(spark, access, 
         }
         for tp, mine in rows.items():
             write(connection, tp, mine)
-        wanted = tuple(
-            RangeToCopy(topic=tp.topic, partition=tp.partition, start=0, end=len(mine), size_hint=len(mine)) for tp, mine in rows.items()
-        )
+        wanted = tuple(RangeToCopy(tp=tp, start=0, end=len(mine), size_hint=len(mine)) for tp, mine in rows.items())
         result = copy_ranges(spark, BackupSpec(application_id="app", ranges=wanted, compression_level=3), access)
         assert [(done.tp, done.copied.end, done.copied.file.rows, done.fetched, done.log_start_after) for done in result.ranges] == [
             (each.tp, each.end, each.end, each.end, 0) for each in wanted

@@ -24,13 +24,13 @@ def compare(spark, archived, loaded, topics=("t",)):
 def test_the_latest_row_counts_whatever_the_offsets_and_the_order_of_rows(spark):
     archived = [row(90, b"k", b"new"), row(7, b"k", b"old"), row(8, b"other", b"v")]
     loaded = [row(0, b"other", b"v"), row(1, b"k", b"new")]
-    assert compare(spark, archived, loaded) == (KeysVerified(topic="t", partition=0, keys_compared=2, keys_different=0, examples=()),)
+    assert compare(spark, archived, loaded) == (KeysVerified(tp=TopicPartition("t", 0), keys_compared=2, keys_different=0, examples=()),)
 
 
 def test_deleted_keys_are_no_state_and_neither_are_rows_without_a_key(spark):
     archived = [row(0, b"gone", b"v"), row(1, b"gone", None), row(2, None, b"v"), row(3, b"live", b"")]
     loaded = [row(0, b"live", b""), row(1, b"never", None)]
-    assert compare(spark, archived, loaded)[0] == KeysVerified(topic="t", partition=0, keys_compared=1, keys_different=0, examples=())
+    assert compare(spark, archived, loaded)[0] == KeysVerified(tp=TopicPartition("t", 0), keys_compared=1, keys_different=0, examples=())
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_headers_differ_by_order_and_by_null_and_empty(spark):
 
 def test_zero_keys_are_told_as_zero(spark):
     assert compare(spark, [], [], ("t", "u")) == tuple(
-        KeysVerified(topic=topic, partition=0, keys_compared=0, keys_different=0, examples=()) for topic in ("t", "u")
+        KeysVerified(tp=TopicPartition(topic, 0), keys_compared=0, keys_different=0, examples=()) for topic in ("t", "u")
     )
     assert compare(spark, [], [], ()) == ()
 

@@ -38,7 +38,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
         for partition in range(PARTITIONS):
             rows = [(1 + number, b"key-%d" % (number % 500), os.urandom(700), None) for number in range(ROWS)]
             write(connection, TopicPartition(source, partition), rows)
-        ranges = tuple(RangeToCopy(topic=source, partition=number, start=0, end=ROWS, size_hint=number) for number in range(PARTITIONS))
+        ranges = tuple(RangeToCopy(tp=TopicPartition(source, number), start=0, end=ROWS, size_hint=number) for number in range(PARTITIONS))
         backup = submit("backup", BackupSpec(application_id="app", ranges=ranges, compression_level=3), BackupResult)
         assert [done.copied.file.rows for done in backup.ranges] == [ROWS] * PARTITIONS
         assert all(done.copied.file.payload_bytes > RESULT_LIMIT for done in backup.ranges)
@@ -46,7 +46,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 
         files = {done.partition: (done.copied.file,) for done in backup.ranges}
         loads = tuple(
-            PartitionToLoad(topic=target, partition=number, first_offset=0, files=SegmentFiles.of(files[number])) for number in files
+            PartitionToLoad(tp=TopicPartition(target, number), first_offset=0, files=SegmentFiles.of(files[number])) for number in files
         )
         restore = submit("restore", RestoreSpec(application_id="app", partitions=loads), RestoreResult)
         assert [done.rows for done in restore.partitions] == [ROWS] * PARTITIONS
@@ -55,7 +55,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
 
         pairs = tuple(
             PartitionToVerify(
-                topic=source, partition=number, target_topic=target, topic_id="", start=0, end=ROWS, files=SegmentFiles.of(files[number])
+                tp=TopicPartition(source, number), target_topic=target, topic_id="", start=0, end=ROWS, files=SegmentFiles.of(files[number])
             )
             for number in files
         )
@@ -77,9 +77,9 @@ def test_nobody_goes_on_writing_when_the_driver_was_killed(submit, connection):
     rows = [(1, None, os.urandom(1000), None)] * 300_000
     with topic(connection) as source, topic(connection) as target:
         write(connection, TopicPartition(source, 0), rows)
-        wanted = RangeToCopy(topic=source, partition=0, start=0, end=len(rows), size_hint=1)
+        wanted = RangeToCopy(tp=TopicPartition(source, 0), start=0, end=len(rows), size_hint=1)
         backup = submit("backup", BackupSpec(application_id="app", ranges=(wanted,), compression_level=1), BackupResult, master="local[1]")
-        load = PartitionToLoad(topic=target, partition=0, first_offset=0, files=SegmentFiles.of((backup.ranges[0].copied.file,)))
+        load = PartitionToLoad(tp=TopicPartition(target, 0), first_offset=0, files=SegmentFiles.of((backup.ranges[0].copied.file,)))
         into = TopicPartition(target, 0)
         killer = threading.Thread(target=kill_driver_when, args=(lambda: end_of(connection, into) > 5000,))
         killer.start()

@@ -90,17 +90,17 @@ def repository(location, tmp_path):
 
 def everything(side, source):
     """A copy, its load, the comparison, and a load that is refused; each as it was left."""
-    span = RangeToCopy(topic=source, partition=0, start=0, end=len(ROWS), size_hint=1)
+    span = RangeToCopy(tp=TopicPartition(source, 0), start=0, end=len(ROWS), size_hint=1)
     backup = side.run("backup", BackupSpec(application_id="app", ranges=(span,), compression_level=3))
     files = (backup.ranges[0].copied.file,)
     load = RestoreSpec(
         application_id="app",
-        partitions=(PartitionToLoad(topic=side.target, partition=0, first_offset=0, files=SegmentFiles.of(files)),),
+        partitions=(PartitionToLoad(tp=TopicPartition(side.target, 0), first_offset=0, files=SegmentFiles.of(files)),),
         stall_seconds=60,
     )
     restore = side.run("restore", load)
     pair = PartitionToVerify(
-        topic=source, partition=0, target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=SegmentFiles.of(files)
+        tp=TopicPartition(source, 0), target_topic=side.target, topic_id="", start=0, end=len(ROWS), files=SegmentFiles.of(files)
     )
     verify = side.run("verify", VerifySpec(application_id="app", partitions=(pair,), keyed=(source,)))
     with pytest.raises(TargetNotEmpty) as refused:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_files import SegmentFiles
 
 # A consumer group's id may hold all of it, and Kafka takes it.
@@ -71,6 +72,8 @@ def spoiled(value: Any, by: str) -> Any:
         return value + by
     if isinstance(value, SegmentFiles):
         return value
+    if isinstance(value, TopicPartition):
+        return TopicPartition(value.topic + by, value.partition)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(
             value, **{one.name: spoiled(getattr(value, one.name), by) for one in fields(value) if one.init and one.name not in _OURS}

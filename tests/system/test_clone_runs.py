@@ -158,12 +158,10 @@ def test_an_upgrade_stops_the_old_application_and_goes_on_exactly_there(beside: 
     taken = old.savepoints.read(savepoint)
     report = beside.result(run_id, "upgrade.finish")
     assert (report["savepoint_id"], taken.consistency.value) == (savepoint, "exact")
-    committed = {
-        f"{tp.topic} {tp.partition}": known.offset for tp, known in taken.committed().items() if tp.topic in old.config.topics.inputs
-    }
+    committed = {tp: known.offset for tp, known in taken.committed().items() if tp.topic in old.config.topics.inputs}
     with beside.clone() as clone:
         last = clone.ownership.last()
         assert last is not None
-        assert {name: last.offsets[name] for name in committed} == committed, "it began exactly where the old one stopped"
+        assert {tp: last.offsets[tp] for tp in committed} == committed, "it began exactly where the old one stopped"
         assert beside.right(clone) == {}
         assert (clone.lock.holder(), beside.on.held()) == (None, [])

@@ -115,7 +115,7 @@ def changed(draft: CutDraft, topic: str, committed: dict[int, CommittedOffset | 
     def other(found: DraftTopic) -> DraftTopic:
         if found.name != topic:
             return found
-        return replace(found, partitions=tuple(replace(cut, committed=committed[cut.partition]) for cut in found.partitions))
+        return replace(found, partitions=tuple(replace(cut, committed=committed[cut.tp.partition]) for cut in found.partitions))
 
     return replace(draft, topics=tuple(other(found) for found in draft.topics))
 
@@ -139,9 +139,9 @@ def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
     draft = cut_of(recovery, QuiesceMode.PAUSE, "broken")
     assert problems(recovery, draft) == []
     orders = next(topic for topic in draft.topics if topic.name == "orders")
-    low = {cut.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
+    low = {cut.tp.partition: replace(cut.committed, offset=cut.committed.offset - 1) for cut in orders.partitions if cut.committed}
     assert any("order-totals" in found for found in problems(recovery, changed(draft, "orders", low)))
-    bare = {cut.partition: replace(cut.committed, metadata="") for cut in orders.partitions if cut.committed}
+    bare = {cut.tp.partition: replace(cut.committed, metadata="") for cut in orders.partitions if cut.committed}
     assert any("stream time" in found for found in problems(recovery, changed(draft, "orders", bare)))
     assert sum(tail.copied.file.rows for tail in draft.tails if tail.copied.file) > 0
     assert any("unread tail" in found for found in problems(recovery, replace(draft, tails=())))

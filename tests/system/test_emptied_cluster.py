@@ -142,7 +142,7 @@ def runner_of(on: Stage) -> Runner:
 
 
 def beginning(planned: RestorePlan) -> bool:
-    return {item.offset for item in planned.offsets} == {0} and not planned.delete
+    return {item.wanted.offset for item in planned.offsets} == {0} and not planned.delete
 
 
 def shown(planned: RestorePlan) -> bool:

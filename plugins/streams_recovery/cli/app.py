@@ -40,7 +40,7 @@ from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryEr
 from streams_recovery.core.escaping import code, md
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.timestamps import moment
@@ -138,18 +138,7 @@ def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
     # One that is damaged must not hide the others.
     if isinstance(found, Damaged):
         return {"savepoint_id": savepoint_id, "damaged": found.reason, "survives_cluster_loss": False}
-    wanted = (
-        "savepoint_id",
-        "captured_at",
-        "consistency",
-        "profile",
-        "parent_id",
-        "replaces",
-        "records",
-        "survives_cluster_loss",
-        "lost_with_cluster",
-    )
-    return {name: codec.encode(getattr(found, name)) for name in wanted}
+    return {**codec.encode(codec.fields_of(SavepointFacts, found)), "lost_with_cluster": list(found.lost_with_cluster)}
 
 
 @savepoints_app.command("show")

@@ -106,7 +106,7 @@ def _text(planned: RollbackPlan) -> Markdown:
             "| {} | {} | {} |",
             change.tp,
             "-" if change.before is None else change.before,
-            "deleted" if change.after is None else change.after,
+            "deleted" if change.after is None else change.after.offset,
         )
         for change in planned.changes
         if not change.same

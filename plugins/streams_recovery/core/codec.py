@@ -1,9 +1,9 @@
 """Converts frozen dataclasses to JSON and back. Reading is as strict as writing.
 
 Unknown keys, missing keys and values of the wrong type raise ``Damaged``, so that a manifest is never used in part. So does everything that this
-software never writes: numbers of more than 64 bits, text that is not UTF-8, and JSON that is too expensive to parse (``bounded_json``). Mappings need
-string keys. Enums are stored by value, tuples as lists. A dataclass that is a member of a union has a ``KIND``, which is stored with it. Do not use
-this for secrets: everything encoded can be read by people.
+software never writes: numbers of more than 64 bits, text that is not UTF-8, and JSON that is too expensive to parse (``bounded_json``). Keys of mappings
+are strings, or are stored as strings. Enums are stored by value, tuples as lists. A dataclass that is a member of a union has a ``KIND``, which is stored
+with it. Do not use this for secrets: everything encoded can be read by people.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
 from streams_recovery.core.codec_readers import KIND, StoredAs, kind_of, reader
 from streams_recovery.core.errors import Damaged
 
-__all__ = ["StoredAs", "decode", "dumps", "encode", "loads"]
+__all__ = ["StoredAs", "decode", "dumps", "encode", "fields_of", "loads"]
 
 T = TypeVar("T")
 
@@ -36,8 +36,13 @@ def encode(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
+        return {str(encode(key)): encode(item) for key, item in value.items()}
     return value
+
+
+def fields_of(kind: type[T], value: T) -> dict[str, Any]:
+    """The fields that ``value`` has by its base class ``kind``, to make another value that has that base."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(cast("Any", kind))}
 
 
 def dumps(value: Any) -> bytes:

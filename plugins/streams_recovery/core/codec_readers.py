@@ -24,7 +24,7 @@ Reader = Callable[[Any, Place], Any]
 
 
 class StoredAs:
-    """A value that is stored as a value of another type, ``stored_kind``."""
+    """A value that is stored as a value of another type, ``stored_kind``. One that is stored as text can be a key too, if no two texts are one value."""
 
     __slots__ = ()
     stored_kind: ClassVar[type]
@@ -62,7 +62,7 @@ def reader(kind: Any) -> Reader:
     if origin is tuple:
         return _list(reader(arguments[0]))
     if origin in (dict, Mapping):
-        return _mapping(reader(arguments[1]))
+        return _mapping(_text if arguments[0] is str else reader(arguments[0]), reader(arguments[1]))
     if origin is typing.Literal:
         return _literal(arguments)
     if dataclasses.is_dataclass(kind):
@@ -104,11 +104,11 @@ def _list(item: Reader) -> Reader:
     return read
 
 
-def _mapping(value: Reader) -> Reader:
+def _mapping(key: Reader, value: Reader) -> Reader:
     def read(plain: Any, place: Place) -> Any:
         if not isinstance(plain, dict):
             _wrong("an object", plain, place)
-        return {_text(key, place): value(item, (place, f".{key:.{_SHOWN_KEY}}")) for key, item in plain.items()}
+        return {key(name, place): value(item, (place, f".{name:.{_SHOWN_KEY}}")) for name, item in plain.items()}
 
     return read
 

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple, Self
+
+from streams_recovery.core.codec_readers import StoredAs
+from streams_recovery.core.errors import Damaged
+
+# One text for each partition: no leading zeros, and what fits in 31 bits.
+_PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
-class TopicPartition(NamedTuple):
-    """A partition of a topic. Sorts by topic, then partition."""
-
+class _TopicAndNumber(NamedTuple):
     topic: str
     partition: int
+
+
+class TopicPartition(_TopicAndNumber, StoredAs):
+    """A partition of a topic. Sorts by topic, then partition. It is shown and stored as ``<topic>-<partition>``, as Kafka's own tools write it."""
+
+    __slots__ = ()
+    stored_kind: ClassVar[type] = str
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
 
+    to_stored = __str__
 
-def partition_text(tp: TopicPartition) -> str:
-    """``<topic> <partition>``, used as a key in JSON. Topic names contain no space, so it can be parsed."""
-    return f"{tp.topic} {tp.partition}"
-
-
-def partition_of_text(text: str) -> TopicPartition:
-    """The inverse of ``partition_text``."""
-    topic, number = text.rsplit(" ", 1)
-    return TopicPartition(topic, int(number))
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """The partition of such a text. What is behind the last hyphen is the number, as topics have hyphens too. Raises ``Damaged``."""
+        named = _PARTITION.fullmatch(str(stored))
+        if named is None:
+            raise Damaged(f"{str(stored)[:80]!r} is not <topic>-<partition>", next_step="write a partition like orders-0")
+        return cls(named[1], int(named[2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +49,7 @@ class CommittedOffset:
 
     offset: int
     metadata: str
-    leader_epoch: int | None
+    leader_epoch: int | None = None
 
 
 class TopicRole(enum.StrEnum):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kafka_types import TopicPartition, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Unread
 
 ENDS = "ends"
@@ -41,14 +41,13 @@ def parse_limit(text: str) -> Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The progress of a run. ``targets`` are the offsets to reach next, by ``<topic> <partition>``. At ``hop`` 0 they are the ends of the inputs.
-    Later they are the ends of the application's own topics, read after the previous targets were reached. ``lag`` is the result of the last check,
-    with the same keys.
+    """The progress of a run. ``targets`` are the offsets to reach next. At ``hop`` 0 they are the ends of the inputs.
+    Later they are the ends of the application's own topics, read after the previous targets were reached. ``lag`` is the result of the last check.
     """
 
-    targets: dict[str, int]
+    targets: dict[TopicPartition, int]
     hop: int
-    lag: dict[str, Unread]
+    lag: dict[TopicPartition, Unread]
 
 
 def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | None:
@@ -60,7 +59,7 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
     """
     if reading.hop >= len({tp.topic for tp in own}):
         return None
-    return Reading(targets={partition_text(tp): end for tp, end in sorted(own.items())}, hop=reading.hop + 1, lag=reading.lag)
+    return Reading(targets=dict(own), hop=reading.hop + 1, lag=reading.lag)
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -71,16 +70,16 @@ def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartitio
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRun:
     """A run under way. ``ends`` are the last stable offsets of its inputs when it began, ``before`` where the application reads on in them, and ``gone`` how
-    many offsets were deleted before it had read them, all by ``<topic> <partition>``. ``until`` is the moment it ends at, None when it ends by its input.
+    many offsets were deleted before it had read them. ``until`` is the moment it ends at, None when it ends by its input.
     ``instances`` were started.
     """
 
     run_id: str
     started_at: int
     until: int | None
-    ends: dict[str, int]
-    before: dict[str, int]
-    gone: dict[str, int]
+    ends: dict[TopicPartition, int]
+    before: dict[TopicPartition, int]
+    gone: dict[TopicPartition, int]
     instances: tuple[str, ...]
 
 

@@ -83,7 +83,7 @@ def copy_what_is_left(
         copied += [piece] if piece is not None else []
         start = wanted.end if gone is None else min(_offset(gone, "gone_end"), wanted.end)
         if reached < start:
-            lost.append(RangeLost(topic=wanted.topic, partition=wanted.partition, start=reached, end=start))
+            lost.append(RangeLost(tp=wanted.tp, start=reached, end=start))
     return RangeOutcome(copied=tuple(copied), lost=tuple(lost))
 
 
@@ -117,8 +117,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
         if segment is not None:
             how.store.put_file(key, path)
     piece = RangeCopied(
-        topic=wanted.topic,
-        partition=wanted.partition,
+        tp=wanted.tp,
         copied=CopiedRange(start=start, end=end, file=None if segment is None else segment.stored_as(key)),
         fetched=fetched,
         log_start_after=log_start,

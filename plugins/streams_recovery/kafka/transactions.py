@@ -25,8 +25,7 @@ class OpenTransaction:
     ``start_offset`` is its first offset there. ``age_seconds`` is by this machine's clock.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     producer_id: int
     producer_epoch: int
     start_offset: int
@@ -37,7 +36,7 @@ class OpenTransaction:
     def __str__(self) -> str:
         owner = self.transactional_id or "unknown to every coordinator"
         age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
-        return f"{self.topic}-{self.partition}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
+        return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +100,7 @@ class Transactions:
         ids = self._transactional_ids({producer.producer_id for _, producer in opened})
         found = {name: self._description(name) for name in set(ids.values())}
         transactions = [self._open(partition, producer, ids.get(producer.producer_id), found) for partition, producer in opened]
-        return tuple(sorted(transactions, key=lambda item: (item.topic, item.partition, item.start_offset)))
+        return tuple(sorted(transactions, key=lambda item: (item.tp, item.start_offset)))
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
@@ -173,8 +172,7 @@ class Transactions:
         description = found.get(transactional_id) if transactional_id else None
         started = description.transaction_start_time_ms if description else -1
         return OpenTransaction(
-            topic=partition.topic,
-            partition=partition.partition,
+            tp=partition,
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             start_offset=producer.current_transaction_start_offset,

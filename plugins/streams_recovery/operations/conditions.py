@@ -8,7 +8,7 @@ from typing import Any
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import codec
-from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag, unread
 from streams_recovery.core.scheduled_run import Reading, next_hop
 from streams_recovery.operations.context import RecoveryContext
@@ -30,16 +30,17 @@ Condition = Callable[[RecoveryContext, Mapping[str, Any]], ConditionState]
 
 
 def ends_reached(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:
-    """Every record of the inputs below ``ends`` (offsets by ``<topic> <partition>``) is processed, and every record that they caused in topics that the
+    """Every record of the inputs below ``ends`` (offsets by partition) is processed, and every record that they caused in topics that the
     application writes for itself; or the moment ``until``, in milliseconds, has come. With a moment, only the moment counts.
     """
     until = facts.get("until")
     if until is not None:
         left = int(until) - recovery.clock()
         return ConditionState(done=left <= 0, message=f"{max(0, left) // 1000} s are left")
-    first = Reading(targets=dict(facts["ends"]), hop=0, lag={})
+    ends = codec.decode(dict[TopicPartition, int], facts["ends"], where="the ends to reach")
+    first = Reading(targets=ends, hop=0, lag={})
     reading = codec.decode(Reading, facts["reading"], where="what was read so far") if "reading" in facts else first
-    return _read_on(recovery, {partition_of_text(name): int(end) for name, end in first.targets.items()}, reading)
+    return _read_on(recovery, ends, reading)
 
 
 def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], reading: Reading) -> ConditionState:
@@ -47,11 +48,11 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
     # Read before the ends of its own topics: what the input below these offsets has caused is in them by then.
     committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
     own_ends = recovery.cluster.high_watermarks(own) if own else {}
-    lag = RecordLag(recovery, {partition_of_text(name): known for name, known in reading.lag.items()})
+    lag = RecordLag(recovery, reading.lag)
     newer = lag.look({**ends, **own_ends}, committed)
     if not newer:
         return ConditionState(done=True, message=f"{len(ends) + len(own)} partitions are read")
-    left = unread(lag.known, {partition_of_text(name): end for name, end in reading.targets.items()})
+    left = unread(lag.known, reading.targets)
     now = reading if left else next_hop(reading, own_ends)
     if now is None:
         return ConditionState(
@@ -61,7 +62,7 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
     return ConditionState(
         done=False,
         message=message,
-        facts={"reading": codec.encode(replace(now, lag={partition_text(tp): known for tp, known in lag.known.items()}))},
+        facts={"reading": codec.encode(replace(now, lag=dict(lag.known)))},
     )
 
 

@@ -12,7 +12,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus, Sto
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
@@ -136,10 +136,10 @@ class StartedByRole:
             last=theirs,
         )
 
-    def _committed(self, application_id: str) -> dict[str, int]:
+    def _committed(self, application_id: str) -> dict[TopicPartition, int]:
         partitions = self._groups.committed_partitions(application_id)
         found = self._groups.committed(application_id, partitions) if partitions else {}
-        return {partition_text(tp): known.offset for tp, known in found.items() if known is not None}
+        return {tp: known.offset for tp, known in found.items() if known is not None}
 
     def _in_use(self, application_id: str, config: ApplicationConfig | None) -> tuple[str, ...]:
         statuses = () if config is None else open_application(config.runs, application_id).status()

@@ -17,7 +17,7 @@ from typing import Literal
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
 from streams_recovery.operations import quiesce_record
@@ -40,10 +40,10 @@ class ScheduledRunReport:
 
     run_id: str
     seconds: float
-    processed: dict[str, int]
-    gone: dict[str, int]
-    behind: dict[str, int]
-    unread: dict[str, int]
+    processed: dict[TopicPartition, int]
+    gone: dict[TopicPartition, int]
+    behind: dict[TopicPartition, int]
+    unread: dict[TopicPartition, int]
     closed_cleanly: bool
 
 
@@ -78,9 +78,9 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
             run_id=run_id,
             started_at=now,
             until=until,
-            ends={partition_text(tp): end for tp, end in ends.items()},
-            before={partition_text(tp): lag.position for tp, lag in lags.items()},
-            gone={partition_text(tp): lag.gone for tp, lag in lags.items() if lag.gone},
+            ends=ends,
+            before={tp: lag.position for tp, lag in lags.items()},
+            gone={tp: lag.gone for tp, lag in lags.items() if lag.gone},
             instances=(),
         )
         if not alive and until is None and not any(_unread(recovery, ends)):
@@ -147,15 +147,13 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
         quiesce_record.end(recovery)
         if (begun := under_way(next(quiesce_record.run_log(recovery).readable_back(), None))) is not None:
             _note(recovery, "ended", begun)
-        ends = {partition_of_text(name): offset for name, offset in run.ends.items()}
-        committed = recovery.groups.committed(recovery.application_id, list(ends))
+        committed = recovery.groups.committed(recovery.application_id, list(run.ends))
         after = {tp: known.offset for tp, known in committed.items() if known is not None}
-        before = {partition_of_text(name): offset for name, offset in run.before.items()}
-        behind, unread = _unread(recovery, ends)
+        behind, unread = _unread(recovery, run.ends)
         return ScheduledRunReport(
             run_id=run.run_id,
             seconds=round((recovery.clock() - run.started_at) / 1000, 1),
-            processed={partition_text(tp): count for tp, count in processed(before, after).items()},
+            processed=processed(run.before, after),
             gone=run.gone,
             behind=behind,
             unread=unread,
@@ -165,11 +163,11 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
         recovery.lock.release(lock)
 
 
-def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], dict[str, int]]:
+def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Of an application that is down: how far it is behind these ends of its inputs, and behind those of the topics that it writes for itself."""
     own = own_partitions(recovery)
     committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
     own_ends = recovery.cluster.high_watermarks(own) if own else {}
     lag = RecordLag(recovery)
     behind, unread = lag.look(ends, committed, down=True), lag.look(own_ends, committed, down=True)
-    return {partition_text(tp): one.left for tp, one in behind.items()}, {partition_text(tp): one.left for tp, one in unread.items()}
+    return {tp: one.left for tp, one in behind.items()}, {tp: one.left for tp, one in unread.items()}

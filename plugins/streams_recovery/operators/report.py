@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
+from streams_recovery.core import codec
 from streams_recovery.hooks.context import Logged
 from streams_recovery.operations.compaction import CompactSummary
 from streams_recovery.operations.restore import RestoreReport
@@ -93,24 +94,9 @@ class ReportRestoreOperator(ReportOperator):
 
 
 def savepoint_facts(published: PublishedSavepoint) -> dict[str, Any]:
-    """What the event of a savepoint says. ``captured_at`` is in milliseconds."""
-    return {
-        "kind": "savepoint",
-        "application_id": published.application_id,
-        "savepoint_id": published.savepoint_id,
-        "captured_at": published.captured_at,
-        "parent_id": published.parent_id,
-        "manifest": published.manifest_key,
-        "consistency": published.consistency.value,
-        "profile": published.profile.value,
-        "survives_cluster_loss": published.survives_cluster_loss,
-        "records": published.records,
-        "new_records": published.new_records,
-        "tail_records": published.tail_records,
-        "files": published.files,
-        "topics": published.topics,
-        "warnings": list(published.warnings),
-    }
+    """What the event of a savepoint says: all that is known of it in numbers."""
+    said: dict[str, Any] = codec.encode(published)
+    return {"kind": "savepoint", "manifest": said.pop("manifest_key"), **said}
 
 
 def compacted_facts(published: CompactSummary) -> dict[str, Any]:

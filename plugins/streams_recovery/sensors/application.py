@@ -61,7 +61,7 @@ class WatchSensor(Logged, BaseOperator):
 
 class EndsReachedSensor(WatchSensor):
     """Waits until every record of the inputs up to ends captured before is processed, and all that they caused. ``captured`` is JSON with ``ends``, offsets
-    by ``<topic> <partition>``, and ``until``, a moment in milliseconds that is waited for instead, or null.
+    by partition, and ``until``, a moment in milliseconds that is waited for instead, or null.
     """
 
     watch = "ends_reached"

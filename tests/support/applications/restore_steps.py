@@ -9,7 +9,6 @@ from spark_jobs.transforms.compare import compare_rows
 from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
 from streams_recovery.core.jobs.spec import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
@@ -70,7 +69,7 @@ def load(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef:
     access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     spec = recovery.artifacts.read(RestoreSpec, job.spec)
     done = load_share(Share(partitions=spec.partitions, throttle=None, stall_seconds=spec.stall_seconds), access)
-    logs = tuple(TopicPartition(wanted.topic, wanted.partition) for wanted in whole(spec.partitions)) if spec.read_back else ()
+    logs = tuple(wanted.tp for wanted in whole(spec.partitions)) if spec.read_back else ()
     read = read_share(ReadShare(partitions=logs), access).partitions
     return left(recovery, job.result_key, RestoreResult(partitions=done.partitions, seconds=0, read=read))
 
@@ -89,9 +88,9 @@ def compare(recovery: RecoveryContext, job: JobPlan) -> ArtifactRef | None:
     access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
     partitions = tuple(compare_rows(wanted, access, access.connection) for wanted in spec.partitions if not wanted.rows_proven)
     keys = tuple(
-        KeysVerified(topic=wanted.topic, partition=wanted.partition, keys_compared=4, keys_different=0, examples=())
+        KeysVerified(tp=wanted.tp, keys_compared=4, keys_different=0, examples=())
         for wanted in spec.partitions
-        if wanted.topic in spec.keyed
+        if wanted.tp.topic in spec.keyed
     )
     return left(recovery, job.result_key, VerifyResult(partitions=partitions, keys=keys, seconds=0))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import Origin, Pair, Side, beyond
 
@@ -24,7 +24,7 @@ def side(application_id: str, **changes: object) -> Side:
         inputs=("in",),
         globals=("names",),
         outputs=("next.out",) if application_id == CLONE else ("out",),
-        committed={"in 0": 10},
+        committed={TopicPartition("in", 0): 10},
         unread={},
         retired_offsets=None,
         unfinished=None,
@@ -45,8 +45,8 @@ def pair(*, old: dict[str, object] | None = None, clone: dict[str, object] | Non
         old=one,
         clone=other,
         outputs={"next.out": "out"},
-        starts={"in 0": 0},
-        lag=beyond({"in 0": 10}, other.committed),
+        starts={TopicPartition("in", 0): 0},
+        lag=beyond({TopicPartition("in", 0): 10}, other.committed),
         old_ahead=beyond(one.committed, other.committed),
         clone_ahead=beyond(other.committed, one.committed),
         origin=origin(),

@@ -33,6 +33,8 @@ def summary(at: int = NOW - 20 * MINUTE, **changes: Any) -> SavepointSummary:
     return replace(
         SavepointSummary(
             savepoint_id="20261121T010000Z-0000000002",
+            application_id="orders",
+            replaces=None,
             captured_at=at,
             consistency=Consistency.EXACT,
             profile=Profile.FULL,

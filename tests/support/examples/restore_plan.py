@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.jobs.spec import CutBy, RowCut
-from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Consistency, TopicRole
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, PointInTime, RestorePlan, TopicToCreate
@@ -28,7 +28,7 @@ TOPIC = TopicToCreate(
 )
 
 
-OFFSET = OffsetToSet(topic="orders", partition=0, offset=1_234, metadata="AgAA")
+OFFSET = OffsetToSet(tp=TopicPartition("orders", 0), wanted=CommittedOffset(offset=1_234, metadata="AgAA"))
 
 
 PLAN = RestorePlan(
@@ -44,7 +44,9 @@ PLAN = RestorePlan(
     strategy="exact",
     offsets_agree=True,
     warnings=(),
-    observed=Observed(instances=("a (pid 1)",), offsets_replaced={}, offsets_before={"orders-0": 99}, records_to_catch_up=7_000),
+    observed=Observed(
+        instances=("a (pid 1)",), offsets_replaced={}, offsets_before={TopicPartition("orders", 0): 99}, records_to_catch_up=7_000
+    ),
 )
 
 
@@ -54,8 +56,10 @@ COPY = replace(
 )
 POINT = PointInTime(as_of=AsOf(moment=1_795_224_000_000, by=CutBy.TIMESTAMP), with_state=True, archive="20261121T022345Z-0123456789")
 LATER = LaterPartition(partition=0, files=SegmentFiles.of((FILE,)), cut=replace(CUT, rows=1, rest=True))
-MOVED = MovedOffset(group="billing", topic="orders", partition=0, before=9, offset=4, metadata="m", again=3)
-IN_PLACE = InPlace(still_seconds=30, ends={"orders 0": 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,))
+MOVED = MovedOffset(group="billing", tp=TopicPartition("orders", 0), before=9, wanted=CommittedOffset(offset=4, metadata="m"), again=3)
+IN_PLACE = InPlace(
+    still_seconds=30, ends={TopicPartition("orders", 0): 9}, later=(LaterTopic(name="orders", partitions=(LATER,)),), groups=(MOVED,)
+)
 PAST = replace(PLAN, point=POINT, create=(TOPIC, COPY), application_id="past")
 CLAIMED = (
     ClaimedTopic(topic="orders-eu-totals-changelog", group="orders-eu", because=Claim.CONFIGURED),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, Guarantee, QuiesceMode, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.savepoint.cut import PartitionCut
 
@@ -37,8 +37,7 @@ def segment(start: int, end: int, offsets: list[int], *, key: str | None = None)
 def cut(*, start: int = 0, end: int = 10, commit: int | None = None, epoch: int | None = 0, topic: str = "t") -> PartitionCut:
     """What was read of partition 0 of a topic."""
     return PartitionCut(
-        topic=topic,
-        partition=0,
+        tp=TopicPartition(topic, 0),
         log_start=start,
         last_stable=end,
         end=end,
@@ -80,7 +79,7 @@ def topic(
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     """A manifest of these topics."""
     return Manifest(
-        format_version=4,
+        format_version=5,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicRole
+from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.seal import ForgedRecord
@@ -53,7 +53,7 @@ def retention(**changes: Any) -> dict[str, Any]:
 
 
 def transaction(**changes: Any) -> dict[str, Any]:
-    base = TransactionState(topic="orders-in", partition=3, start_offset=17, transactional_id="tx", age_seconds=60.0)
+    base = TransactionState(tp=TopicPartition("orders-in", 3), start_offset=17, transactional_id="tx", age_seconds=60.0)
     return {"cluster": {"transactions": (replace(base, **changes),)}}
 
 

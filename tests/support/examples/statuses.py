@@ -31,6 +31,8 @@ def summary(
     captured = NOW - number * HOUR if at is None else at
     return SavepointSummary(
         savepoint_id=new_id(captured, str(number)),
+        application_id="orders-app",
+        replaces=None,
         captured_at=captured,
         consistency=consistency,
         profile=profile,

@@ -20,8 +20,8 @@ from typing import Any, Final
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupSpec, JobFailure, RangeToCopy
-from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
+from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
+from streams_recovery.core.offsets.snapshot import GroupOffsets, OffsetSnapshot
 from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
@@ -66,14 +66,16 @@ ENTRIES: Final = (
     JournalEntry(phase=Phase.CREATED, at=1, created=(CreatedTopic(topic="t", topic_id="i"),)),
     QuiesceRecord(kind="begins", run="r", mode=QuiesceMode.STOP, instances=("one",), at=1),
     RunEntry(
-        kind="begins", at=1, run=ScheduledRun(run_id="r", started_at=1, until=None, ends={"t 0": 1}, before={}, gone={}, instances=("one",))
+        kind="begins",
+        at=1,
+        run=ScheduledRun(run_id="r", started_at=1, until=None, ends={TopicPartition("t", 0): 1}, before={}, gone={}, instances=("one",)),
     ),
-    OwnershipEntry(role=Role.LIVE, other="o", run="r", at=1, offsets={"t 0": 1}, again={}, tail={}),
+    OwnershipEntry(role=Role.LIVE, other="o", run="r", at=1, offsets={TopicPartition("t", 0): 1}, again={}, tail={}),
     Pin(savepoint_id=SAVEPOINT, keep=True, at=1, requested_by="me", reason="r"),
     Announcement(at=1, deletes_from=2, rules="r", run_id="r"),
     publication(replace(manifest_of(), savepoint_id=SAVEPOINT, application_id=APPLICATION), "golden/x", b"x"),
     OffsetSnapshot(
-        format_version=1,
+        format_version=2,
         snapshot_id=SAVEPOINT,
         application_id=APPLICATION,
         cluster_id="c",
@@ -83,12 +85,12 @@ ENTRIES: Final = (
         reason="née",
         groups=(
             GroupOffsets(
-                group_id="g", kind="classic", topics={"t": "i"}, offsets=(GroupOffset(topic="t", partition=0, offset=5, metadata=""),)
+                group_id="g", kind="classic", topics={"t": "i"}, offsets={TopicPartition("t", 0): CommittedOffset(offset=5, metadata="")}
             ),
         ),
         unread={},
     ),
-    BackupSpec(application_id="a", ranges=(RangeToCopy(topic="t", partition=0, start=0, end=9, size_hint=9),), compression_level=3),
+    BackupSpec(application_id="a", ranges=(RangeToCopy(tp=TopicPartition("t", 0), start=0, end=9, size_hint=9),), compression_level=3),
     JobFailure(error="Damaged", reason="r", next_step="n", facts={"a": "b"}),
     PLAN,
     REPORT,

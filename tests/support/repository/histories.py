@@ -152,7 +152,7 @@ class History:
         committed = CommittedOffset(offset=log.committed, metadata="", leader_epoch=None)
         end = len(log.records)
         cut = PartitionCut(
-            topic=INPUT, partition=number, log_start=log.start, last_stable=end, end=end, leader_epoch=log.epoch, committed=committed
+            tp=TopicPartition(INPUT, number), log_start=log.start, last_stable=end, end=end, leader_epoch=log.epoch, committed=committed
         )
         parent = before.partitions[number] if before is not None and before.archived else None
         plan = plan_partition(cut, TopicRole.INPUT, parent, why, epoch_end=log.epoch_end)

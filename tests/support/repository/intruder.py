@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streams_recovery.core import codec
+from streams_recovery.core.kafka_types import CommittedOffset
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.storage.repository import Repository
 
@@ -32,4 +33,4 @@ class Intruder:
 
 def from_the_beginning(planned: RestorePlan) -> RestorePlan:
     """A plan that does something else."""
-    return replace(planned, offsets=tuple(replace(item, offset=0, metadata="") for item in planned.offsets))
+    return replace(planned, offsets=tuple(replace(item, wanted=CommittedOffset(offset=0, metadata="")) for item in planned.offsets))

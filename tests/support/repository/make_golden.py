@@ -188,8 +188,7 @@ def compacted(root: Path) -> None:
     for row in sorted((row for row in newest.values() if row["value"] is not None), key=lambda row: row["key"]):
         digest.update(rows.filter(pc.equal(rows["offset"], row["offset"])).combine_chunks().to_batches()[0])
     proof = CompactionProof(
-        topic=CHANGELOG,
-        partition=0,
+        tp=TopicPartition(CHANGELOG, 0),
         rows_before=whole.rows,
         rows_after=len(offsets),
         keys=len(newest),

@@ -10,7 +10,7 @@ APPLICATION = "app"
 
 def backup(spark, access, *ranges):
     """Copy ranges (partition, start, end) by the job."""
-    wanted = tuple(RangeToCopy(topic=tp.topic, partition=tp.partition, start=start, end=end, size_hint=end) for tp, start, end in ranges)
+    wanted = tuple(RangeToCopy(tp=tp, start=start, end=end, size_hint=end) for tp, start, end in ranges)
     return copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access).ranges
 
 

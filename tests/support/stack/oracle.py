@@ -100,7 +100,7 @@ def _state(partitions: Partitions) -> dict[str, Any]:
 
 def _tail(recovery: RecoveryContext, draft: CutDraft, topic: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for tail in draft.tails:
-        if tail.topic == topic and tail.copied.file is not None:
+        if tail.tp.topic == topic and tail.copied.file is not None:
             with pq.ParquetFile(recovery.repository.open(tail.copied.file.key)) as file:
                 for row in file.read(columns=["key", "value"]).to_pylist():
                     yield row["key"].decode(), json.loads(row["value"])

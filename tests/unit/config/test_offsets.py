@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, GivenOffset, ReadFile
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, ReadFile
 from streams_recovery.core.offsets.strategies.named import File
 from tests.support.examples.configurations import MINIMAL
 
-OFFSETS = (GivenOffset(topic="orders-in", partition=0, offset=7),)
+OFFSETS = {TopicPartition("orders-in", 0): 7}
 
 
 def configured(directory: Path, rule: str | None) -> ApplicationConfig:
@@ -23,7 +25,7 @@ def configured(directory: Path, rule: str | None) -> ApplicationConfig:
     return load(directory / "orders.yaml", {})
 
 
-def given(config: ApplicationConfig, requested: str, read: ReadFile) -> tuple[GivenOffset, ...]:
+def given(config: ApplicationConfig, requested: str, read: ReadFile) -> Mapping[TopicPartition, int]:
     strategy = offset_strategy(config, requested, read=read)
     assert isinstance(strategy, File)
     return strategy.given

@@ -18,7 +18,7 @@ from streams_recovery.cli.preflight import findings_text
 from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
-from streams_recovery.core.kafka_types import StoreKind
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
@@ -108,7 +108,7 @@ _CLAIMED = replace(
     PLAN, claimed=CLAIMED, source_application_id="other", warnings=("a group reads it",), delete=(TopicToDelete(name="t", topic_id="i"),)
 )
 _REBUILT = replace(_CLAIMED, savepoint_id=None, captured_at=None, consistency=None)
-_CHANGE = OffsetChange(topic="in", partition=0, before=3, after=None, metadata="m", same=False)
+_CHANGE = OffsetChange(tp=TopicPartition("in", 0), before=3, after=None, same=False)
 _DECISION = Decision(savepoint_id="s", captured_at=_WHEN, why_kept=("pinned by me",), survives_cluster_loss=True)
 _EXPIRY = ExpirePlan(
     application_id="orders",
@@ -130,7 +130,7 @@ _EXPIRY = ExpirePlan(
 
 def append_text(names: tuple[str, ...]) -> Markdown:
     """The plan of an append whose partition is one of a topic of this name."""
-    one, at = dict.fromkeys(("application_id", "restore_id", "savepoint_id"), names[0]), f"{names[0]} 0"
+    one, at = dict.fromkeys(("application_id", "restore_id", "savepoint_id"), names[0]), TopicPartition(names[0], 0)
     return AppendPlan(**one, moment=_WHEN, topics=(), rows={at: 1}, ends={at: 1}, present={at: 0}).text
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.scheduled_run import Reading, next_hop, parse_limit, processed
 
 ONE, TWO = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -60,7 +60,7 @@ class Run:
         self.chain, self.records, self.hops = Chain(hops), records, hops
         self.chain.feed(records)
         self.topics = [TopicPartition(f"t{number}", 0) for number in range(hops + 1)]
-        self.reading: Reading | None = Reading(targets={partition_text(self.topics[0]): records}, hop=0, lag={})
+        self.reading: Reading | None = Reading(targets={self.topics[0]: records}, hop=0, lag={})
 
     def step(self, what: int, number: int) -> None:
         """Look, feed, or process records of a topic."""
@@ -72,7 +72,7 @@ class Run:
             self.chain.process(what, number)
 
     def look(self) -> None:
-        at = {partition_text(tp): offset for tp, offset in zip(self.topics, self.chain.committed, strict=True)}
+        at = dict(zip(self.topics, self.chain.committed, strict=True))
         if self.reading is not None and all(at[name] >= end for name, end in self.reading.targets.items()):
             own = zip(self.topics[1:], self.chain.logs[1:], strict=True)
             self.reading = next_hop(self.reading, {tp: len(log) for tp, log in own})
@@ -96,7 +96,3 @@ def test_when_a_run_ends_all_that_its_input_caused_is_read_while_new_input_keeps
             run.step(topic, 10_000)
         run.look()
     assert run.reading is None, "it ends"
-
-
-def test_a_partition_is_written_and_read_back() -> None:
-    assert partition_of_text(partition_text(TopicPartition("a-1.b_c", 12))) == TopicPartition("a-1.b_c", 12)

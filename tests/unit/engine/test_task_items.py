@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.transforms import range_copy, task_runner
 from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeToCopy
+from streams_recovery.core.kafka_types import TopicPartition
 
 
 class Spark:
@@ -49,7 +50,7 @@ class Spark:
 
 
 def items(count: int) -> list[RangeLost]:
-    return [RangeLost(topic="t", partition=number, start=0, end=1) for number in range(count)]
+    return [RangeLost(tp=TopicPartition("t", number), start=0, end=1) for number in range(count)]
 
 
 def test_each_task_is_sent_its_own_items_and_results_come_in_their_order() -> None:
@@ -77,7 +78,7 @@ def test_of_a_copy_s_specification_a_task_is_sent_its_own_ranges(monkeypatch: An
     monkeypatch.setattr(task_runner, "collected", lambda _: [])
     for count in (10, 1_000):
         spark = Spark()
-        wanted = tuple(RangeToCopy(topic="t", partition=number, start=0, end=1, size_hint=1) for number in range(count))
+        wanted = tuple(RangeToCopy(tp=TopicPartition("t", number), start=0, end=1, size_hint=1) for number in range(count))
         spec = BackupSpec(application_id="a", ranges=wanted, compression_level=3)
         result = range_copy.copy_ranges(cast("SparkSession", spark), spec, cast("Any", None))
         assert result.ranges == ()

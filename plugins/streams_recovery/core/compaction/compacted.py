@@ -31,18 +31,18 @@ def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompact
         raise Damaged(
             "the job did not compact what was planned", next_step="run the compaction again", planned=len(planned), done=len(done)
         )
-    stays = {one.topic: f"{one.foreign} rows of {one.tp} are not what such a store writes" for one in done if one.foreign}
+    stays = {one.tp.topic: f"{one.foreign} rows of {one.tp} are not what such a store writes" for one in done if one.foreign}
     accepted = []
     for wanted in planned:
-        if wanted.topic in stays:
+        if wanted.tp.topic in stays:
             continue
         one = found[wanted.tp]
         if problem := _problem(wanted, one):
             raise Damaged(
                 f"{wanted.tp} is not the same after its compaction: {problem}",
                 next_step="nothing was published, and the savepoint is as it was; verify the repository, then run the compaction again",
-                topic=wanted.topic,
-                partition=wanted.partition,
+                topic=wanted.tp.topic,
+                partition=wanted.tp.partition,
             )
         accepted.append(one)
     if not any(one.proof.keys for one in accepted):
@@ -56,7 +56,7 @@ def judge(planned: Sequence[PartitionToCompact], done: Sequence[PartitionCompact
 def _problem(wanted: PartitionToCompact, one: PartitionCompacted) -> str | None:
     proof, files = one.proof, [copied.file for copied in one.ranges if copied.file is not None]
     checks = {
-        f"the proof is about {proof.topic}-{proof.partition}": (proof.topic, proof.partition) == (wanted.topic, wanted.partition),
+        f"the proof is about {proof.tp}": proof.tp == wanted.tp,
         "; ".join(one.problems): not one.problems,
         f"{proof.rows_before} rows were read, not {wanted.rows}": proof.rows_before == wanted.rows,
         f"{proof.rows_after} rows were read back, not {_rows(files)}": proof.rows_after == _rows(files),

@@ -24,17 +24,11 @@ COMPACTABLE = WINDOWED | {StoreKind.KEY_VALUE, StoreKind.LIST, StoreKind.SUPPRES
 class PartitionToCompact:
     """The rows of ``[start, end)`` of a changelog, in these files in offset order. ``kind`` is the kind of its store."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     kind: StoreKind
     start: int
     end: int
     files: tuple[SegmentFile, ...]
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
     @property
     def rows(self) -> int:
@@ -63,17 +57,11 @@ class PartitionCompacted:
     write. ``problems`` are those of the new files.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     ranges: tuple[CopiedRange, ...]
     proof: CompactionProof
     foreign: int
     problems: tuple[str, ...]
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +159,7 @@ def _not_now(image: PartitionImage) -> str | None:
 
 def _partition(topic: str, kind: StoreKind, image: PartitionImage) -> PartitionToCompact:
     return PartitionToCompact(
-        topic=topic,
-        partition=image.partition,
+        tp=TopicPartition(topic, image.partition),
         kind=kind,
         start=image.ranges[0].start,
         end=image.ranges[-1].end,

@@ -23,17 +23,11 @@ class RangeToCopy:
     before they could be read: go on behind them and tell, or else fail.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     start: int
     end: int
     size_hint: int
     may_lose: bool = False
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The log the range is in."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,32 +45,20 @@ class RangeCopied:
     ``log_start_after`` was read from the broker after the last row and must not have passed the range's start.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     copied: CopiedRange
     fetched: int
     log_start_after: int
     worker: str
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The log the range is in."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeLost:
     """Offsets ``[start, end)`` that were deleted before they could be read, from a range that may lose some."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     start: int
     end: int
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The log the range was in."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +134,7 @@ class PartitionToLoad:
     them from the first one on, ``present`` ones included.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     first_offset: int
     files: SegmentFiles
     present: int = 0
@@ -196,8 +177,7 @@ class PartitionLoaded:
     ``archived_rows`` rows as they came out of the checked files, ``present`` ones included, before anything was sent.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     rows: int
     acknowledged_first: int | None
     acknowledged_last: int | None
@@ -211,8 +191,7 @@ class PartitionLoaded:
 class PartitionRead:
     """One log as a task found it that has written nothing: the topic, ``[start, end)`` as the broker told them to this task, and the rows there."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     topic_id: str
     start: int
     end: int
@@ -236,8 +215,7 @@ class PartitionToVerify:
     ``topic_id`` says of which topic these ends are. With ``rows_proven`` its rows were found equal before, and only its keys are compared.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     target_topic: str
     topic_id: str
     start: int
@@ -262,8 +240,7 @@ class PartitionVerified:
     this id was read.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     topic_id: str
     start: int
     end: int
@@ -282,8 +259,7 @@ class PartitionVerified:
 class KeysVerified:
     """A partition of a changelog as state: the latest row of each key, tombstones left out. ``examples`` are hex keys that differ, at most 20."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     keys_compared: int
     keys_different: int
     examples: tuple[str, ...]

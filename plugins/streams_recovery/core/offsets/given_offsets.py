@@ -20,26 +20,22 @@ _GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
 _LARGEST = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenOffset:
-    """An offset that a person named."""
+Given = dict[TopicPartition, int]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
     topic: str
     partition: int
     offset: int
 
-    @property
-    def tp(self) -> TopicPartition:
-        """The log this is about."""
-        return TopicPartition(self.topic, self.partition)
 
-
-def parse_list(argument: str) -> tuple[GivenOffset, ...]:
+def parse_list(argument: str) -> Given:
     """Offsets as they are written in one line: ``orders:0=17,orders:1=42``. Raises ``ConfigInvalid``."""
     return _once(_parts(argument), "the offsets named")
 
 
-def parse_file(content: bytes, *, where: str, group: str) -> tuple[GivenOffset, ...]:
+def parse_file(content: bytes, *, where: str, group: str) -> Given:
     """Offsets as ``kafka-consumer-groups --export`` writes them, ``topic,partition,offset`` a line (with the group before them when it was asked
     for several; lines of other groups are passed over), or as a JSON list of objects with these keys. Raises ``ConfigInvalid``.
     """
@@ -55,9 +51,9 @@ def parse_file(content: bytes, *, where: str, group: str) -> tuple[GivenOffset, 
     return found
 
 
-def _json(text: str, where: str) -> Iterable[GivenOffset]:
+def _json(text: str, where: str) -> Iterable[tuple[TopicPartition, int]]:
     try:
-        found: tuple[GivenOffset, ...] = codec.decode(tuple[GivenOffset, ...], document(text), where=where)
+        found: tuple[_Item, ...] = codec.decode(tuple[_Item, ...], document(text), where=where)
     except Unusable as error:
         raise _unreadable(where, "it is not JSON") from error
     except Damaged as error:
@@ -65,10 +61,10 @@ def _json(text: str, where: str) -> Iterable[GivenOffset]:
     for item in found:
         if item.partition < 0 or not 0 <= item.offset <= _LARGEST:
             raise _unreadable(where, f"{item.topic}-{item.partition} at {item.offset} cannot be")
-    return found
+        yield TopicPartition(item.topic, item.partition), item.offset
 
 
-def _csv(text: str, where: str, group: str) -> Iterable[GivenOffset]:
+def _csv(text: str, where: str, group: str) -> Iterable[tuple[TopicPartition, int]]:
     rows = csv.reader(io.StringIO(text), strict=True)
     try:
         for row in rows:
@@ -91,7 +87,7 @@ def _csv(text: str, where: str, group: str) -> Iterable[GivenOffset]:
         raise _unreadable(where, str(error)) from error
 
 
-def _parts(argument: str) -> Iterable[GivenOffset]:
+def _parts(argument: str) -> Iterable[tuple[TopicPartition, int]]:
     for part in argument.split(","):
         named = _GIVEN.fullmatch(part.strip())
         if named is None:
@@ -99,16 +95,17 @@ def _parts(argument: str) -> Iterable[GivenOffset]:
         yield _given(named)
 
 
-def _given(named: re.Match[str]) -> GivenOffset:
-    return GivenOffset(topic=named[1], partition=int(named[2]), offset=int(named[3]))
+def _given(named: re.Match[str]) -> tuple[TopicPartition, int]:
+    return TopicPartition(named[1], int(named[2])), int(named[3])
 
 
-def _once(found: Iterable[GivenOffset], where: str) -> tuple[GivenOffset, ...]:
-    by_partition: dict[TopicPartition, GivenOffset] = {}
-    for item in found:
-        if by_partition.setdefault(item.tp, item) is not item:
-            raise _unreadable(where, f"{item.tp} is named twice")
-    return tuple(by_partition.values())
+def _once(found: Iterable[tuple[TopicPartition, int]], where: str) -> Given:
+    given: Given = {}
+    for tp, offset in found:
+        if tp in given:
+            raise _unreadable(where, f"{tp} is named twice")
+        given[tp] = offset
+    return given
 
 
 def _unreadable(where: str, why: str) -> ConfigInvalid:

@@ -17,28 +17,13 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOffset:
-    """One committed offset with its metadata."""
-
-    topic: str
-    partition: int
-    offset: int
-    metadata: str
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffsets:
-    """All offsets that one group had committed on ``topics`` (topic ids by name). A partition of these topics without an entry had no offset."""
+    """All offsets that one group had committed on ``topics`` (topic ids by name). A partition of these topics that is not in ``offsets`` had none."""
 
     group_id: str
     kind: str
     topics: dict[str, str]
-    offsets: tuple[GroupOffset, ...]
+    offsets: dict[TopicPartition, CommittedOffset]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +32,7 @@ class OffsetSnapshot:
     groups whose offsets could not be read, with the reason.
     """
 
-    format_version: Literal[1]
+    format_version: Literal[2]
     snapshot_id: str
     application_id: str
     cluster_id: str
@@ -76,22 +61,10 @@ class OffsetSnapshot:
 class OffsetChange:
     """A change of a partition's offset. ``after`` is the new offset; None deletes it. ``before`` is the present offset, None if there is none."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     before: int | None
-    after: int | None
-    metadata: str
+    after: CommittedOffset | None
     same: bool
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
-
-    @property
-    def wanted(self) -> CommittedOffset | None:
-        """The offset to commit."""
-        return None if self.after is None else CommittedOffset(offset=self.after, metadata=self.metadata, leader_epoch=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +126,7 @@ def plan_rollback(
     those outside their logs.
     """
     wanted = snapshot.group(group_id)
-    known = {item.tp: item for item in wanted.offsets}
+    known = wanted.offsets
     problems = [_topic_problem(name, topic_id, topics.get(name)) for name, topic_id in sorted(wanted.topics.items())]
     found = [problem for problem in problems if problem] or [
         f"{tp} at {item.offset} is outside [{spans[tp][0]}, {spans[tp][1]}]" if tp in spans else f"{tp} is gone"
@@ -187,12 +160,10 @@ def _topic_problem(name: str, topic_id: str, found: TopicDescription | None) -> 
     return None if found.topic_id == topic_id else f"topic {name} was created again (id {topic_id} became {found.topic_id})"
 
 
-def _change(tp: TopicPartition, before: CommittedOffset | None, wanted: GroupOffset | None) -> OffsetChange:
+def _change(tp: TopicPartition, before: CommittedOffset | None, wanted: CommittedOffset | None) -> OffsetChange:
     return OffsetChange(
-        topic=tp.topic,
-        partition=tp.partition,
+        tp=tp,
         before=before.offset if before else None,
-        after=wanted.offset if wanted else None,
-        metadata=wanted.metadata if wanted else "",
+        after=wanted,
         same=before is not None and wanted is not None and (before.offset, before.metadata) == (wanted.offset, wanted.metadata),
     )

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import LATEST_MS
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.check_findings import Cause, Finding
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile
 from streams_recovery.core.repository.retention import KeptWork
@@ -46,8 +47,7 @@ def parse_level(text: str) -> CheckLevel:
 class FileToCheck:
     """A file and the range ``[start, end)`` it stands for. ``savepoints`` are the ids of those that need it."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     start: int
     end: int
     file: SegmentFile
@@ -221,12 +221,12 @@ def _files(topic: str, table: Mapping[int, Sequence[CopiedRange]], savepoints: t
         for piece in ranges:
             if piece.file is not None:
                 yield FileToCheck(
-                    topic=topic, partition=partition, start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
+                    tp=TopicPartition(topic, partition), start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
                 )
 
 
 def _described(wanted: FileToCheck) -> tuple[object, ...]:
-    return (wanted.topic, wanted.partition, wanted.start, wanted.end, wanted.file)
+    return (wanted.tp, wanted.start, wanted.end, wanted.file)
 
 
 def sampled(files: Sequence[FileToCheck], percent: float, chosen_by: str) -> tuple[FileToCheck, ...]:
@@ -303,8 +303,8 @@ def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
         key=wanted.file.key,
         problem=problem,
         savepoints=wanted.savepoints,
-        topic=wanted.topic,
-        partition=wanted.partition,
+        topic=wanted.tp.topic,
+        partition=wanted.tp.partition,
         start=wanted.start,
         end=wanted.end,
     )

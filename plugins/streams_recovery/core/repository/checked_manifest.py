@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
 from streams_recovery.core.repository.compaction_proof import CompactedFrom
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.range_columns import COMPACTED, RangeColumns
 from streams_recovery.core.timestamps import LAST_MOMENT
 
@@ -75,8 +75,8 @@ def check_proof(manifest: Manifest, where: str) -> None:
     source = manifest.provenance.compacted_from
     if source is None:
         return
-    images = {TopicPartition(topic.name, image.partition): image for topic in manifest.topics for image in topic.partitions}
-    found = {TopicPartition(proof.topic, proof.partition): proof for proof in source.proofs}
+    images = partition_images(manifest.topics)
+    found = {proof.tp: proof for proof in source.proofs}
     wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
     if wrong or not source.proven or len(found) != len(source.proofs):
         raise unproven(source, f": see {wrong[0]}" if wrong else "", where)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from streams_recovery.core.kafka_types import TopicPartition
+
 
 class Compaction(enum.StrEnum):
     """How the rows of a range were chosen. ``latest-per-key``: the newest row of each key, see core.compaction."""
@@ -18,8 +20,7 @@ class CompactionProof:
     ones. The states are counts and digests (SHA-256) of the newest row of each key, before and after. For windowed stores they include deleted keys.
     """
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     rows_before: int
     rows_after: int
     keys: int

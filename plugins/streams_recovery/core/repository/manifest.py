@@ -6,7 +6,7 @@ them asks for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -31,23 +31,25 @@ __all__ = [
     "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
 ]  # fmt: skip
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionImage:
-    """One partition at the cut.
+class LogAtCut:
+    """A log at the cut. ``log_start``, ``last_stable`` and ``end`` are what the broker said then. ``end`` is the cut's end in it, exclusive."""
 
-    ``log_start``, ``last_stable`` and ``end`` are what the broker said at the cut (``end`` is the cut's end E, exclusive).
-    ``ranges`` tile the archived part of the log in offset order; they are empty when the topic's records are not archived.
-    """
-
-    partition: int
     log_start: int
     last_stable: int
     end: int
     leader_epoch: int | None
     committed: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionImage(LogAtCut):
+    """One partition of a savepoint. ``ranges`` tile the archived part of the log in offset order; they are empty when the topic's records are not archived."""
+
+    partition: int
     ranges: Ranges
     gaps: tuple[Gap, ...]
 
@@ -77,11 +79,10 @@ class PartitionImage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicImage:
-    """One topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are
-    in the savepoint; an input that is not archived still has its committed offsets here. ``full_since`` is the capture time of the savepoint
-    that last copied it from the start of its log. ``tables`` hold the ranges of its partitions, those of older savepoints first. ``evidence`` says why an
-    internal topic was taken for the application's own, None where only its name did.
+class TopicAtCut:
+    """A topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are in the savepoint; an
+    input that is not archived still has its committed offsets there. ``evidence`` says why an internal topic was taken for the application's own, None where
+    only its name did.
     """
 
     name: str
@@ -91,9 +92,17 @@ class TopicImage:
     config: dict[str, str]
     store: StoreKind | None
     archived: bool
+    evidence: Evidence | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage(TopicAtCut):
+    """One topic of a savepoint. ``full_since`` is the capture time of the savepoint that last copied it from the start of its log. ``tables`` hold the
+    ranges of its partitions, those of older savepoints first.
+    """
+
     full_since: int
     partitions: tuple[PartitionImage, ...]
-    evidence: Evidence | None = None
     tables: tuple[TableRef, ...] = field(default=(), compare=False)
 
     @property
@@ -133,24 +142,29 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
-    ``captured_at`` is the moment of the cut and the savepoint's time. ``claimed`` topics are not among its topics.
-    ``previous_sha256`` and ``encryption_key_id`` are reserved.
-    """
+class CutFacts:
+    """What is known of a cut besides its topics. ``captured_at`` is its moment, and the savepoint's time. ``claimed`` topics are not among its topics."""
 
-    format_version: Literal[4]
-    savepoint_id: str
-    application_id: str
     cluster_id: str
     captured_at: int
     consistency: Consistency
     proof: CutProof
-    guarantee: Guarantee
     group_type: str
+    claimed: tuple[ClaimedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(CutFacts):
+    """A savepoint. ``parent_id`` names the savepoint whose files this one shares; None means it was copied in full.
+    ``previous_sha256`` and ``encryption_key_id`` are reserved.
+    """
+
+    format_version: Literal[5]
+    savepoint_id: str
+    application_id: str
+    guarantee: Guarantee
     parent_id: str | None
     topics: tuple[TopicImage, ...]
-    claimed: tuple[ClaimedTopic, ...]
     provenance: Provenance
     previous_sha256: None = None
     encryption_key_id: None = None
@@ -186,19 +200,13 @@ class Manifest:
 
     def committed(self) -> dict[TopicPartition, CommittedOffset]:
         """Committed offsets of every partition that had one at the cut."""
-        return {
-            TopicPartition(topic.name, partition.partition): partition.committed
-            for topic in self.topics
-            for partition in topic.partitions
-            if partition.committed is not None
-        }
+        return {tp: image.committed for tp, image in partition_images(self.topics).items() if image.committed is not None}
 
     def files(self) -> Iterator[tuple[TopicPartition, SegmentFile]]:
         """Every segment file the savepoint needs."""
-        for topic in self.topics:
-            for partition in topic.partitions:
-                for file in partition.files():
-                    yield TopicPartition(topic.name, partition.partition), file
+        for tp, image in partition_images(self.topics).items():
+            for file in image.files():
+                yield tp, file
 
     @property
     def file_count(self) -> int:
@@ -209,3 +217,8 @@ class Manifest:
         """True when every file it needs is among ``sizes`` (bytes by key) with its size."""
         pieces = (image.ranges for topic in self.topics for image in topic.partitions)
         return all(sizes.get(key) == size for ranges in pieces for key, size in ranges.sizes())
+
+
+def partition_images(topics: Iterable[TopicImage]) -> dict[TopicPartition, PartitionImage]:
+    """The images of all partitions of these topics."""
+    return {TopicPartition(topic.name, image.partition): image for topic in topics for image in topic.partitions}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.kafka_types import TopicPartition
 
 _NAMED = 5
 
@@ -24,26 +25,23 @@ class Role(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipEntry:
     """One entry of an application's log: what it has been since ``at``, and towards which ``other`` application id. ``offsets`` are what it had committed
-    on its inputs then, ``again`` counts the input whose output comes twice by this step, and ``tail`` what it had not read of its repartition topics;
-    all by ``<topic> <partition>``.
+    on its inputs then, ``again`` counts the input whose output comes twice by this step, and ``tail`` what it had not read of its repartition topics.
     """
 
     role: Role
     other: str
     run: str
     at: int
-    offsets: dict[str, int]
-    again: dict[str, int]
-    tail: dict[str, int]
+    offsets: dict[TopicPartition, int]
+    again: dict[TopicPartition, int]
+    tail: dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUpTo:
-    """One entry of a clone's log: the old application has processed everything that input below these offsets of the clone, by ``<topic> <partition>``,
-    had caused.
-    """
+    """One entry of a clone's log: the old application has processed everything that input below these offsets of the clone had caused."""
 
-    offsets: dict[str, int]
+    offsets: dict[TopicPartition, int]
 
 
 def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
@@ -67,9 +65,9 @@ class Counterpart:
     last: OwnershipEntry | None
 
 
-def moved_since(entry: OwnershipEntry, committed: Mapping[str, int]) -> tuple[str, ...]:
+def moved_since(entry: OwnershipEntry, committed: Mapping[TopicPartition, int]) -> tuple[str, ...]:
     """Partitions with another offset than in the entry. One without an offset by now has not moved: Kafka deletes offsets of a group that nobody uses."""
-    return tuple(name for name, offset in sorted(entry.offsets.items()) if committed.get(name, offset) != offset)
+    return tuple(str(tp) for tp, offset in sorted(entry.offsets.items()) if committed.get(tp, offset) != offset)
 
 
 def start_as(last: OwnershipEntry | None, seen: Counterpart, *, application_id: str, is_clone: bool) -> Role:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from streams_recovery.core.codec import fields_of
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.checked_names import check_ids, check_names
@@ -20,17 +21,13 @@ _LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """``manifest`` is the manifest's key. ``bytes`` and ``sha256`` are those of the object as it was stored, without its seal. The rest is what the
-    manifest says, see there. ``tables`` are those of each topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring
-    the application back, none when it does.
+class SavepointFacts:
+    """What everything that is said of one savepoint begins with; see ``Manifest``. ``records`` and ``files`` are those it needs, whoever stored them.
+    ``survives_cluster_loss`` is true when it is enough once the whole cluster is lost.
     """
 
     savepoint_id: str
     application_id: str
-    manifest: str
-    bytes: int
-    sha256: str
     captured_at: int
     consistency: Consistency
     profile: Profile
@@ -40,13 +37,20 @@ class Publication:
     requested_by: str
     records: int
     files: int
+    survives_cluster_loss: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication(SavepointFacts):
+    """``manifest`` is the manifest's key. ``bytes`` and ``sha256`` are those of the object as it was stored, without its seal. ``tables`` are those of each
+    topic. ``lost_with_cluster`` has the first reasons why the savepoint alone does not bring the application back, none when it does.
+    """
+
+    manifest: str
+    bytes: int
+    sha256: str
     tables: dict[str, tuple[TableRef, ...]]
     lost_with_cluster: tuple[str, ...]
-
-    @property
-    def survives_cluster_loss(self) -> bool:
-        """True when the savepoint is enough once the whole cluster is lost."""
-        return not self.lost_with_cluster
 
     def is_of(self, key: str, size: int) -> bool:
         """False when this cannot be about the manifest at ``key``, of this many bytes with or without a seal."""
@@ -66,17 +70,20 @@ def check_publication(record: Publication, *, where: str) -> None:
             next_step="remove it, and find out who wrote it: the savepoint is known by its manifest",
             where=where,
         )
+    if record.survives_cluster_loss == bool(record.lost_with_cluster):
+        raise Damaged(
+            f"{where} says that the savepoint {'survives' if record.survives_cluster_loss else 'does not survive'} the loss of the cluster, and has "
+            f"{len(record.lost_with_cluster)} reasons why it does not",
+            next_step="remove it, and find out who wrote it: the savepoint is known by its manifest",
+            where=where,
+        )
 
 
-def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:
-    """The record of a savepoint whose manifest was stored as these bytes."""
-    reasons = tuple(reason[:_LONGEST_REASON] for reason in lost_with_cluster(manifest)[:MOST_REASONS])
-    return Publication(
+def savepoint_facts(manifest: Manifest) -> SavepointFacts:
+    """The facts of a savepoint, with or without its ranges."""
+    return SavepointFacts(
         savepoint_id=manifest.savepoint_id,
         application_id=manifest.application_id,
-        manifest=key,
-        bytes=len(stored),
-        sha256=hashlib.sha256(stored).hexdigest(),
         captured_at=manifest.captured_at,
         consistency=manifest.consistency,
         profile=manifest.profile,
@@ -86,6 +93,17 @@ def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:
         requested_by=manifest.provenance.requested_by,
         records=manifest.records,
         files=manifest.file_count,
+        survives_cluster_loss=not lost_with_cluster(manifest),
+    )
+
+
+def publication(manifest: Manifest, key: str, stored: bytes) -> Publication:
+    """The record of a savepoint whose manifest was stored as these bytes."""
+    return Publication(
+        **fields_of(SavepointFacts, savepoint_facts(manifest)),
+        manifest=key,
+        bytes=len(stored),
+        sha256=hashlib.sha256(stored).hexdigest(),
         tables={topic.name: topic.tables for topic in manifest.topics if topic.tables},
-        lost_with_cluster=reasons,
+        lost_with_cluster=tuple(reason[:_LONGEST_REASON] for reason in lost_with_cluster(manifest)[:MOST_REASONS]),
     )

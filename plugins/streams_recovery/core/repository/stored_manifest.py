@@ -58,10 +58,10 @@ def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColum
     """``manifest`` as it was read, with its ranges out of these ``tables``, by hash. Raises ``Damaged`` when they are not what it says of them."""
     filled = replace(manifest, topics=tuple(_filled(topic, manifest.application_id, tables, where) for topic in manifest.topics))
     source = manifest.provenance.compacted_from
-    proven = {(proof.topic, proof.partition) for proof in source.proofs} if source is not None else set()
+    proven = {proof.tp for proof in source.proofs} if source is not None else set()
     for topic in filled.topics:
         for image in topic.partitions:
-            if (topic.name, image.partition) in proven and not all(copied.compacted for copied in image.ranges):
+            if TopicPartition(topic.name, image.partition) in proven and not all(copied.compacted for copied in image.ranges):
                 raise unproven(manifest.provenance.compacted_from, f": see {topic.name}-{image.partition}", where)
     return filled
 

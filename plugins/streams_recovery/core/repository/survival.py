@@ -29,11 +29,6 @@ def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
     return (*found, *_holes_in_state(manifest), *_offsets_without_records(manifest))
 
 
-def survives_cluster_loss(manifest: Manifest) -> bool:
-    """True if this savepoint alone is enough."""
-    return not lost_with_cluster(manifest)
-
-
 def archive_begins(image: PartitionImage) -> int:
     """The offset of an archived partition from which the archive is complete up to its end."""
     return max((image.archived_from, *(gap.end for gap in image.gaps)))

@@ -49,47 +49,33 @@ class LaterTopic:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedOffset:
     """A committed offset of another group on a log that is cut, before and after. ``again`` counts removed records that the group had read. It reads
-    these again if they are appended. ``metadata`` is that of the offset as long as it stands for the same records. Kafka Streams keeps the stream time in
-    it: what is read again would lie before that, and nothing would be emitted for it.
+    these again if they are appended. The metadata stays as long as the offset stands for the same records. Kafka Streams keeps the stream time in it: what
+    is read again would lie before that, and nothing would be emitted for it.
     """
 
     group: str
-    topic: str
-    partition: int
+    tp: TopicPartition
     before: int
-    offset: int
-    metadata: str
+    wanted: CommittedOffset
     again: int
 
     @classmethod
     def of(cls, group: str, tp: TopicPartition, known: CommittedOffset, *, offset: int, again: int) -> Self:
         """The offset as it will be, where ``again`` of the records below the ``known`` one are removed."""
-        return cls(
-            group=group,
-            topic=tp.topic,
-            partition=tp.partition,
-            before=known.offset,
-            offset=offset,
-            metadata="" if again else known.metadata,
-            again=again,
-        )
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
+        wanted = CommittedOffset(offset=offset, metadata="" if again else known.metadata)
+        return cls(group=group, tp=tp, before=known.offset, wanted=wanted, again=again)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InPlace:
-    """The changes of the inputs. ``ends`` (by ``<topic> <partition>``) are those of all inputs, proven unchanged for ``still_seconds`` and archived
+    """The changes of the inputs. ``ends`` are those of all inputs, proven unchanged for ``still_seconds`` and archived
     up to there. ``later`` topics are created again without these records, and offsets of ``groups`` are translated. ``begin_anew`` are the topics of share
     groups whose position goes with the topic: they read these again from where ``share.auto.offset.reset`` says. ``unseen`` are live groups of which
     nobody can tell what they read, and that were named.
     """
 
     still_seconds: float
-    ends: dict[str, int]
+    ends: dict[TopicPartition, int]
     later: tuple[LaterTopic, ...]
     groups: tuple[MovedOffset, ...]
     begin_anew: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -140,7 +126,7 @@ class OtherGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuarantineEntry:
     """One entry of a quarantine. ``set-aside`` is written before the logs are cut, and says which records of savepoint ``savepoint_id`` are removed.
-    ``begins`` is written before they are appended again, after ``ends`` (by ``<topic> <partition>``). ``appended`` is written when all are there.
+    ``begins`` is written before they are appended again, after ``ends``. ``appended`` is written when all are there.
     """
 
     kind: Literal["set-aside", "begins", "appended"]
@@ -149,7 +135,7 @@ class QuarantineEntry:
     savepoint_id: str
     moment: int
     topics: tuple[LaterTopic, ...] = ()
-    ends: dict[str, int] | None = None
+    ends: dict[TopicPartition, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +146,7 @@ class Quarantine:
     savepoint_id: str
     moment: int
     topics: tuple[LaterTopic, ...]
-    begun: dict[str, int] | None
+    begun: dict[TopicPartition, int] | None
     appended_at: int | None
 
 

@@ -9,10 +9,10 @@ records that were never processed. Kafka's own tools always omit the metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
@@ -55,7 +55,7 @@ def choose_offsets(
     unused = strategy.check_inputs(exact, {one.name for one in placed if one.image.role is TopicRole.REPARTITION})
     chosen = {tp: _chosen(tp, known, strategy, logs) for tp, known in exact.items()}
     _check_reach(strategy, exact, chosen, logs)
-    agree = all(item.offset == exact[tp].offset for tp, item in chosen.items())
+    agree = all(item.wanted.offset == exact[tp].wanted.offset for tp, item in chosen.items())
     offsets = (*chosen.values(), *_repartition(placed, rows_below))
     warnings = (*_without_commit(placed, auto_offset_reset), *_disagreement(strategy, exact, chosen), *unused)
     return ChosenOffsets(offsets=tuple(sorted(offsets, key=lambda item: item.tp)), agree=agree, warnings=warnings)
@@ -67,7 +67,7 @@ def _exact_inputs(placed: Sequence[Placed], auto_offset_reset: str, rows_below: 
 
 def _to_set(tp: TopicPartition, offset: int, image: PartitionImage) -> OffsetToSet:
     metadata = image.committed.metadata if image.committed else ""
-    return OffsetToSet(topic=tp.topic, partition=tp.partition, offset=offset, metadata=metadata)
+    return OffsetToSet(tp=tp, wanted=CommittedOffset(offset=offset, metadata=metadata))
 
 
 def _exact(placed: Placed, image: PartitionImage, auto_offset_reset: str, rows_below: RowsBelow) -> int:
@@ -95,16 +95,17 @@ def _in_new_log(placed: Placed, image: PartitionImage, rows_below: RowsBelow) ->
 
 
 def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
-    offset, fixed = strategy.place(tp, exact.offset, logs)
-    return replace(exact, offset=offset, metadata=exact.metadata if offset == exact.offset else "", fixed=fixed)
+    offset, fixed = strategy.place(tp, exact.wanted.offset, logs)
+    same = offset == exact.wanted.offset
+    return OffsetToSet(tp=tp, wanted=exact.wanted if same else CommittedOffset(offset=offset, metadata=""), fixed=fixed)
 
 
 def _check_reach(
     strategy: OffsetStrategy, exact: Mapping[TopicPartition, OffsetToSet], chosen: Mapping[TopicPartition, OffsetToSet], logs: Logs
 ) -> None:
-    beyond = {tp: item.offset for tp, item in chosen.items() if not logs.starts[tp] <= item.offset <= logs.ends[tp]}
+    beyond = {tp: item.wanted.offset for tp, item in chosen.items() if not logs.starts[tp] <= item.wanted.offset <= logs.ends[tp]}
     outside = [
-        f"{tp}: {'committed offset' if offset == exact[tp].offset else 'offset'} {offset} is outside [{logs.starts[tp]}, {logs.ends[tp]}]"
+        f"{tp}: {'committed offset' if offset == exact[tp].wanted.offset else 'offset'} {offset} is outside [{logs.starts[tp]}, {logs.ends[tp]}]"
         for tp, offset in beyond.items()
     ]
     if outside:
@@ -130,8 +131,12 @@ def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[s
 def _disagreement(
     strategy: OffsetStrategy, exact: Mapping[TopicPartition, OffsetToSet], chosen: Mapping[TopicPartition, OffsetToSet]
 ) -> tuple[str, ...]:
-    again = {tp: exact[tp].offset - item.offset for tp, item in chosen.items() if item.offset < exact[tp].offset}
-    skipped = {tp: item.offset - exact[tp].offset for tp, item in chosen.items() if item.offset > exact[tp].offset}
+    again = {
+        tp: exact[tp].wanted.offset - item.wanted.offset for tp, item in chosen.items() if item.wanted.offset < exact[tp].wanted.offset
+    }
+    skipped = {
+        tp: item.wanted.offset - exact[tp].wanted.offset for tp, item in chosen.items() if item.wanted.offset > exact[tp].wanted.offset
+    }
     warnings = []
     if again or skipped:
         warnings.append(
@@ -141,7 +146,7 @@ def _disagreement(
         warnings.append(f"up to {sum(again.values()):,} input records are counted a second time: {first_names(again)}")
     if skipped:
         warnings.append(f"up to {sum(skipped.values()):,} input records are never counted: {first_names(skipped)}")
-    dropped = [tp for tp in (*again, *skipped) if exact[tp].metadata]
+    dropped = [tp for tp in (*again, *skipped) if exact[tp].wanted.metadata]
     if dropped:
         warnings.append(f"stream time begins again on {len(dropped)} partitions: results of closed windows can be emitted again")
     return (*warnings, *strategy.cut_off([tp for tp, item in chosen.items() if not item.fixed]))

@@ -13,7 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import RowCut
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
@@ -92,20 +92,13 @@ class TopicToDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetToSet:
-    """A committed offset to set, metadata included. One that is not ``fixed`` is where a moving log was when it was looked at: approving the
+    """A committed offset to set. One that is not ``fixed`` is where a moving log was when it was looked at: approving the
     plan approves the rule, and the number may be another one when it is set.
     """
 
-    topic: str
-    partition: int
-    offset: int
-    metadata: str
+    tp: TopicPartition
+    wanted: CommittedOffset
     fixed: bool = True
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The log this is about."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +110,7 @@ class Observed:
 
     instances: tuple[str, ...]
     offsets_replaced: dict[str, int]
-    offsets_before: dict[str, int]
+    offsets_before: dict[TopicPartition, int]
     records_to_catch_up: int
     estimate: Estimate | None = None
 
@@ -219,7 +212,7 @@ class RestorePlan:
         (``ForeignTableJoinProcessorSupplier`` of Kafka Streams). Both would be read at once otherwise, and results of the interval could come with a
         time from long before it.
         """
-        processed = {item.tp: item.offset for item in self.offsets}
+        processed = {item.tp: item.wanted.offset for item in self.offsets}
         cuts = {
             TopicPartition(topic.name, part.partition): (part.cut.rows, part.cut.slice.lead)
             for topic in self.create

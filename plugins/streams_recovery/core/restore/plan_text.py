@@ -46,7 +46,7 @@ def markdown(plan: RestorePlan) -> Markdown:
             _EMPTY,
             md("| partition | before | after |"),
             md("|---|---:|---:|"),
-            *(md("| {} | {} | {} |", one.tp, before.get(str(one.tp), "-"), one.offset) for one in plan.offsets[:_SHOWN_OFFSETS]),
+            *(md("| {} | {} | {} |", one.tp, before.get(one.tp, "-"), one.wanted.offset) for one in plan.offsets[:_SHOWN_OFFSETS]),
             *further(len(plan.offsets), 3),
             _EMPTY,
             md("6. **Wipe** the local state of every instance."),
@@ -220,7 +220,8 @@ def _in_place(plan: RestorePlan) -> list[Markdown]:
         return []
     later = sum(topic.rows for topic in here.later)
     moved = [
-        md("| {} | {} | {} | {} | {:,} |", one.group, one.tp, one.before, one.offset, one.again) for one in here.groups[:_SHOWN_OFFSETS]
+        md("| {} | {} | {} | {} | {:,} |", one.group, one.tp, one.before, one.wanted.offset, one.again)
+        for one in here.groups[:_SHOWN_OFFSETS]
     ]
     return [
         md(
@@ -267,7 +268,7 @@ def _source(plan: RestorePlan) -> Markdown:
 
 def _elsewhere(plan: RestorePlan) -> Markdown:
     made = {topic.name for topic in plan.create}
-    kept = sorted({item.topic for item in plan.offsets} - made)
+    kept = sorted({item.tp.topic for item in plan.offsets} - made)
     return md(
         "{} Results of input that is processed again are written to the outputs once more.",
         md("The inputs {} stay as they are.", ", ".join(kept))

@@ -78,12 +78,11 @@ class Judgement:
 
 def read_back(result: RestoreResult) -> dict[TopicPartition, PartitionVerified]:
     """Both sides of every partition that a job has loaded and read back: the archive as it was loaded, and the log as it was read by other tasks."""
-    loaded = {TopicPartition(one.topic, one.partition): one for one in result.partitions}
-    found = {TopicPartition(one.topic, one.partition): one for one in result.read}
+    loaded = {one.tp: one for one in result.partitions}
+    found = {one.tp: one for one in result.read}
     return {
         tp: PartitionVerified(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             topic_id=read.topic_id,
             start=read.start,
             end=read.end,
@@ -105,8 +104,7 @@ def with_empty(
     """``verified``, plus partitions without a file in the savepoint. These are not loaded, and a log whose end is its start is empty."""
     empty = {
         tp: PartitionVerified(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             topic_id=now[tp].topic_id,
             start=now[tp].start,
             end=now[tp].end,
@@ -159,7 +157,7 @@ def judged(
     requested: bool,
 ) -> Judgement:
     """A proof for each partition of ``work``, or the problem with it."""
-    by_partition = {TopicPartition(one.topic, one.partition): one for one in keys}
+    by_partition = {one.tp: one for one in keys}
     proofs, problems = [], {}
     for tp, need in ((tp, _need(load, verified.get(tp), now[tp], keys=False)) for tp, load in work.items()):
         found, compared = verified.get(tp), by_partition.get(tp)
@@ -177,8 +175,8 @@ def judged(
 def _proof(found: PartitionVerified, compared: KeysVerified | None) -> PartitionProof:
     rows = Proof.ROWS if compared is None else Proof.KEYS
     return PartitionProof(
-        topic=found.topic,
-        partition=found.partition,
+        topic=found.tp.topic,
+        partition=found.tp.partition,
         proof=rows if found.loaded_rows else Proof.EMPTY,
         rows=found.loaded_rows,
         archived_digest=found.archived_digest,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import OffsetToSet
@@ -74,18 +74,18 @@ def _check_made(strategy: OffsetStrategy, archived: Mapping[TopicPartition, int]
 
 def _placed(tp: TopicPartition, committed: int, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
     offset, fixed = strategy.place(tp, committed, logs)
-    return OffsetToSet(topic=tp.topic, partition=tp.partition, offset=offset, metadata="", fixed=fixed)
+    return OffsetToSet(tp=tp, wanted=CommittedOffset(offset=offset, metadata=""), fixed=fixed)
 
 
 def _at_end(tp: TopicPartition, logs: Logs) -> OffsetToSet:
-    return OffsetToSet(topic=tp.topic, partition=tp.partition, offset=logs.stable[tp], metadata="", fixed=False)
+    return OffsetToSet(tp=tp, wanted=CommittedOffset(offset=logs.stable[tp], metadata=""), fixed=False)
 
 
 def _check_reach(offsets: Collection[OffsetToSet], logs: Logs) -> None:
     outside = [
-        f"{item.tp}: offset {item.offset} is outside [{logs.starts[item.tp]}, {logs.ends[item.tp]}]"
+        f"{item.tp}: offset {item.wanted.offset} is outside [{logs.starts[item.tp]}, {logs.ends[item.tp]}]"
         for item in offsets
-        if not logs.starts[item.tp] <= item.offset <= logs.ends[item.tp]
+        if not logs.starts[item.tp] <= item.wanted.offset <= logs.ends[item.tp]
     ]
     if outside:
         raise Refused("; ".join(outside), next_step="choose offsets within the logs", problems=outside)
@@ -93,7 +93,9 @@ def _check_reach(offsets: Collection[OffsetToSet], logs: Logs) -> None:
 
 def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: Logs, again: Collection[TopicPartition]) -> list[str]:
     skipped = {
-        item.tp: item.offset - logs.starts[item.tp] for item in offsets if item.tp not in again and item.offset > logs.starts[item.tp]
+        item.tp: item.wanted.offset - logs.starts[item.tp]
+        for item in offsets
+        if item.tp not in again and item.wanted.offset > logs.starts[item.tp]
     }
     if not skipped:
         return []

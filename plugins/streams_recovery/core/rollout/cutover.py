@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.words import first_names
 
-Counts = Mapping[str, int]
+Counts = Mapping[TopicPartition, int]
 _NAMED = 10
 # Partitions in the table of a plan.
 _SHOWN = 40
@@ -38,8 +38,8 @@ class CutoverStep(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One of the two applications. ``other`` is the application that it transferred outputs to or from, None if none were transferred. ``alive`` and
-    ``unknown`` name instances. ``clean`` means that every stopped instance was seen to close cleanly. ``committed`` (on inputs) and ``unread`` (of
-    repartition topics) are by ``<topic> <partition>``. ``retired_offsets`` are its offsets at the time it was retired, None unless it is retired.
+    ``unknown`` name instances. ``clean`` means that every stopped instance was seen to close cleanly. ``committed`` is on inputs, ``unread`` of
+    repartition topics. ``retired_offsets`` are its offsets at the time it was retired, None unless it is retired.
     ``unfinished`` is a restore of it that failed half way.
     """
 
@@ -53,9 +53,9 @@ class Side:
     inputs: tuple[str, ...]
     globals: tuple[str, ...]
     outputs: tuple[str, ...]
-    committed: dict[str, int]
-    unread: dict[str, int]
-    retired_offsets: dict[str, int] | None
+    committed: Counts
+    unread: Counts
+    retired_offsets: Counts | None
     unfinished: str | None
 
     @property
@@ -87,10 +87,10 @@ class Pair:
     old: Side
     clone: Side
     outputs: dict[str, str]
-    starts: dict[str, int]
-    lag: dict[str, int]
-    old_ahead: dict[str, int]
-    clone_ahead: dict[str, int]
+    starts: Counts
+    lag: Counts
+    old_ahead: Counts
+    clone_ahead: Counts
     origin: Origin | None
     old_has_read: bool
     same_cluster: bool
@@ -107,10 +107,10 @@ class CutoverPlan:
     clone: str
     outputs: dict[str, str]
     running: dict[str, tuple[str, ...]]
-    offsets: dict[str, dict[str, int]]
-    again: dict[str, int]
-    tail: dict[str, int]
-    lag: dict[str, int]
+    offsets: dict[str, Counts]
+    again: Counts
+    tail: Counts
+    lag: Counts
     warnings: tuple[str, ...]
 
     @property
@@ -161,9 +161,9 @@ def upgrade_plan(pair: Pair) -> UpgradePlan:
     )
 
 
-def beyond(offsets: Counts, others: Counts) -> dict[str, int]:
+def beyond(offsets: Counts, others: Counts) -> dict[TopicPartition, int]:
     """By how much ``offsets`` are above ``others``, where they are. An offset that is not committed counts as 0."""
-    return {name: more for name, offset in sorted(offsets.items()) if (more := offset - others.get(name, 0)) > 0}
+    return {tp: more for tp, offset in sorted(offsets.items()) if (more := offset - others.get(tp, 0)) > 0}
 
 
 def cutover_plan(pair: Pair, step: CutoverStep) -> CutoverPlan:
@@ -280,14 +280,14 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
     gone = beyond(pair.starts, old.committed)
     if gone:
         yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
-    moved = [name for name, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(name, 0) != offset]
+    moved = [tp for tp, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(tp, 0) != offset]
     if moved:
         yield f"offsets of {old.application_id} are not those it had when it was retired: {first_names(moved, _NAMED)}; {instead}"
 
 
 def counts_text(counts: Counts) -> str:
     """The first few partitions with their counts, as text."""
-    return first_names([f"{name} by {count}" for name, count in counts.items()], _NAMED)
+    return first_names([f"{tp} by {count}" for tp, count in counts.items()], _NAMED)
 
 
 def cutover_text(plan: CutoverPlan) -> Markdown:
@@ -365,11 +365,11 @@ def _tail(plan: CutoverPlan) -> Markdown:
 
 def _table(plan: CutoverPlan) -> list[Markdown]:
     old, clone = plan.offsets[plan.old], plan.offsets[plan.clone]
-    names = sorted({*old, *clone})
+    partitions = sorted({*old, *clone})
     rows = [
-        md("| {} | {} | {} | {:,} | {:,} |", name, old.get(name, "-"), clone.get(name, "-"), plan.lag.get(name, 0), plan.again.get(name, 0))
-        for name in names[:_SHOWN]
+        md("| {} | {} | {} | {:,} | {:,} |", tp, old.get(tp, "-"), clone.get(tp, "-"), plan.lag.get(tp, 0), plan.again.get(tp, 0))
+        for tp in partitions[:_SHOWN]
     ]
-    more = [md("| {} more | | | | |", len(names) - _SHOWN)] if len(names) > _SHOWN else []
+    more = [md("| {} more | | | | |", len(partitions) - _SHOWN)] if len(partitions) > _SHOWN else []
     head = md("| partition | {} has read to | {} | behind | twice |", code(plan.old), code(plan.clone))
     return [head, md("|---|---:|---:|---:|---:|"), *rows, *more]

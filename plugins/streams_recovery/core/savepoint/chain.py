@@ -175,7 +175,7 @@ def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
     # State with a gap is useless. But refusing a savepoint would not close a gap in an input.
     if start >= cut.end:
         return None
-    return RangeToCopy(topic=cut.topic, partition=cut.partition, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
+    return RangeToCopy(tp=cut.tp, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
 
 
 def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:

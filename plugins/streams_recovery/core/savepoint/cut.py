@@ -39,26 +39,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
-from streams_recovery.core.repository.manifest import CutProof
+from streams_recovery.core.repository.manifest import CutProof, LogAtCut
 from streams_recovery.core.words import first_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCut:
-    """One partition at the cut; see ``PartitionImage`` for the fields."""
+class PartitionCut(LogAtCut):
+    """One partition at the cut."""
 
-    topic: str
-    partition: int
-    log_start: int
-    last_stable: int
-    end: int
-    leader_epoch: int | None
-    committed: CommittedOffset | None
-
-    @property
-    def tp(self) -> TopicPartition:
-        """The partition."""
-        return TopicPartition(self.topic, self.partition)
+    tp: TopicPartition
 
     @property
     def tail_start(self) -> int:

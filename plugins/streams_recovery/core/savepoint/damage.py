@@ -162,7 +162,7 @@ def _replaced(last: Manifest, image: TopicImage, here: StateTopic, epoch_ends: M
 
 
 def _cut_back(image: TopicImage, here: StateTopic, epoch_ends: Mapping[TopicPartition, int | None]) -> Iterator[tuple[int, str]]:
-    cuts = {cut.partition: cut for cut in here.partitions}
+    cuts = {cut.tp.partition: cut for cut in here.partitions}
     # The application itself deletes read records of its repartition topics. The broker deletes old records of a windowed store's changelog.
     stays = image.role is TopicRole.CHANGELOG and not here.expires and "delete" not in image.config.get("cleanup.policy", "")
     for before in image.partitions:

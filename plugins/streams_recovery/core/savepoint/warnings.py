@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage
+from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage, partition_images
 from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.core.words import first_names
 
@@ -110,9 +110,7 @@ def _new_gaps(manifest: Manifest, parent: Manifest | None) -> Iterable[str]:
 
 
 def _gaps(manifest: Manifest) -> dict[TopicPartition, tuple[Gap, ...]]:
-    return {
-        TopicPartition(topic.name, image.partition): image.gaps for topic in manifest.topics for image in topic.partitions if image.gaps
-    }
+    return {tp: image.gaps for tp, image in partition_images(manifest.topics).items() if image.gaps}
 
 
 def _unread(manifest: Manifest) -> Iterable[str]:

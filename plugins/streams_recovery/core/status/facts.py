@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from streams_recovery.core.kafka_types import GroupDescription
+from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.seal import ForgedRecord
@@ -179,8 +179,7 @@ class InputState:
 class TransactionState:
     """A transaction that holds back a partition. ``transactional_id`` is None when no coordinator knows it: it hangs for good."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     start_offset: int
     transactional_id: str | None
     age_seconds: float | None

@@ -6,13 +6,14 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.core.status.report import Health, SavepointSummary, StatusReport
+from streams_recovery.core.status.report import Health, StatusReport
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import size, span
 
@@ -22,32 +23,6 @@ class InfoSource(enum.StrEnum):
 
     MONITOR = "monitor"
     REPOSITORY = "repository"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InfoSavepoint:
-    """One savepoint."""
-
-    savepoint_id: str
-    captured_at: int
-    consistency: Consistency
-    profile: Profile
-    records: int
-    files: int
-    survives_cluster_loss: bool
-
-    @classmethod
-    def of(cls, found: Publication | SavepointSummary) -> InfoSavepoint:
-        """What both tell."""
-        return cls(
-            savepoint_id=found.savepoint_id,
-            captured_at=found.captured_at,
-            consistency=found.consistency,
-            profile=found.profile,
-            records=found.records,
-            files=found.files,
-            survives_cluster_loss=found.survives_cluster_loss,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +38,8 @@ class ApplicationInfo:
     source: InfoSource
     looked_at: int
     health: Health
-    newest: InfoSavepoint | None
-    newest_exact: InfoSavepoint | None
+    newest: SavepointFacts | None
+    newest_exact: SavepointFacts | None
     savepoints: int
     damaged: tuple[str, ...]
     age_seconds: float | None
@@ -83,7 +58,7 @@ def info_of_report(report: StatusReport, now: int, *, objective: float | None, s
     """What the status says, with ages as they are ``now``. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by the
     schedule. ``sealed`` is whether whoever read the status asked whose it is: what it says of that itself would be anybody's word.
     """
-    exact = None if report.newest_exact is None else InfoSavepoint.of(report.newest_exact)
+    exact = None if report.newest_exact is None else _facts_of(report.newest_exact)
     age = _age(exact, now)
     return ApplicationInfo(
         name=report.name,
@@ -91,7 +66,7 @@ def info_of_report(report: StatusReport, now: int, *, objective: float | None, s
         source=InfoSource.REPOSITORY if report.monitored_at is None else InfoSource.MONITOR,
         looked_at=report.taken_at if report.monitored_at is None else report.monitored_at,
         health=report.health,
-        newest=None if report.newest is None else InfoSavepoint.of(report.newest),
+        newest=None if report.newest is None else _facts_of(report.newest),
         newest_exact=exact,
         savepoints=report.savepoint_count,
         damaged=(),
@@ -123,7 +98,7 @@ def info_of_repository(
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
     damaged = tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged))
-    exact = next((InfoSavepoint.of(one) for one in reversed(whole) if _brings_back(one)), None)
+    exact = next((_facts_of(one) for one in reversed(whole) if _brings_back(one)), None)
     age = _age(exact, now)
     met = _met(age, objective)
     return ApplicationInfo(
@@ -132,7 +107,7 @@ def info_of_repository(
         source=InfoSource.REPOSITORY,
         looked_at=now,
         health=_seen(found, exact, wrong=bool(damaged or forged) or met is False),
-        newest=InfoSavepoint.of(whole[-1]) if whole else None,
+        newest=_facts_of(whole[-1]) if whole else None,
         newest_exact=exact,
         savepoints=len(whole) + len(damaged),
         damaged=damaged,
@@ -149,7 +124,12 @@ def info_of_repository(
     )
 
 
-def _seen(found: Mapping[str, object], exact: InfoSavepoint | None, *, wrong: bool) -> Health:
+def _facts_of(found: SavepointFacts) -> SavepointFacts:
+    """Only what every type of a savepoint tells."""
+    return SavepointFacts(**codec.fields_of(SavepointFacts, found))
+
+
+def _seen(found: Mapping[str, object], exact: SavepointFacts | None, *, wrong: bool) -> Health:
     if not found:
         return Health.UNKNOWN
     return Health.TROUBLE if exact is None else Health.ATTENTION if wrong else Health.UNKNOWN
@@ -159,7 +139,7 @@ def _brings_back(found: Publication) -> bool:
     return found.consistency is Consistency.EXACT and found.profile is Profile.FULL
 
 
-def _age(exact: InfoSavepoint | None, now: int) -> float | None:
+def _age(exact: SavepointFacts | None, now: int) -> float | None:
     return None if exact is None else max(0, now - exact.captured_at) / 1000
 
 
@@ -204,7 +184,7 @@ def _by_whom(source: InfoSource) -> str:
     return "in the repository alone: streams_monitor has not looked yet, so nothing is known of the cluster and of the application"
 
 
-def _savepoint(found: InfoSavepoint, now: int) -> str:
+def _savepoint(found: SavepointFacts, now: int) -> str:
     survives = "survives" if found.survives_cluster_loss else "does not survive"
     what = f"{found.consistency}, {found.profile}, {found.records:,} records in {found.files:,} files"
     return f"{found.savepoint_id}, {_when(found.captured_at, now)}, {what}; it {survives} the loss of the cluster"

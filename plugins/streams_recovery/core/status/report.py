@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.point_in_time import Moments
@@ -36,7 +37,7 @@ class RunKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointSummary:
+class SavepointSummary(SavepointFacts):
     """One savepoint in a list or on a timeline. ``new_bytes`` are those of segments that were stored since the savepoint before it. ``held_seconds`` is how
     long the application was held and ``seconds`` how long it took from the cut on, None where that is not known. ``expires`` is true when no rule of
     retention keeps it, ``leaves_at`` (ms) is when the release of a pin counts, None when none waits for that. ``input_positions`` are up to where each
@@ -45,21 +46,11 @@ class SavepointSummary:
     None where nobody looked.
     """
 
-    savepoint_id: str
-    captured_at: int
-    consistency: Consistency
-    profile: Profile
-    parent_id: str | None
-    records: int
-    files: int
     new_bytes: int | None
     held_seconds: float | None
     seconds: float | None
-    requested_by: str
-    run_id: str
     pinned: bool
     expires: bool
-    survives_cluster_loss: bool
     input_positions: dict[str, int] | None = None
     leaves_at: int | None = None
     adopted: bool = False

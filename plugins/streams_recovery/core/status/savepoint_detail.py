@@ -6,12 +6,14 @@ It decides nothing: a restore, a check and expiry read the manifest. A savepoint
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import Consistency, Guarantee, Profile, QuiesceMode, StoreKind, TopicRole
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.publication import SavepointFacts, savepoint_facts
 from streams_recovery.core.repository.segment_file import Gap
 from streams_recovery.core.repository.survival import lost_with_cluster
 
@@ -72,25 +74,15 @@ class TopicDetail:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointDetail:
-    """One savepoint. ``reasons`` name what kept it from being exact, ``lost_with_cluster`` why it alone is not enough once the cluster is lost."""
+class SavepointDetail(SavepointFacts):
+    """One savepoint. The reasons of its ``proof``, ``intended`` and ``lost_with_cluster``, why it alone is not enough once the cluster is lost, are the
+    first of each.
+    """
 
-    savepoint_id: str
-    application_id: str
     cluster_id: str
-    captured_at: int
-    consistency: Consistency
-    profile: Profile
     guarantee: Guarantee
     group_type: str
-    mode: QuiesceMode
-    held_seconds: float
-    attempts: int
-    reasons: tuple[str, ...]
-    parent_id: str | None
-    replaces: str | None
-    run_id: str
-    requested_by: str
+    proof: CutProof
     reason: str
     software: dict[str, str]
     intended: tuple[str, ...]
@@ -110,22 +102,11 @@ def savepoint_detail(manifest: Manifest) -> SavepointDetail:
     """What people look at of a manifest, with or without its ranges."""
     proof, origin = manifest.proof, manifest.provenance
     return SavepointDetail(
-        savepoint_id=manifest.savepoint_id,
-        application_id=manifest.application_id,
+        **codec.fields_of(SavepointFacts, savepoint_facts(manifest)),
         cluster_id=manifest.cluster_id,
-        captured_at=manifest.captured_at,
-        consistency=manifest.consistency,
-        profile=manifest.profile,
         guarantee=manifest.guarantee,
         group_type=manifest.group_type,
-        mode=proof.mode,
-        held_seconds=proof.held_seconds,
-        attempts=proof.attempts,
-        reasons=proof.reasons[:MOST_NAMED],
-        parent_id=manifest.parent_id,
-        replaces=manifest.replaces,
-        run_id=origin.run_id,
-        requested_by=origin.requested_by,
+        proof=replace(proof, reasons=proof.reasons[:MOST_NAMED]),
         reason=origin.reason,
         software=origin.software,
         intended=origin.intended[:MOST_NAMED],

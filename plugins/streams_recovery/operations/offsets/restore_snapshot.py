@@ -54,7 +54,7 @@ def carry_out(
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
         before = _keep_what_is_there(recovery, planned, run_id, requested_by)
-        recovery.groups.set_offsets(group_id, {change.tp: change.wanted for change in planned.changes})
+        recovery.groups.set_offsets(group_id, {change.tp: change.after for change in planned.changes})
         return RollbackReport(
             group_id=group_id, snapshot_id=snapshot_id, before=before, partitions=len(planned.changes), moved=planned.moving
         )
@@ -68,7 +68,7 @@ def _keep_what_is_there(recovery: RecoveryContext, planned: RollbackPlan, run_id
         recovery,
         [group_id],
         snapshot_id=new_id(recovery.clock(), run_id),
-        topics={change.topic for change in planned.changes},
+        topics={change.tp.topic for change in planned.changes},
         requested_by=requested_by,
         reason=f"before group {group_id} went back to {planned.snapshot_id}",
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.names import matches_any
-from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot
+from streams_recovery.core.offsets.snapshot import GroupOffsets, OffsetSnapshot
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
@@ -50,7 +51,7 @@ def take(
             continue
         found += [read] if read else []
     return OffsetSnapshot(
-        format_version=1,
+        format_version=2,
         snapshot_id=snapshot_id,
         application_id=recovery.application_id,
         cluster_id=recovery.cluster.cluster_id(),
@@ -74,11 +75,8 @@ def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | No
         group_id=group_id,
         kind=recovery.groups.describe(group_id).kind,
         topics={name: found.topic_id for name, found in sorted(described.items())},
-        offsets=tuple(
-            GroupOffset(topic=tp.topic, partition=tp.partition, offset=found.offset, metadata=found.metadata)
-            for tp, found in sorted(offsets.items())
-            if found is not None
-        ),
+        # A leader's epoch means nothing in another log.
+        offsets={tp: replace(found, leader_epoch=None) for tp, found in offsets.items() if found is not None},
     )
 
 

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreResult
-from streams_recovery.core.kafka_types import TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
@@ -36,7 +36,7 @@ _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
-    """What would be appended: the records of ``topics``, which are ``rows`` by ``<topic> <partition>``, behind ``ends``, of which ``present`` are there
+    """What would be appended: the records of ``topics``, which are ``rows`` by partition, behind ``ends``, of which ``present`` are there
     from an attempt that failed.
     """
 
@@ -45,9 +45,9 @@ class AppendPlan:
     savepoint_id: str
     moment: int
     topics: tuple[LaterTopic, ...]
-    rows: dict[str, int]
-    ends: dict[str, int]
-    present: dict[str, int]
+    rows: dict[TopicPartition, int]
+    ends: dict[TopicPartition, int]
+    present: dict[TopicPartition, int]
 
     @property
     def hash(self) -> str:
@@ -60,8 +60,8 @@ class AppendPlan:
         return {
             "the application": self.application_id,
             "the restore that set the input aside": [self.restore_id, self.moment],
-            "the records": [self.savepoint_id, [codec.encode(topic) for topic in self.topics], self.rows],
-            "the end of the inputs": self.ends,
+            "the records": [self.savepoint_id, [codec.encode(topic) for topic in self.topics], codec.encode(self.rows)],
+            "the end of the inputs": codec.encode(self.ends),
         }
 
     @property
@@ -81,10 +81,7 @@ class AppendPlan:
                 md(""),
                 md("| partition | records | behind offset | there already |"),
                 md("|---|---:|---:|---:|"),
-                *(
-                    md("| {} | {:,} | {} | {:,} |", partition_of_text(name), rows, self.ends[name], self.present[name])
-                    for name, rows in self.rows.items()
-                ),
+                *(md("| {} | {:,} | {} | {:,} |", tp, rows, self.ends[tp], self.present[tp]) for tp, rows in sorted(self.rows.items())),
             ]
         )
 
@@ -131,27 +128,27 @@ def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
     _check_topics(recovery, found)
     check_still(recovery, list(rows), float(recovery.config.restore.producers_still_seconds))
     now = recovery.cluster.high_watermarks(list(rows))
-    ends = {partition_text(tp): end for tp, end in now.items()} if found.begun is None else _begun(recovery, found, found.begun)
-    present = {partition_text(tp): now[tp] - ends[partition_text(tp)] for tp in rows}
-    _check_present({partition_text(tp): count for tp, count in rows.items()}, present)
+    ends = now if found.begun is None else _begun(recovery, found, found.begun)
+    present = {tp: now[tp] - ends[tp] for tp in rows}
+    _check_present(rows, present)
     return AppendPlan(
         application_id=recovery.application_id,
         restore_id=found.restore_id,
         savepoint_id=found.savepoint_id,
         moment=found.moment,
         topics=found.topics,
-        rows={partition_text(tp): count for tp, count in sorted(rows.items())},
+        rows=rows,
         ends=ends,
         present=present,
     )
 
 
-def _begun(recovery: RecoveryContext, found: Quarantine, ends: dict[str, int]) -> dict[str, int]:
-    wanted = {partition_text(TopicPartition(topic.name, part.partition)) for topic in found.topics for part in topic.partitions}
+def _begun(recovery: RecoveryContext, found: Quarantine, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    wanted = {TopicPartition(topic.name, part.partition) for topic in found.topics for part in topic.partitions}
     if set(ends) != wanted:
         where = recovery.layout.quarantine(found.restore_id)
         raise Damaged(
-            f"{where} says that an append began behind {sorted(ends)[:10]}, and {sorted(wanted)[:10]} were set aside",
+            f"{where} says that an append began behind {sorted(map(str, ends))[:10]}, and {sorted(map(str, wanted))[:10]} were set aside",
             next_step="nothing was changed; find out who wrote there",
             where=where,
         )
@@ -197,8 +194,8 @@ def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
         )
 
 
-def _check_present(rows: Mapping[str, int], present: Mapping[str, int]) -> None:
-    wrong = [str(partition_of_text(name)) for name, count in present.items() if not 0 <= count <= rows[name]]
+def _check_present(rows: Mapping[TopicPartition, int], present: Mapping[TopicPartition, int]) -> None:
+    wrong = [str(tp) for tp, count in present.items() if not 0 <= count <= rows[tp]]
     if wrong:
         raise Refused(
             f"another producer has written to {', '.join(wrong)} since the append that failed",
@@ -236,7 +233,12 @@ def _run(restore_id: str) -> str:
 
 
 def _note(
-    recovery: RecoveryContext, restore_id: str, kind: Literal["begins", "appended"], run: str, *, ends: dict[str, int] | None = None
+    recovery: RecoveryContext,
+    restore_id: str,
+    kind: Literal["begins", "appended"],
+    run: str,
+    *,
+    ends: dict[TopicPartition, int] | None = None,
 ) -> None:
     log = quarantine_log(recovery, restore_id)
     found = quarantine_of(restore_id, tuple(log.read_all()))
@@ -263,11 +265,10 @@ def _work(recovery: RecoveryContext, planned: AppendPlan) -> tuple[PartitionToLo
     now = recovery.cluster.high_watermarks(list(parts))
     return tuple(
         PartitionToLoad(
-            topic=tp.topic,
-            partition=tp.partition,
-            first_offset=begun[partition_text(tp)],
+            tp=tp,
+            first_offset=begun[tp],
             files=part.files,
-            present=now[tp] - begun[partition_text(tp)],
+            present=now[tp] - begun[tp],
             topic_id=ids[tp.topic].topic_id,
             cut=part.cut,
         )
@@ -283,17 +284,10 @@ def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: Artif
     if result is None:
         raise Damaged("no append ran", next_step="run the append again")
     planned = recovery.artifacts.read(AppendPlan, ticket.plan)
-    loaded = {
-        TopicPartition(one.topic, one.partition): one
-        for one in recovery.artifacts.read_own(RestoreResult, _run(ticket.restore_id), result).partitions
-    }
-    rows = {partition_of_text(name): count for name, count in planned.rows.items()}
+    loaded = {one.tp: one for one in recovery.artifacts.read_own(RestoreResult, _run(ticket.restore_id), result).partitions}
+    rows = planned.rows
     now = recovery.cluster.high_watermarks(list(rows))
-    wrong = [
-        str(tp)
-        for tp, count in rows.items()
-        if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[partition_text(tp)] < count
-    ]
+    wrong = [str(tp) for tp, count in rows.items() if tp not in loaded or loaded[tp].rows != count or now[tp] - planned.ends[tp] < count]
     if wrong:
         raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
     _note(recovery, planned.restore_id, "appended", ticket.run_id)

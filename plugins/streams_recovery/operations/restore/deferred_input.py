@@ -7,7 +7,7 @@ records while another is still being loaded is read without it, and joins and wi
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import TopicPartition, partition_of_text
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -101,9 +101,7 @@ def start_on_interval(recovery: RecoveryContext, ticket: RestoreTicket) -> Start
     guarded(recovery, ticket, at_least=Phase.INPUT_COMPLETE, before=Phase.CLOSED)
     with renewed_lock(recovery, ticket):
         started = launched(recovery, planned)
-        await_at_work(
-            recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=resume_command(recovery, ticket)
-        )
+        await_at_work(recovery, started.ends, again=resume_command(recovery, ticket))
     return started
 
 

@@ -84,7 +84,7 @@ def _unread(
 
 def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
     """The inputs that the plan sets offsets of."""
-    return [item.tp for item in planned.offsets if internal_role(item.topic, recovery.application_id) is None]
+    return [item.tp for item in planned.offsets if internal_role(item.tp.topic, recovery.application_id) is None]
 
 
 def _read_by(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:

@@ -14,10 +14,8 @@ from streams_recovery.core.kafka_types import (
     TopicDescription,
     TopicPartition,
     TopicRole,
-    partition_of_text,
-    partition_text,
 )
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import (
     InPlace,
@@ -77,7 +75,7 @@ def look(
     were not named; and then, when somebody wrote while it looked.
     """
     inputs = _living_inputs(recovery, begin, present)
-    images = {TopicPartition(topic.name, image.partition): image for topic in inputs for image in topic.partitions}
+    images = partition_images(inputs)
     partitions, seconds = list(images), float(recovery.config.restore.producers_still_seconds)
     if not partitions:
         return InPlace(still_seconds=seconds, ends={}, later=(), groups=())
@@ -111,7 +109,7 @@ def look(
     check_still(recovery, partitions, seconds)
     return InPlace(
         still_seconds=seconds,
-        ends={partition_text(tp): end for tp, end in ends.items()},
+        ends=ends,
         later=cut,
         groups=moved,
         begin_anew={group.name: tuple(sorted(group.shares)) for group in groups if group.shares},
@@ -257,9 +255,8 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
 
 
 def _check_ends(recovery: RecoveryContext, here: InPlace) -> None:
-    proven = {partition_of_text(name): end for name, end in here.ends.items()}
-    ends = recovery.cluster.high_watermarks(list(proven)) if proven else {}
-    come = sorted(str(tp) for tp, end in ends.items() if end != proven[tp])
+    ends = recovery.cluster.high_watermarks(list(here.ends)) if here.ends else {}
+    come = sorted(str(tp) for tp, end in ends.items() if end != here.ends[tp])
     if come:
         raise PlanChanged(
             f"a producer has written to {', '.join(come)} since the check that its producers are stopped",

@@ -118,8 +118,7 @@ def load_job(
     ids = {name: topic.topic_id for name, topic in recovery.cluster.describe_topics({tp.topic for tp in work}).items()}
     partitions = tuple(
         PartitionToLoad(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             first_offset=standing[tp].start,
             files=load.files,
             present=standing[tp].end - standing[tp].start,
@@ -155,7 +154,7 @@ def check_written(
 ) -> LoadSummary:
     """What a job has written, which must be as many rows as are expected, and all that is in the logs. Raises ``Damaged``."""
     loaded = () if result is None else recovery.artifacts.read(RestoreResult, result).partitions
-    by_partition = {TopicPartition(done.topic, done.partition): done for done in loaded}
+    by_partition = {done.tp: done for done in loaded}
     ends = recovery.cluster.high_watermarks(list(expected))
     starts = recovery.cluster.log_starts(list(expected))
     for tp, rows in expected.items():

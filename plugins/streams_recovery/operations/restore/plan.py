@@ -157,11 +157,11 @@ def _observe(
     recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], logs: Logs
 ) -> Observed:
     inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
-    wanted = [item for item in offsets if item.topic in inputs]
+    wanted = [item for item in offsets if item.tp.topic in inputs]
     before = recovery.groups.last_committed(recovery.application_id)
     return Observed(
         instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
-        offsets_before={str(item.tp): before[item.tp].offset for item in offsets if item.tp in before},
-        records_to_catch_up=sum(logs.lag(item.tp, item.offset).behind for item in wanted),
+        offsets_before={item.tp: before[item.tp].offset for item in offsets if item.tp in before},
+        records_to_catch_up=sum(logs.lag(item.tp, item.wanted.offset).behind for item in wanted),
     )

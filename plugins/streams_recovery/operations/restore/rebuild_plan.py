@@ -183,6 +183,6 @@ def _observe(recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], found:
     return Observed(
         instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
-        offsets_before={str(item.tp): found.committed[item.tp] for item in offsets if item.tp in found.committed},
-        records_to_catch_up=sum(logs.lag(item.tp, item.offset).behind for item in offsets),
+        offsets_before={item.tp: found.committed[item.tp] for item in offsets if item.tp in found.committed},
+        records_to_catch_up=sum(logs.lag(item.tp, item.wanted.offset).behind for item in offsets),
     )

@@ -6,7 +6,7 @@ import time
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.query_check import QueryCheck
@@ -38,7 +38,7 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     guarded(recovery, ticket, at_least=Phase.VERIFIED, before=Phase.STARTED)
     planned = stored_plan(recovery, ticket)
     removed = offsets_to_remove(recovery, planned) if planned.from_input else []
-    wanted = {item.tp: CommittedOffset(offset=item.offset, metadata=item.metadata, leader_epoch=None) for item in planned.offsets}
+    wanted = {item.tp: item.wanted for item in planned.offsets}
     moved = _move_others(recovery, planned)
     recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
     note(recovery, ticket, Phase.OFFSETS_SET)
@@ -50,7 +50,7 @@ def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, 
     """Other groups on inputs that were cut: all of a group's offsets there, or none, and none while it has members."""
     offsets: dict[str, dict[TopicPartition, CommittedOffset | None]] = {}
     for one in planned.in_place.groups if planned.in_place else ():
-        offsets.setdefault(one.group, {})[one.tp] = CommittedOffset(offset=one.offset, metadata=one.metadata, leader_epoch=None)
+        offsets.setdefault(one.group, {})[one.tp] = one.wanted
     for group_id, wanted in offsets.items():
         recovery.groups.set_offsets(group_id, wanted)
     return tuple(offsets)
@@ -91,7 +91,7 @@ def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
     ends = recovery.cluster.last_stable_offsets(inputs_of(recovery, planned))
     recovery.application.start()
     instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
-    return StartSummary(instances=instances, ends={partition_text(tp): end for tp, end in ends.items()})
+    return StartSummary(instances=instances, ends=ends)
 
 
 def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
@@ -100,9 +100,9 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
     """
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
     wrong = [
-        f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.offset}"
+        f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.wanted.offset}"
         for item in planned.offsets
-        if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.offset, item.metadata)
+        if (known := found[item.tp]) is None or (known.offset, known.metadata) != (item.wanted.offset, item.wanted.metadata)
     ]
     # Other groups may have moved on since.
     lost = [
@@ -110,13 +110,13 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
         for one in (planned.in_place.groups if planned.in_place else ())
         if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
     ]
-    wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.offset}" for one in lost]
+    wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.wanted.offset}" for one in lost]
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
             next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again",
             wrong=wrong,
-            lost=[(one.group, str(one.tp), one.offset) for one in lost],
+            lost=[(one.group, str(one.tp), one.wanted.offset) for one in lost],
         ).then(resume_command(recovery, ticket))
 
 
@@ -142,9 +142,8 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     """
     guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.INPUT_COMPLETE)
     began = time.monotonic()
-    ends = {partition_of_text(name): end for name, end in started.ends.items()}
     with renewed_lock(recovery, ticket):
-        await_at_work(recovery, ends, again=resume_command(recovery, ticket))
+        await_at_work(recovery, started.ends, again=resume_command(recovery, ticket))
     planned = stored_plan(recovery, ticket)
     if not planned.from_input and (planned.point is None or planned.point.with_state):
         _check_no_new_topics(recovery, planned)
@@ -152,7 +151,7 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
     names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     return RecoveredSummary(
-        instances=names, partitions_caught_up=len(ends), seconds=round(time.monotonic() - began, 1), query_checks=query_checks
+        instances=names, partitions_caught_up=len(started.ends), seconds=round(time.monotonic() - began, 1), query_checks=query_checks
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.proofs import PartitionProof
 from streams_recovery.core.restore.query_check import QueryCheck
@@ -125,7 +125,7 @@ class StartSummary:
     """The application started again. ``ends`` are the input ends to catch up to, read right before the start."""
 
     instances: tuple[str, ...]
-    ends: dict[str, int]
+    ends: dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,7 @@ def compare_job(
         return NO_JOB
     partitions = tuple(
         PartitionToVerify(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             target_topic=tp.topic,
             topic_id=now[tp].topic_id,
             start=now[tp].start,
@@ -134,7 +133,7 @@ def proven(
     """
     now = logs_now(recovery, work)
     again = recovery.artifacts.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
-    verified = _of_load(recovery, work, loaded, now) | {TopicPartition(one.topic, one.partition): one for one in again.partitions}
+    verified = _of_load(recovery, work, loaded, now) | {one.tp: one for one in again.partitions}
     found = judged(work, verified, again.keys, now, keyed_topics(planned), requested=_keys_requested(recovery, ticket))
     if found.problems:
         message = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, Damaged, Refused
-from streams_recovery.core.kafka_types import Guarantee, partition_of_text, partition_text
+from streams_recovery.core.kafka_types import Guarantee, TopicPartition
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.rollout.cutover import CutoverStep, counts_text
 from streams_recovery.core.waiting import while_falling
@@ -55,7 +55,7 @@ def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
     return {recovery.application_id: bring_down(recovery).clean}
 
 
-def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[str, int]:
+def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[TopicPartition, int]:
     """Input that the clone has read and the old application has not: its output went to the clone's own topics only."""
     mine = offsets_of(clone, input_partitions(clone))
     theirs = offsets_of(old, mine)
@@ -92,7 +92,7 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
         _require_nothing_missing(old, clone)
         if left := unread(old):
             raise ApplicationNotReady(
-                f"{old.application_id} is down with unread records in repartition topics: {counts_text({partition_text(tp): n for tp, n in left.items()})}",
+                f"{old.application_id} is down with unread records in repartition topics: {counts_text(left)}",
                 next_step=f"start {old.application_id} and run the cut-over again",
             )
     note_read(clone, target)
@@ -125,7 +125,7 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
         require_down(clone)
         require_down(old)
         _require_nothing_missing(old, clone)
-        again, tail = _ahead(old, clone), _tail(clone)
+        again, tail = _ahead(old, clone), unread(clone)
         if role(old) is not Role.RETIRED:
             _append(old, clone, ticket.run, Role.RETIRED, {}, {})
         # What a savepoint that was killed had held would be started by the next one.
@@ -143,7 +143,7 @@ def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
         _append(clone, old, ticket.run, Role.STANDBY, {}, {})
     if role(old) is Role.RETIRED:
         quiesce_record.end(old)
-        again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), _tail(old))
+        again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), unread(old))
         _append(old, clone, ticket.run, Role.LIVE, again, tail)
     return transferred(old, clone, ticket)
 
@@ -158,25 +158,32 @@ def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTic
     return OutputsTransferred(live=live.application_id, again=last.again, tail=last.tail)
 
 
-def _ahead(one: RecoveryContext, other: RecoveryContext) -> dict[str, int]:
+def _ahead(one: RecoveryContext, other: RecoveryContext) -> dict[TopicPartition, int]:
     """Input that ``one`` has read and ``other`` has not."""
     theirs = offsets_of(other, input_partitions(other))
     mine = offsets_of(one, theirs)
     return between(one, {tp: (offset, mine[tp]) for tp, offset in theirs.items()})
 
 
-def _tail(recovery: RecoveryContext) -> dict[str, int]:
-    return {partition_text(tp): count for tp, count in unread(recovery).items()}
-
-
 def _append(
-    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, again: Mapping[str, int], tail: Mapping[str, int]
+    recovery: RecoveryContext,
+    other: RecoveryContext,
+    run: str,
+    now: Role,
+    again: Mapping[TopicPartition, int],
+    tail: Mapping[TopicPartition, int],
 ) -> None:
     recovery.ownership.append(entry(recovery, other, run, now, again=again, tail=tail))
 
 
 def entry(
-    recovery: RecoveryContext, other: RecoveryContext, run: str, now: Role, *, again: Mapping[str, int], tail: Mapping[str, int]
+    recovery: RecoveryContext,
+    other: RecoveryContext,
+    run: str,
+    now: Role,
+    *,
+    again: Mapping[TopicPartition, int],
+    tail: Mapping[TopicPartition, int],
 ) -> OwnershipEntry:
     """What an application is from now on, with the offsets it has."""
     return OwnershipEntry(
@@ -184,7 +191,7 @@ def entry(
         other=other.application_id,
         run=run,
         at=recovery.clock(),
-        offsets={partition_text(tp): offset for tp, offset in offsets_of(recovery, input_partitions(recovery)).items()},
+        offsets=offsets_of(recovery, input_partitions(recovery)),
         again=dict(again),
         tail=dict(tail),
     )
@@ -218,7 +225,7 @@ def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     return LiveStarted(
         application_id=recovery.application_id,
         instances=() if ticket.restore_first else tuple(status.name for status in recovery.application.status()),
-        ends={partition_text(tp): end for tp, end in sorted(ends.items())},
+        ends=ends,
     )
 
 
@@ -231,7 +238,7 @@ def await_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
     with ExitStack() as stack:
         stack.enter_context(renewed_lock(old, ticket.old))
         stack.enter_context(renewed_lock(clone, ticket.clone))
-        await_at_work(recovery, {partition_of_text(name): end for name, end in started.ends.items()}, again=again_command(clone, ticket))
+        await_at_work(recovery, started.ends, again=again_command(clone, ticket))
 
 
 def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, stopped: StoppedForCutover) -> CutoverReport:

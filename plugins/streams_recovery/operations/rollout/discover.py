@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.config.clone_application import live
 from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
-from streams_recovery.core.kafka_types import Guarantee, TopicPartition, partition_text
+from streams_recovery.core.kafka_types import Guarantee, TopicPartition
 from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.rollout.cutover import Origin, Pair, Side
@@ -38,7 +38,7 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
         old=old_side,
         clone=clone_side,
         outputs=dict(zip(clone.config.topics.outputs, live(clone.config).topics.outputs, strict=True)),
-        starts=_spaced(old.cluster.log_starts(list(theirs))),
+        starts=old.cluster.log_starts(list(theirs)),
         lag=between(clone, {tp: (lag.position, lag.stable) for tp, lag in measure(clone, inputs).items()}),
         old_ahead=between(old, {tp: (mine[tp], theirs[tp]) for tp in both}),
         clone_ahead=between(clone, {tp: (theirs[tp], mine[tp]) for tp in both}),
@@ -77,11 +77,11 @@ def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
     """Records of repartition topics that the application has not processed, where there are any. Transactions must be decided."""
     partitions = repartition_partitions(recovery)
     found = between(recovery, {tp: (lag.position, lag.stable) for tp, lag in measure(recovery, partitions).items()})
-    return {tp: found[partition_text(tp)] for tp in partitions if partition_text(tp) in found}
+    return {tp: found[tp] for tp in partitions if tp in found}
 
 
-def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, int]:
-    """How many records lie in each range of offsets, by ``<topic> <partition>``; ranges without any are left out. Of long ranges that have some, and of
+def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
+    """How many records lie in each range of offsets; ranges without any are left out. Of long ranges that have some, and of
     those whose beginning is gone, it is the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
@@ -93,7 +93,7 @@ def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int
         if starts[tp] <= first < end:
             count = _records(recovery, tp, first, end) if count <= _COUNTED else count if _any(recovery, tp, first, end) else 0
         if count > 0:
-            found[partition_text(tp)] = count
+            found[tp] = count
     return found
 
 
@@ -127,9 +127,9 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
         inputs=topics.inputs,
         globals=topics.globals,
         outputs=topics.outputs,
-        committed=_spaced(committed),
+        committed=committed,
         # While it runs, that changes with every record.
-        unread={} if alive else _spaced(unread(recovery)),
+        unread={} if alive else unread(recovery),
         unfinished=unfinished_restore(recovery),
         retired_offsets=None if last is None or last.role is not Role.RETIRED else last.offsets,
     )
@@ -138,12 +138,12 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
 def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> bool:
     """True when that was seen for just these ``offsets`` of the clone."""
     last = _read_log(clone).last()
-    return last is not None and last.offsets == _spaced(offsets)
+    return last is not None and last.offsets == offsets
 
 
 def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
     """Write it down, for whoever finishes a cut-over that fails."""
-    _read_log(clone).append(ReadUpTo(offsets=_spaced(offsets)))
+    _read_log(clone).append(ReadUpTo(offsets=dict(offsets)))
 
 
 def _read_log(clone: RecoveryContext) -> AppendLog[ReadUpTo]:
@@ -163,7 +163,3 @@ def _origin(clone: RecoveryContext) -> Origin | None:
         offsets=report.strategy,
         proven=report.verdict is Verdict.EQUAL,
     )
-
-
-def _spaced(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {partition_text(tp): offset for tp, offset in sorted(offsets.items())}

@@ -6,7 +6,7 @@ In between the old application is already on record as replaced, so that nothing
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged, NotExact, Refused
-from streams_recovery.core.kafka_types import Consistency, QuiesceMode, partition_text
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import UpgradePlan, upgrade_plan, upgrade_problems
@@ -62,9 +62,9 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
             next_step="run the upgrade from its beginning",
         )
     require_down(old)
-    begins = {partition_text(tp): offset for tp, offset in offsets_of(clone, input_partitions(clone)).items()}
+    begins = offsets_of(clone, input_partitions(clone))
     if begins != last.offsets:
-        wrong = sorted(name for name in {*begins, *last.offsets} if begins.get(name) != last.offsets.get(name))
+        wrong = sorted(str(tp) for tp in {*begins, *last.offsets} if begins.get(tp) != last.offsets.get(tp))
         raise Damaged(
             f"{clone.application_id} would not begin where {old.application_id} stopped: {', '.join(wrong[:10])}",
             next_step="run the upgrade from its beginning",

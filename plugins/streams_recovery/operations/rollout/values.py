@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import CutoverStep
 from streams_recovery.operations.renewed_lock import HeldLock
@@ -49,8 +50,8 @@ class OutputsTransferred:
     """Who writes the outputs from now on, and what comes twice by it: input records by partition, and records in repartition topics."""
 
     live: str
-    again: dict[str, int]
-    tail: dict[str, int]
+    again: dict[TopicPartition, int]
+    tail: dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class LiveStarted:
 
     application_id: str
     instances: tuple[str, ...]
-    ends: dict[str, int]
+    ends: dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +72,10 @@ class CutoverReport:
     live: str
     stopped: str
     closed_cleanly: dict[str, bool]
-    again: dict[str, int]
+    again: dict[TopicPartition, int]
     records_again: int
-    tail: dict[str, int]
-    offsets: dict[str, dict[str, int]]
+    tail: dict[TopicPartition, int]
+    offsets: dict[str, dict[TopicPartition, int]]
     requested_by: str
     reason: str
     started_at: int

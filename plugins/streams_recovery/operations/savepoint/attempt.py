@@ -138,8 +138,7 @@ def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, read
     starts = recovery.cluster.log_starts(tuple(ends))
     return {
         tp: PartitionCut(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             log_start=starts[tp],
             last_stable=readings.last_stable.get(tp, end),
             end=end,

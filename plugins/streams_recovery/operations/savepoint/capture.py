@@ -111,7 +111,7 @@ def _take(
 
 def _copy_tails(recovery: RecoveryContext, ticket: Ticket, found: Discovery, cut: Cut) -> tuple[RangeCopied, ...]:
     tails = [
-        RangeToCopy(topic=tp.topic, partition=tp.partition, start=part.tail_start, end=part.end, size_hint=0)
+        RangeToCopy(tp=tp, start=part.tail_start, end=part.end, size_hint=0)
         for tp, part in sorted(cut.partitions.items())
         if tp.topic in found.inventory.tails and part.tail_start < part.end
     ]

@@ -145,8 +145,8 @@ def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None,
         if image.ranges.facts.ranges
     }
     for one in planned:
-        tp = TopicPartition(one.topic, one.partition)
-        if tp in archived and not roles[one.topic].internal and one.full_because is not None:
+        tp = one.tp
+        if tp in archived and not roles[one.tp.topic].internal and one.full_because is not None:
             why = one.full_because if parent is not None else "the newest savepoint is not whole or cannot be read"
             yield f"the archive of {tp} begins anew ({why}): what it had before is in earlier savepoints only"
 
@@ -164,12 +164,11 @@ def _planned(
     images: dict[int, PartitionImage] = {image.partition: image for image in before.partitions} if before else {}
     result = []
     for cut in topic.partitions:
-        known = images.get(cut.partition)
+        known = images.get(cut.tp.partition)
         copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
         result.append(
             PlannedPartition(
-                topic=topic.name,
-                partition=cut.partition,
+                tp=TopicPartition(topic.name, cut.tp.partition),
                 shares=copy.shares,
                 gaps=copy.gaps,
                 missing=copy.missing,
@@ -226,7 +225,7 @@ def _check_stored(recovery: RecoveryContext, plan: CopyPlan, files: Sequence[Seg
     needed, shared = [(file.key, file.bytes) for file in files], 0
     wrong = next(((key, size) for key, size in needed if there.get(key) != size), None)
     if plan.parent_id is not None:
-        kept = {(one.topic, one.partition) for one in plan.partitions if one.shares}
+        kept = {(one.tp.topic, one.tp.partition) for one in plan.partitions if one.shares}
         parent = recovery.savepoints.read(plan.parent_id)
         for ranges in (one.ranges for topic in parent.topics for one in topic.partitions if (topic.name, one.partition) in kept):
             shared += ranges.facts.files
@@ -274,8 +273,8 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
                 f"{done.tp} starts at {done.log_start_after} after the copy of [{done.copied.start}, {done.copied.end}): "
                 "retention deleted records under the reader",
                 next_step="run the savepoint again; if it repeats, raise the topic's retention",
-                topic=done.topic,
-                partition=done.partition,
+                topic=done.tp.topic,
+                partition=done.tp.partition,
             )
 
 

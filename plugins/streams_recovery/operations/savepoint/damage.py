@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.repository.check_findings import worst_first
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.manifest import Manifest, partition_images
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import (
     ChangedState,
@@ -79,7 +79,7 @@ def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collecti
     """How far the logs that ``last``, a savepoint of this cluster, saw go by now, of those that are still ``there``."""
     if last is None:
         return {}
-    images = {TopicPartition(topic.name, image.partition): image for topic in last.topics for image in topic.partitions}
+    images = partition_images(last.topics)
     wanted = set(there) & set(images)
     return recovery.cluster.epoch_ends({tp: epoch for tp in wanted if (epoch := images[tp].leader_epoch) is not None})
 
@@ -91,8 +91,7 @@ def damage_before(recovery: RecoveryContext, found: Discovery) -> tuple[Damage, 
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
     cuts = [
         PartitionCut(
-            topic=tp.topic,
-            partition=tp.partition,
+            tp=tp,
             log_start=starts[tp],
             last_stable=ends[tp],
             end=ends[tp],
@@ -145,7 +144,7 @@ def _state_topics(
             role=role,
             topic_id=topic_id,
             expires="delete" in settings[name].get("cleanup.policy", "delete"),
-            partitions=tuple(cut for cut in cuts if cut.topic == name),
+            partitions=tuple(cut for cut in cuts if cut.tp.topic == name),
         )
         for name, role, topic_id in topics
         if role.internal

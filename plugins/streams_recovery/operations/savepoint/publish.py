@@ -7,13 +7,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import FORMAT_VERSION, CopiedRange, Gap, Manifest, PartitionImage, Provenance, TopicImage
+from streams_recovery.core.repository.manifest import (
+    FORMAT_VERSION,
+    CopiedRange,
+    CutFacts,
+    Gap,
+    LogAtCut,
+    Manifest,
+    PartitionImage,
+    Provenance,
+    TopicAtCut,
+    TopicImage,
+)
+from streams_recovery.core.repository.publication import SavepointFacts, savepoint_facts
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.repository.survival import survives_cluster_loss
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.assumptions import deletions_kept
@@ -90,20 +102,18 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
     plans: dict[str, dict[int, PlannedPartition]] = {}
     for partition in plan.partitions:
-        plans.setdefault(partition.topic, {})[partition.partition] = partition
+        plans.setdefault(partition.tp.topic, {})[partition.tp.partition] = partition
+    cut: CutFacts = draft
+    if plan.damage:
+        cut = replace(draft, consistency=Consistency.DAMAGED, proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)))
     return Manifest(
+        **codec.fields_of(CutFacts, cut),
         format_version=FORMAT_VERSION,
         savepoint_id=ticket.savepoint_id,
         application_id=ticket.application_id,
-        cluster_id=draft.cluster_id,
-        captured_at=draft.captured_at,
-        consistency=Consistency.DAMAGED if plan.damage else draft.consistency,
-        proof=replace(draft.proof, reasons=(*draft.proof.reasons, *plan.damage)),
         guarantee=guarantee,
-        group_type=draft.group_type,
         parent_id=plan.parent_id,
         topics=tuple(_topic(topic, draft.captured_at, plans.get(topic.name, {}), pieces, gaps, parent) for topic in draft.topics),
-        claimed=draft.claimed,
         provenance=Provenance(
             run_id=ticket.request.run_id,
             requested_by=ticket.request.requested_by,
@@ -125,7 +135,7 @@ def _deletions_kept(
         if parent is None or before is None or not compacted(topic.role, topic.config, before.config):
             continue
         since = deletions_kept(
-            (piece for piece in copied.ranges if piece.topic == topic.name and piece.partition in shares),
+            (piece for piece in copied.ranges if piece.tp.topic == topic.name and piece.tp.partition in shares),
             parent.provenance.deletions_kept_since.get(topic.name),
             parent.captured_at,
         )
@@ -150,25 +160,14 @@ def _topic(
     known = {image.partition: image.ranges for image in before.partitions} if before else {}
     shares = any(plan.shares for plan in plans.values())
     return TopicImage(
-        name=topic.name,
-        role=topic.role,
-        topic_id=topic.topic_id,
-        replication_factor=topic.replication_factor,
-        config=topic.config,
-        store=topic.store,
-        archived=topic.archived,
+        **codec.fields_of(TopicAtCut, topic),
         full_since=before.full_since if before and shares else captured_at,
-        evidence=topic.evidence,
         partitions=tuple(
             PartitionImage(
-                partition=cut.partition,
-                log_start=cut.log_start,
-                last_stable=cut.last_stable,
-                end=cut.end,
-                leader_epoch=cut.leader_epoch,
-                committed=cut.committed,
-                ranges=_ranges(topic.role, plans.get(cut.partition), known.get(cut.partition), pieces.get(cut.tp, [])),
-                gaps=(*(plans[cut.partition].gaps if cut.partition in plans else ()), *gaps.get(cut.tp, ())),
+                **codec.fields_of(LogAtCut, cut),
+                partition=cut.tp.partition,
+                ranges=_ranges(topic.role, plans.get(cut.tp.partition), known.get(cut.tp.partition), pieces.get(cut.tp, [])),
+                gaps=(*(plans[cut.tp.partition].gaps if cut.tp.partition in plans else ()), *gaps.get(cut.tp, ())),
             )
             for cut in topic.partitions
         ),
@@ -187,21 +186,13 @@ def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None
 def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> PublishedSavepoint:
     """A manifest in numbers."""
     return PublishedSavepoint(
-        application_id=manifest.application_id,
-        savepoint_id=manifest.savepoint_id,
+        **codec.fields_of(SavepointFacts, savepoint_facts(manifest)),
         manifest_key=key,
-        consistency=manifest.consistency,
-        captured_at=manifest.captured_at,
-        parent_id=manifest.parent_id,
-        records=manifest.records,
         new_records=_rows(copied.ranges),
         fetched=sum(piece.fetched for piece in copied.ranges),
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
-        files=manifest.file_count,
         topics=len(manifest.topics),
         warnings=warnings,
-        profile=manifest.profile,
-        survives_cluster_loss=survives_cluster_loss(manifest),
     )
 
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Evidence, Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.kafka_types import (
+    Consistency,
+    QuiesceMode,
+    TopicPartition,
+)
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import CutProof, Gap
+from streams_recovery.core.repository.manifest import CutFacts, Gap, TopicAtCut
+from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import ChangedState
@@ -63,33 +68,17 @@ class Quiesced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftTopic:
-    """A topic of a cut that is not published yet; see ``TopicImage``."""
+class DraftTopic(TopicAtCut):
+    """A topic of a cut that is not published yet."""
 
-    name: str
-    role: TopicRole
-    topic_id: str
-    replication_factor: int
-    config: dict[str, str]
-    store: StoreKind | None
-    archived: bool
-    evidence: Evidence | None
     partitions: tuple[PartitionCut, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutDraft:
-    """A proven cut with the repartition tails that were copied while it was held. ``claimed`` topics are not among its topics; ``assumed``: see
-    ``Quiesced``.
-    """
+class CutDraft(CutFacts):
+    """A proven cut with the repartition tails that were copied while it was held. ``assumed``: see ``Quiesced``."""
 
-    captured_at: int
-    cluster_id: str
-    group_type: str
-    consistency: Consistency
-    proof: CutProof
     topics: tuple[DraftTopic, ...]
-    claimed: tuple[ClaimedTopic, ...]
     tails: tuple[RangeCopied, ...]
     assumed: tuple[str, ...]
 
@@ -120,8 +109,7 @@ class ResumeReport:
 class PlannedPartition:
     """The copy of one partition: whether it shares what the parent has, what is gone, what is missing."""
 
-    topic: str
-    partition: int
+    tp: TopicPartition
     shares: bool
     gaps: tuple[Gap, ...]
     missing: RangeToCopy | None
@@ -198,26 +186,17 @@ class GatherSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedSavepoint:
+class PublishedSavepoint(SavepointFacts):
     """A published savepoint in numbers. ``fetched`` counts records its consumers received, ``tail_records`` those from unread repartition topics.
-    ``warnings`` are sentences for the person who relies on it; see ``core.survival`` for ``survives_cluster_loss``.
+    ``warnings`` are sentences for the person who relies on it.
     """
 
-    application_id: str
-    savepoint_id: str
     manifest_key: str
-    consistency: Consistency
-    captured_at: int
-    parent_id: str | None
-    records: int
     new_records: int
     fetched: int
     tail_records: int
-    files: int
     topics: int
     warnings: tuple[str, ...]
-    profile: Profile
-    survives_cluster_loss: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,8 +120,7 @@ def _transactions(recovery: RecoveryContext, logs: LogPositions) -> tuple[Transa
     held_back = [tp for tp, end in logs.ends.items() if logs.lags[tp].stable < end]
     return tuple(
         TransactionState(
-            topic=one.topic,
-            partition=one.partition,
+            tp=one.tp,
             start_offset=one.start_offset,
             transactional_id=one.transactional_id,
             age_seconds=one.age_seconds,

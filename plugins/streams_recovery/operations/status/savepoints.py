@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.retention import Decision, HeldSavepoint, Pins, StoredFile, decide
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, moments_of
 from streams_recovery.core.status.report import SavepointSummary, StatusReport
@@ -80,23 +81,14 @@ def _summary(
     # One that was compacted has the moment of its source: how long it took is not known.
     took = None if published is None or one.replaces is not None else max(0.0, (published - one.captured_at) / 1000)
     return SavepointSummary(
-        savepoint_id=one.savepoint_id,
-        captured_at=one.captured_at,
-        consistency=one.consistency,
-        profile=one.profile,
-        parent_id=one.parent_id,
-        records=one.records,
-        files=one.files,
+        **codec.fields_of(SavepointFacts, one),
         new_bytes=known.new_bytes if known else None,
         held_seconds=known.held_seconds if known else None,
         seconds=took,
-        requested_by=one.requested_by,
-        run_id=one.run_id,
         pinned=pinned,
         expires=decision is not None and not decision.why_kept,
         leaves_at=decision.until if decision is not None else None,
         adopted=adopted,
-        survives_cluster_loss=one.survives_cluster_loss,
         input_positions=known.input_positions if known else None,
         moments=known.moments if known else None,
     )
@@ -149,7 +141,7 @@ def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummar
     return [
         one
         if (detail := found.get(one.savepoint_id)) is None
-        else replace(one, held_seconds=detail.held_seconds, input_positions=detail.input_positions())
+        else replace(one, held_seconds=detail.proof.held_seconds, input_positions=detail.input_positions())
         for one in summaries
     ]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.compaction.compacted import assembled, judge
 from streams_recovery.core.compaction.plan import CompactionPlan, PartitionCompacted, PartitionToCompact, in_portions, plan_compaction
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.kafka_types import StoreKind, TopicRole
+from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, Provenance, TopicImage
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
@@ -50,8 +50,7 @@ def small(*offsets: int) -> tuple[CopiedRange, ...]:
 def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> PartitionCompacted:
     """A flawless compaction to rows at these offsets."""
     proof = CompactionProof(
-        topic=wanted.topic,
-        partition=wanted.partition,
+        tp=wanted.tp,
         rows_before=wanted.rows,
         rows_after=len(offsets),
         keys=3,
@@ -60,8 +59,8 @@ def done(wanted: PartitionToCompact, *offsets: int, **changes: object) -> Partit
         digest_before="d",
         digest_after="d",
     )
-    one = PartitionCompacted(topic=wanted.topic, partition=wanted.partition, ranges=small(*offsets), proof=proof, foreign=0, problems=())
-    inside = {name: value for name, value in changes.items() if name in CompactionProof.__dataclass_fields__ and name != "topic"}
+    one = PartitionCompacted(tp=wanted.tp, ranges=small(*offsets), proof=proof, foreign=0, problems=())
+    inside = {name: value for name, value in changes.items() if name in CompactionProof.__dataclass_fields__ and name != "tp"}
     outside = {name: value for name, value in changes.items() if name not in inside}
     return replace(one, proof=replace(proof, **inside), **outside)  # type: ignore[arg-type]
 
@@ -134,7 +133,7 @@ def test_partitions_are_left_one_by_one() -> None:
         replace(whole, partition=5, ranges=()),
     )
     (found,) = planned(replace(changelog(), partitions=images), StoreKind.KEY_VALUE).topics
-    assert [wanted.partition for wanted in found.partitions] == [0, 4]
+    assert [wanted.tp.partition for wanted in found.partitions] == [0, 4]
     assert found.stays == ("partitions 1: it has a gap", "partitions 2, 5: it holds no record", "partitions 3: it is compacted already")
     assert found.expected_rows is None, "of partition 0 nothing is known"
     (again,) = planned(replace(changelog(), partitions=(images[4],)), StoreKind.KEY_VALUE).topics
@@ -191,8 +190,8 @@ def test_a_savepoint_that_shares_nothing_has_no_parent_and_a_half_compacted_topi
         {"ranges": small(5, 7)[:1]},
         {"ranges": tuple(replace(piece, compacted=None) for piece in small(5, 7))},
         {"ranges": (replace(small(5, 7)[0], start=1), *small(5, 7)[1:])},
-        {"partition": 1},
-        {"topic": "orders-other-changelog"},
+        {"tp": TopicPartition("orders-totals-changelog", 1)},
+        {"tp": TopicPartition("orders-other-changelog", 0)},
     ],
 )
 def test_anything_that_is_not_equal_ends_the_compaction(changes: dict[str, object]) -> None:
@@ -206,7 +205,7 @@ def test_a_proof_about_another_partition_proves_nothing() -> None:
     (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
     one = done(wanted, 5, 7)
     with pytest.raises(Damaged, match="the proof is about"):
-        judge([wanted], [replace(one, proof=replace(one.proof, partition=3))])
+        judge([wanted], [replace(one, proof=replace(one.proof, tp=TopicPartition(one.tp.topic, 3)))])
 
 
 def test_windows_keep_the_newest_time() -> None:
@@ -224,16 +223,16 @@ def test_windows_keep_the_newest_time() -> None:
 def test_what_is_missing_or_doubled_is_noticed() -> None:
     (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
     one = done(wanted, 5, 7)
-    for found in ([], [one, one], [one, replace(one, partition=1)]):
+    for found in ([], [one, one], [one, replace(one, tp=TopicPartition(one.tp.topic, 1))]):
         with pytest.raises(Damaged, match="did not compact what was planned"):
             judge([wanted], found)
 
 
 def test_a_topic_with_foreign_rows_stays_as_it_was_and_nothing_else_does() -> None:
     (wanted,) = planned(changelog(), StoreKind.KEY_VALUE).partitions
-    second, other = replace(wanted, partition=1), replace(wanted, topic="orders-other-changelog")
+    second, other = (replace(wanted, tp=tp) for tp in (TopicPartition(wanted.tp.topic, 1), TopicPartition("orders-other-changelog", 0)))
     verdict = judge([wanted, second, other], [done(wanted, 5, 7), done(second, 5, 7, foreign=1), done(other, 5, 7)])
-    assert [one.topic for one in verdict.accepted] == ["orders-other-changelog"]
+    assert [one.tp.topic for one in verdict.accepted] == ["orders-other-changelog"]
     assert set(verdict.stays) == {NAME}
     with pytest.raises(Refused, match="1 rows of orders-totals-changelog-0"):
         judge([wanted], [done(wanted, 5, 7, foreign=1)])

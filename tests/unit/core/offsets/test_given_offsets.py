@@ -8,33 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.given_offsets import GivenOffset, parse_file
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.given_offsets import parse_file
 
-
-def at(topic: str, partition: int, offset: int) -> GivenOffset:
-    return GivenOffset(topic=topic, partition=partition, offset=offset)
-
-
-named = st.builds(
-    at, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 2**31 - 1).filter(lambda n: n < 10**9), st.integers(0, 10**18 - 1)
-)
+partitions = st.builds(TopicPartition, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 10**9 - 1))
 
 
 @given(
-    offsets=st.lists(named, min_size=1, max_size=9, unique_by=lambda item: item.tp),
+    offsets=st.dictionaries(partitions, st.integers(0, 10**18 - 1), min_size=1, max_size=9),
     shape=st.sampled_from(["plain", "group", "quoted", "json"]),
 )
-def test_every_form_of_a_file_says_the_same(offsets: list[GivenOffset], shape: str) -> None:
-    rows = [(item.topic, item.partition, item.offset) for item in offsets]
+def test_every_form_of_a_file_says_the_same(offsets: dict[TopicPartition, int], shape: str) -> None:
+    rows = [(*tp, offset) for tp, offset in offsets.items()]
     text = {
         "plain": "".join(f"{t},{p},{o}\n" for t, p, o in rows),
         "group": "".join(f"orders,{t},{p},{o}\nanother,{t},{p},5\n" for t, p, o in rows),
         "quoted": "\ufefftopic,partition,offset\r\n" + "".join(f'"{t}",{p},{o}\r\n' for t, p, o in rows),
-        "json": json.dumps([codec.encode(item) for item in offsets]),
+        "json": json.dumps([{"topic": t, "partition": p, "offset": o} for t, p, o in rows]),
     }[shape]
-    assert parse_file(text.encode(), where="f", group="orders") == tuple(offsets)
+    assert parse_file(text.encode(), where="f", group="orders") == offsets
 
 
 @pytest.mark.parametrize(

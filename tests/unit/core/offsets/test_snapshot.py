@@ -12,7 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import approval, different_parts, is_approved
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
-from streams_recovery.core.offsets.snapshot import GroupOffset, GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
+from streams_recovery.core.offsets.snapshot import GroupOffsets, OffsetSnapshot, RollbackPlan, plan_rollback
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(2)]
 ELSEWHERE = TopicPartition("elsewhere", 0)
@@ -31,11 +31,8 @@ TOPICS = {name: described(name, f"id-{name}") for name in ("a", "b")}
 
 
 def snapshot(offsets: dict[TopicPartition, CommittedOffset], group: str = "readers") -> OffsetSnapshot:
-    kept = tuple(
-        GroupOffset(topic=tp.topic, partition=tp.partition, offset=known.offset, metadata=known.metadata) for tp, known in offsets.items()
-    )
     return OffsetSnapshot(
-        format_version=1,
+        format_version=2,
         snapshot_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",
@@ -43,7 +40,7 @@ def snapshot(offsets: dict[TopicPartition, CommittedOffset], group: str = "reade
         savepoint_id=None,
         requested_by="me",
         reason="",
-        groups=(GroupOffsets(group_id=group, kind="classic", topics={"a": "id-a", "b": "id-b"}, offsets=kept),),
+        groups=(GroupOffsets(group_id=group, kind="classic", topics={"a": "id-a", "b": "id-b"}, offsets=offsets),),
         unread={},
     )
 
@@ -61,7 +58,7 @@ def test_afterwards_the_group_has_what_it_had_and_nothing_else_moved(
 ) -> None:
     now = {**now, ELSEWHERE: at(1)} if other else now
     planned = plan(kept, now)
-    after = {**now, **{change.tp: change.wanted for change in planned.changes}}
+    after = {**now, **{change.tp: change.after for change in planned.changes}}
     expected = {**{tp: known for tp, known in now.items() if tp == ELSEWHERE}, **kept}
     assert {tp: known for tp, known in after.items() if known is not None} == expected
     assert planned.moving == sum(1 for tp in {*now, *kept} - {ELSEWHERE} if now.get(tp) != kept.get(tp))

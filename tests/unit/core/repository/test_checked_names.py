@@ -11,6 +11,7 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic
@@ -64,7 +65,7 @@ ELSEWHERE = replace(FILE, key="another/segments/t/0/0.parquet")  # type: ignore[
         (replace(PLAN, delete=(TopicToDelete(name=TOPIC.name, topic_id="x"),)), TWICE),
         (replace(PLAN, delete=(TopicToDelete(name="a b", topic_id="x"),)), "'a b' is not allowed"),
         (replace(PLAN, offsets=(OFFSET, OFFSET)), f"offsets of orders-0 {TWICE}"),
-        (replace(PLAN, offsets=(replace(OFFSET, partition=-1),)), "there is no such partition"),
+        (replace(PLAN, offsets=(replace(OFFSET, tp=TopicPartition("orders", -1)),)), "there is no such partition"),
         (replace(PLAN, create=(replace(TOPIC, partitions=(TOPIC.partitions[0], TOPIC.partitions[0])),)), r"partitions \[0, 0\]"),
         (replace(PLAN, source_application_id=".."), "application id '..' is not allowed"),
         (replace(PLAN, in_place=later(PART, PART)), f"records of orders-0 {TWICE}"),

@@ -7,15 +7,14 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored
 
 PROOF = CompactionProof(
-    topic="t",
-    partition=0,
+    tp=TopicPartition("t", 0),
     rows_before=8,
     rows_after=2,
     keys=3,
@@ -54,7 +53,7 @@ def test_a_proven_compaction_stands_for_its_source() -> None:
         (replace(PROOF, keys=0),),
         (replace(PROOF, rows_before=0, keys=0, state_before=0, state_after=0),),
         (replace(PROOF, rows_after=3),),
-        (replace(PROOF, partition=1),),
+        (replace(PROOF, tp=TopicPartition(PROOF.tp.topic, 1)),),
         (PROOF, PROOF),
     ],
 )
@@ -67,7 +66,7 @@ def test_a_compaction_that_is_not_proven_is_no_savepoint(proofs: tuple[Compactio
 def test_a_proof_that_compared_nothing_holds_only_where_there_was_nothing(rows: int, keys: int, holds: bool) -> None:
     proof = replace(PROOF, rows_before=rows, keys=keys, state_before=0, state_after=0)
     assert proof.holds is holds
-    other = replace(PROOF, partition=1)
+    other = replace(PROOF, tp=TopicPartition(PROOF.tp.topic, 1))
     assert CompactedFrom(savepoint_id="s", proofs=(proof, other)).proven is holds
     assert not CompactedFrom(savepoint_id="s", proofs=(replace(PROOF, rows_before=0, keys=0),)).proven
 

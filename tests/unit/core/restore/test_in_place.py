@@ -100,14 +100,14 @@ def test_a_quarantine_is_what_its_entries_say() -> None:
     aside = quarantine_of("x", (ASIDE,))
     assert (aside.savepoint_id, aside.moment, aside.begun, aside.appended_at) == ("s", 7, None, None)
     assert [topic.rows for topic in aside.topics] == [4]
-    begun = replace(ASIDE, kind="begins", at=2, topics=(), ends={"t 0": 9})
-    assert quarantine_of("x", (ASIDE, begun)).begun == {"t 0": 9}
+    begun = replace(ASIDE, kind="begins", at=2, topics=(), ends={TopicPartition("t", 0): 9})
+    assert quarantine_of("x", (ASIDE, begun)).begun == {TopicPartition("t", 0): 9}
     done = quarantine_of("x", (ASIDE, begun, replace(begun, kind="appended", at=3, ends=None)))
     assert (done.appended_at, done.topics) == (3, aside.topics)
 
 
 def test_an_entry_comes_back_from_the_repository_as_it_was() -> None:
-    begun = replace(ASIDE, kind="begins", topics=(), ends={"t 0": 9})
+    begun = replace(ASIDE, kind="begins", topics=(), ends={TopicPartition("t", 0): 9})
     for entry in (ASIDE, begun):
         assert codec.loads(QuarantineEntry, codec.dumps(entry), where="test") == entry
 
@@ -141,4 +141,4 @@ def test_a_live_reader_blocks_and_naming_is_for_those_that_are_stopped_or_cannot
 @pytest.mark.parametrize(("again", "metadata"), [(0, "AgAAAY"), (1, "")])
 def test_an_offset_that_goes_back_loses_the_stream_time_that_covers_what_is_read_again(again: int, metadata: str) -> None:
     known = CommittedOffset(offset=7, metadata="AgAAAY", leader_epoch=3)
-    assert MovedOffset.of("g", TP, known, offset=7 - again, again=again).metadata == metadata
+    assert MovedOffset.of("g", TP, known, offset=7 - again, again=again).wanted.metadata == metadata

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.offsets.given_offsets import GivenOffset
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, OffsetStrategy, parse
 from streams_recovery.core.offsets.strategies.named import File, Specific
@@ -95,7 +94,7 @@ def asked(draw: st.DrawFn, found: list[Case]) -> OffsetStrategy:
         return Shift(text="shift", by=draw(st.integers(-30, 30)))
     if issubclass(strategy, (Specific, File)):
         places = {case.image.partition: draw(st.none() | st.integers(case.start, case.end)) for case in found}
-        given = tuple(GivenOffset(topic="in", partition=number, offset=place) for number, place in places.items() if place is not None)
+        given = {TopicPartition("in", number): place for number, place in places.items() if place is not None}
         return strategy(text=strategy.KIND, given=given)
     return parsed(strategy.FORM)
 
@@ -105,22 +104,22 @@ def test_each_strategy_gives_every_input_one_offset_and_says_where_it_disagrees(
     strategy = data.draw(asked(found))
     result = chosen(found, strategy, reset)
 
-    inputs = {item.tp: item for item in result.offsets if item.topic == "in"}
+    inputs = {item.tp: item for item in result.offsets if item.tp.topic == "in"}
     assert set(inputs) == set(input_images(in_place(manifest(found))))
     assert [item.tp for item in result.offsets] == sorted(item.tp for item in result.offsets)
     differs = 0
     for case in found:
         item = inputs[TopicPartition("in", case.image.partition)]
-        assert (item.offset, item.fixed) == strategy.place(item.tp, exact_of(case, reset), logs(found))
-        assert case.start <= item.offset <= case.end
-        true = item.offset == exact_of(case, reset)
+        assert (item.wanted.offset, item.fixed) == strategy.place(item.tp, exact_of(case, reset), logs(found))
+        assert case.start <= item.wanted.offset <= case.end
+        true = item.wanted.offset == exact_of(case, reset)
         known = case.image.committed.metadata if case.image.committed else ""
-        assert item.metadata == (known if true else ""), "stream time goes with its own offset only"
+        assert item.wanted.metadata == (known if true else ""), "stream time goes with its own offset only"
         differs += not true
     assert result.agree == (differs == 0)
     assert any(f"disagree with the restored state on {differs} partitions" in told for told in result.warnings) == (differs > 0)
-    (tail,) = (item for item in result.offsets if item.topic == "r")
-    assert (tail.offset, tail.metadata, tail.fixed) == (1, "AgAA", True), "repartition topics are always exact"
+    (tail,) = (item for item in result.offsets if item.tp.topic == "r")
+    assert (tail.wanted.offset, tail.wanted.metadata, tail.fixed) == (1, "AgAA", True), "repartition topics are always exact"
 
 
 @given(found=cases(reachable=False), text=st.sampled_from(["exact", "shift:0"]))
@@ -157,15 +156,15 @@ def test_named_offsets_outside_their_log_are_refused_too() -> None:
 @pytest.mark.parametrize("strange", [("in", 7), ("nobody", 0), ("out", 0), ("c", 0)])
 @pytest.mark.parametrize("kind", [Specific, File])
 def test_offsets_of_partitions_that_are_no_inputs_are_refused(kind: type[Specific | File], strange: tuple[str, int]) -> None:
-    given = (GivenOffset(topic="in", partition=0, offset=4), GivenOffset(topic=strange[0], partition=strange[1], offset=4))
+    given = {TopicPartition("in", 0): 4, TopicPartition(*strange): 4}
     with pytest.raises(Refused, match=f"no inputs: {strange[0]}-{strange[1]}"):
         chosen([case()], kind(text="", given=given))
 
 
 def test_an_export_of_the_group_has_repartition_topics_and_they_stay_exact() -> None:
-    given = (GivenOffset(topic="in", partition=0, offset=4), GivenOffset(topic="r", partition=0, offset=99))
+    given = {TopicPartition("in", 0): 4, TopicPartition("r", 0): 99}
     result = chosen([case()], File(text="", given=given))
-    assert [item.offset for item in result.offsets] == [4, 1]
+    assert [item.wanted.offset for item in result.offsets] == [4, 1]
     assert any("1 offsets of repartition topics in the file are not used" in told for told in result.warnings)
     with pytest.raises(Refused, match="no inputs: r-0"):
         chosen([case()], Specific(text="", given=given))
@@ -173,7 +172,7 @@ def test_an_export_of_the_group_has_repartition_topics_and_they_stay_exact() -> 
 
 def test_what_is_counted_twice_and_what_never_is_told_in_numbers() -> None:
     other = replace(case(), image=replace(case().image, partition=1))
-    given = (GivenOffset(topic="in", partition=0, offset=2), GivenOffset(topic="in", partition=1, offset=9))
+    given = {TopicPartition("in", 0): 2, TopicPartition("in", 1): 9}
     told = " ".join(chosen([case(), other], Specific(text="", given=given)).warnings)
     assert "up to 3 input records are counted a second time: in-0" in told
     assert "up to 4 input records are never counted: in-1" in told
@@ -185,7 +184,7 @@ def test_a_partition_without_a_commit_gets_one_and_it_is_said() -> None:
     """A table restored from its source topic stops at the committed offset: without one it would stay empty, and nothing would tell."""
     for reset, offset in (("earliest", 0), ("none", 0), ("latest", 10)):
         result = chosen([case(None)], EXACT, reset)
-        assert (result.offsets[0].offset, result.offsets[0].metadata, result.agree) == (offset, "", True)
+        assert (result.offsets[0].wanted.offset, result.offsets[0].wanted.metadata, result.agree) == (offset, "", True)
         assert any("without a committed offset at the savepoint" in told and "in-0" in told for told in result.warnings)
     assert chosen([case()], EXACT).warnings == ()
 
@@ -195,7 +194,7 @@ def test_a_place_in_a_moving_log_is_a_rule_and_not_a_number() -> None:
         assert not chosen([case()], parsed(text)).offsets[0].fixed
     assert chosen([case()], parsed("shift:-1")).offsets[0].fixed
     cut_off = chosen([case()], parsed("shift:-6"))
-    assert (cut_off.offsets[0].offset, cut_off.offsets[0].fixed) == (0, False)
+    assert (cut_off.offsets[0].wanted.offset, cut_off.offsets[0].fixed) == (0, False)
     assert any("limited to the start and end of the logs: in-0" in told for told in cut_off.warnings)
 
 
@@ -217,7 +216,7 @@ def in_made(strategy: OffsetStrategy, reset: str = "earliest") -> dict[TopicPart
     result = choose_offsets(
         placed, strategy, found, auto_offset_reset=reset, rows_below=lambda _, c: sum(offset < c for offset in (5, 9, 11))
     )
-    return {item.tp: (item.offset, item.metadata) for item in result.offsets}
+    return {item.tp: (item.wanted.offset, item.wanted.metadata) for item in result.offsets}
 
 
 @pytest.mark.parametrize(("reset", "without"), [("earliest", 0), ("latest", 3)])

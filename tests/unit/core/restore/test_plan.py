@@ -9,7 +9,7 @@ import pytest
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
-from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.in_place import InPlace
@@ -36,12 +36,12 @@ def with_topic(**changes: object) -> RestorePlan:
         replace(PLAN, consistency=Consistency.AHEAD),
         replace(PLAN, create=()),
         replace(PLAN, offsets=()),
-        replace(PLAN, offsets=(replace(OFFSET, offset=1_235),)),
-        replace(PLAN, offsets=(replace(OFFSET, partition=1, fixed=False),)),
+        replace(PLAN, offsets=(replace(OFFSET, wanted=replace(OFFSET.wanted, offset=1_235)),)),
+        replace(PLAN, offsets=(replace(OFFSET, tp=TopicPartition("orders", 1), fixed=False),)),
         replace(PLAN, offsets=(replace(OFFSET, fixed=False),)),
         replace(PLAN, strategy="latest"),
         replace(PLAN, inputs_from="20261121T012346Z-0123456789"),
-        replace(PLAN, offsets=(replace(OFFSET, metadata="AgAB"),)),
+        replace(PLAN, offsets=(replace(OFFSET, wanted=replace(OFFSET.wanted, metadata="AgAB")),)),
         with_topic(name="another"),
         with_topic(replication_factor=2),
         with_topic(held_config={}),
@@ -78,9 +78,9 @@ def test_another_moment_and_another_cut_have_another_hash(other: RestorePlan) ->
     "other",
     [
         None,
-        replace(IN_PLACE, groups=(replace(MOVED, offset=5),)),
+        replace(IN_PLACE, groups=(replace(MOVED, wanted=replace(MOVED.wanted, offset=5)),)),
         replace(IN_PLACE, later=()),
-        replace(IN_PLACE, ends={"orders 0": 10}),
+        replace(IN_PLACE, ends={TopicPartition("orders", 0): 10}),
     ],
 )
 def test_another_cut_in_place_and_other_groups_moved_have_another_hash(other: InPlace | None) -> None:
@@ -150,7 +150,7 @@ def test_what_was_only_seen_does_not_change_it(same: RestorePlan) -> None:
 def test_what_is_approved_of_a_moving_log_is_the_rule() -> None:
     """Else nobody could ever approve going on at the end of an input that is written to."""
     latest = replace(PLAN, strategy="latest", offsets=(replace(OFFSET, fixed=False),))
-    later = replace(latest, offsets=(replace(OFFSET, fixed=False, offset=1_300, metadata=""),))
+    later = replace(latest, offsets=(replace(OFFSET, fixed=False, wanted=CommittedOffset(offset=1_300, metadata="")),))
     assert later.hash == latest.hash != PLAN.hash
     assert replace(later, strategy="earliest").hash != latest.hash
 
@@ -291,7 +291,7 @@ def test_warnings_come_before_the_deeds() -> None:
 
 
 def test_a_page_stays_readable_however_many_partitions_there_are() -> None:
-    many = replace(PLAN, offsets=tuple(replace(OFFSET, partition=number) for number in range(45)))
+    many = replace(PLAN, offsets=tuple(replace(OFFSET, tp=TopicPartition("orders", number)) for number in range(45)))
     text = markdown(many)
     assert "| orders-39 |" in text
     assert "| orders-40 |" not in text

@@ -28,8 +28,7 @@ KEYED = ("s-changelog",)
 
 def both(tp: TopicPartition) -> PartitionVerified:
     return PartitionVerified(
-        topic=tp.topic,
-        partition=tp.partition,
+        tp=tp,
         topic_id=NOW[tp].topic_id,
         start=0,
         end=5,
@@ -45,7 +44,7 @@ FOUND = with_empty(LOADED, WORK, NOW)
 
 
 def keys(tp: TopicPartition, different: int = 0, examples: tuple[str, ...] = ()) -> KeysVerified:
-    return KeysVerified(topic=tp.topic, partition=tp.partition, keys_compared=3, keys_different=different, examples=examples)
+    return KeysVerified(tp=tp, keys_compared=3, keys_different=different, examples=examples)
 
 
 def result(*tps: TopicPartition) -> RestoreResult:
@@ -53,8 +52,7 @@ def result(*tps: TopicPartition) -> RestoreResult:
     return RestoreResult(
         partitions=tuple(
             PartitionLoaded(
-                topic=tp.topic,
-                partition=tp.partition,
+                tp=tp,
                 rows=5,
                 acknowledged_first=0,
                 acknowledged_last=4,
@@ -64,10 +62,7 @@ def result(*tps: TopicPartition) -> RestoreResult:
             )
             for tp in tps
         ),
-        read=tuple(
-            PartitionRead(topic=tp.topic, partition=tp.partition, topic_id=NOW[tp].topic_id, start=0, end=5, rows=5, digest="aa")
-            for tp in tps
-        ),
+        read=tuple(PartitionRead(tp=tp, topic_id=NOW[tp].topic_id, start=0, end=5, rows=5, digest="aa") for tp in tps),
         seconds=1,
     )
 
@@ -160,8 +155,7 @@ def test_a_difference_says_how_many_records_and_which_keys() -> None:
 logs = st.builds(LogState, topic_id=st.sampled_from("ab"), start=st.integers(0, 2), end=st.integers(0, 6))
 sides = st.builds(
     PartitionVerified,
-    topic=st.just(STATE.topic),
-    partition=st.just(0),
+    tp=st.just(STATE),
     topic_id=st.sampled_from("ab"),
     start=st.integers(0, 2),
     end=st.integers(0, 6),

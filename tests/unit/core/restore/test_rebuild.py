@@ -50,9 +50,9 @@ def begun(
 )
 def test_each_strategy_begins_where_it_says_and_never_with_metadata(text: str, expected: list[int]) -> None:
     found = begun(text)
-    assert [item.offset for item in found.offsets] == expected
+    assert [item.wanted.offset for item in found.offsets] == expected
     assert [item.tp for item in found.offsets] == [ORDERS, MORE]
-    assert {item.metadata for item in found.offsets} == {""}
+    assert {item.wanted.metadata for item in found.offsets} == {""}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accept
         begun("earliest", PURGED)
     assert caught.value.facts == {"gap": {"orders-0": 5}}
     found = begun("earliest", PURGED, gap=True)
-    assert [item.offset for item in found.offsets] == [5, 0]
+    assert [item.wanted.offset for item in found.offsets] == [5, 0]
     assert "input that the state may need is gone: orders-0 starts at 5" in found.warnings
     assert begun("latest", PURGED).offsets, "somebody who begins elsewhere has said that the beginning is not needed"
 
@@ -89,12 +89,12 @@ def test_input_that_is_gone_stops_a_rebuild_from_the_start_unless_that_is_accept
 @pytest.mark.fault("F54")
 def test_an_archive_begins_where_its_records_do_and_not_where_its_new_log_does() -> None:
     found = begun("earliest", archived={ORDERS: 0, MORE: 0})
-    assert ([item.offset for item in found.offsets], found.warnings) == ([0, 0], ())
+    assert ([item.wanted.offset for item in found.offsets], found.warnings) == ([0, 0], ())
     with pytest.raises(Refused) as caught:
         begun("earliest", archived={ORDERS: 0, MORE: 3})
     assert caught.value.facts == {"gap": {"orders-1": 3}}
     found = begun("earliest", archived={MORE: 3}, gap=True)
-    assert [item.offset for item in found.offsets] == [0, 0], "of the new log"
+    assert [item.wanted.offset for item in found.offsets] == [0, 0], "of the new log"
     assert "input that the state may need is gone: orders-1 starts at 3" in found.warnings
 
 
@@ -109,7 +109,7 @@ def test_what_is_made_from_an_archive_is_begun_at_its_start(text: str) -> None:
 def test_what_the_application_writes_itself_begins_at_the_end_whatever_is_asked() -> None:
     logs = Logs(starts={ORDERS: 0, MORE: 3}, stable=LOGS.stable, ends=LOGS.ends, at_time={})
     found = begun("earliest", logs, own=("orders",))
-    assert [item.offset for item in found.offsets] == [40, 7]
+    assert [item.wanted.offset for item in found.offsets] == [40, 7]
     assert any("read and written by the application itself" in warning for warning in found.warnings)
 
 
@@ -133,4 +133,4 @@ def test_offsets_are_always_inside_the_logs_and_complete(shape: dict[int, tuple[
     committed = {tp: start + length // 2 for tp, (start, length, _) in tps.items()}
     found = rebuild_start(logs, strategy(text), committed, written_by_application=(), accept_gap=True)
     assert [item.tp for item in found.offsets] == sorted(tps)
-    assert all(logs.starts[item.tp] <= item.offset <= logs.stable[item.tp] for item in found.offsets)
+    assert all(logs.starts[item.tp] <= item.wanted.offset <= logs.stable[item.tp] for item in found.offsets)

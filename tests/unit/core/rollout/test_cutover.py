@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.preflight import checks
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, contradictions, moved_since, role_of, start_as
 from streams_recovery.core.rollout.cutover import (
@@ -28,7 +28,8 @@ from tests.support.examples.cutover import CLONE, OLD, origin, pair
 
 CUT_OVER, ROLL_BACK = CutoverStep
 DOWN: dict[str, object] = {"alive": ()}
-OFFSETS = st.dictionaries(st.sampled_from(["in 0", "in 1", "in 2"]), st.integers(0, 1_000))
+Offsets = dict[TopicPartition, int]
+OFFSETS = st.dictionaries(st.sampled_from([TopicPartition("in", number) for number in range(3)]), st.integers(0, 1_000))
 
 
 def owner_entry(role: Role, other: str = CLONE) -> OwnershipEntry:
@@ -36,7 +37,7 @@ def owner_entry(role: Role, other: str = CLONE) -> OwnershipEntry:
 
 
 @given(OFFSETS, OFFSETS)
-def test_what_one_has_read_beyond_the_other_makes_both_equal(one: dict[str, int], other: dict[str, int]) -> None:
+def test_what_one_has_read_beyond_the_other_makes_both_equal(one: Offsets, other: Offsets) -> None:
     more, less = beyond(one, other), beyond(other, one)
     assert not set(more) & set(less)
     assert all(count > 0 for count in (*more.values(), *less.values()))
@@ -45,7 +46,7 @@ def test_what_one_has_read_beyond_the_other_makes_both_equal(one: dict[str, int]
 
 
 @given(OFFSETS, OFFSETS)
-def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int], clone: dict[str, int]) -> None:
+def test_no_cut_over_begins_by_which_output_would_be_missing(old: Offsets, clone: Offsets) -> None:
     found = pair(old={"committed": old, **DOWN}, clone={"committed": clone}, lag={})
     refused = [one for one in problems(found, CUT_OVER, max_lag=0) if "output would be missing" in one]
     assert bool(refused) == any(offset > old.get(name, 0) for name, offset in clone.items())
@@ -54,7 +55,7 @@ def test_no_cut_over_begins_by_which_output_would_be_missing(old: dict[str, int]
 
 
 @given(OFFSETS, OFFSETS)
-def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: dict[str, int], clone: dict[str, int]) -> None:
+def test_what_comes_twice_is_what_the_one_that_goes_on_has_not_read_yet(old: Offsets, clone: Offsets) -> None:
     beside = pair(old={"committed": old}, clone={"committed": clone})
     assert cutover_plan(beside, CUT_OVER).again == beyond(old, clone)
     live = pair(old={"committed": old, "role": Role.RETIRED}, clone={"committed": clone, "role": Role.LIVE})
@@ -85,10 +86,10 @@ def test_the_limit_of_the_lag_is_a_limit(ends: dict[str, int], max_lag: int) -> 
         ({"origin": origin(offsets="latest")}, "began at offsets by `latest`"),
         ({"clone": {"unfinished": "r9"}}, "restore r9 of orders-next failed half way"),
         ({"clone": {"transactional": False, "clean": False, **DOWN}}, "orders-next was not seen to close cleanly"),
-        ({"clone": {"committed": {"in 0": 4}}}, "6 records behind its input, more than 5: in 0 by 6"),
+        ({"clone": {"committed": {TopicPartition("in", 0): 4}}}, "6 records behind its input, more than 5: in-0 by 6"),
         (
-            {"old": {"unread": {"by-key 0": 3}, **DOWN}},
-            "down with unread records in repartition topics, whose output would be missing: by-key 0 by 3",
+            {"old": {"unread": {TopicPartition("by-key", 0): 3}, **DOWN}},
+            "down with unread records in repartition topics, whose output would be missing: by-key-0 by 3",
         ),
     ],
 )
@@ -105,7 +106,7 @@ def test_everything_is_said_at_once() -> None:
 
 def test_a_cut_over_that_broke_off_may_be_finished() -> None:
     # The old application was stopped after it had been seen to have read everything, or is on record as replaced already.
-    tail = {"by-key 0": 3}
+    tail = {TopicPartition("by-key", 0): 3}
     assert problems(pair(old={"unread": tail, **DOWN}, clone=DOWN, old_has_read=True), CUT_OVER, max_lag=0) == ()
     done = pair(old={"role": Role.RETIRED, "other": CLONE, **DOWN}, clone={"role": Role.LIVE, "other": OLD, "committed": {}, **DOWN})
     assert problems(done, CUT_OVER, max_lag=0) == (), "only a start is missing"
@@ -114,8 +115,11 @@ def test_a_cut_over_that_broke_off_may_be_finished() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"starts": {"in 0": 12}}, "orders would skip input that was deleted since it stopped: in 0 by 2"),
-        ({"old": {"retired_offsets": {"in 0": 11}, **DOWN}}, "offsets of orders are not those it had when it was retired: in 0"),
+        ({"starts": {TopicPartition("in", 0): 12}}, "orders would skip input that was deleted since it stopped: in-0 by 2"),
+        (
+            {"old": {"retired_offsets": {TopicPartition("in", 0): 11}, **DOWN}},
+            "offsets of orders are not those it had when it was retired: in-0",
+        ),
         ({"old": {"unfinished": "r9", **DOWN}}, "restore r9 of orders failed half way"),
     ],
 )
@@ -147,18 +151,22 @@ def test_an_upgrade_in_one_go_needs_a_clone_that_is_down_and_reads_the_same() ->
 
 def test_a_plan_is_the_same_as_long_as_the_same_is_done() -> None:
     plan = cutover_plan(pair(), CUT_OVER)
-    assert plan.hash == cutover_plan(pair(clone={"committed": {"in 0": 3}}), CUT_OVER).hash, "counts move while a person reads"
+    assert plan.hash == cutover_plan(pair(clone={"committed": {TopicPartition("in", 0): 3}}), CUT_OVER).hash, (
+        "counts move while a person reads"
+    )
     others = [cutover_plan(pair(), ROLL_BACK), cutover_plan(pair(outputs={"next.out": "other"}), CUT_OVER)]
     assert len({plan.hash, *(other.hash for other in others)}) == 3
 
 
 def test_a_plan_can_be_read() -> None:
-    text = cutover_text(cutover_plan(pair(clone={"committed": {"in 0": 4}, "unread": {"by-key 0": 2}}), CUT_OVER))
+    text = cutover_text(
+        cutover_plan(pair(clone={"committed": {TopicPartition("in", 0): 4}, "unread": {TopicPartition("by-key", 0): 2}}), CUT_OVER)
+    )
     assert "Cut over from `orders` to `orders-next`" in text
     assert "next.out → out" in text
     assert "output of **6 input records** would come twice" in text
     assert "2 unread records of repartition topics" in text
-    assert "| in 0 | 10 | 4 | 6 | 6 |" in text
+    assert "| in-0 | 10 | 4 | 6 | 6 |" in text
     assert "Roll back from `orders-next` to `orders`" in cutover_text(cutover_plan(pair(), ROLL_BACK))
     unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))
     assert "does not write: late" in unwritten
@@ -167,7 +175,7 @@ def test_a_plan_can_be_read() -> None:
 
 
 def test_many_partitions_are_cut_short() -> None:
-    assert counts_text({f"in {number:02}": 1 for number in range(12)}).endswith("in 09 by 1 and 2 more")
+    assert counts_text({TopicPartition("in", number): 1 for number in range(12)}).endswith(" by 1 and 2 more")
 
 
 def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
@@ -175,8 +183,12 @@ def test_an_application_is_live_unless_it_is_a_clone_or_was_replaced() -> None:
     assert {role_of(owner_entry(role), is_clone=clone) for role in Role for clone in (True, False)} == set(Role)
 
 
-def at(role: Role, other: str, **offsets: int) -> OwnershipEntry:
-    return replace(owner_entry(role, other), offsets=offsets)
+def at(role: Role, other: str, *offsets: int) -> OwnershipEntry:
+    return replace(owner_entry(role, other), offsets=in_order(*offsets))
+
+
+def in_order(*offsets: int) -> Offsets:
+    return {TopicPartition("in", number): offset for number, offset in enumerate(offsets)}
 
 
 ALIVE = ("one (pid 1)",)
@@ -192,11 +204,11 @@ BELIEVED = "orders transferred its outputs to orders-next"
         (RETIRED, {"in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, BELIEVED),
         # An entry that the configuration or the application's own offsets contradict keeps nobody down,
         (RETIRED, {"related": False}, False, Role.LIVE),
-        (RETIRED, {"moved": ("in 0",)}, False, Role.LIVE),
-        (RETIRED, {"moved": ("in 0",), "in_use": ALIVE}, False, Role.LIVE),
+        (RETIRED, {"moved": ("in-0",)}, False, Role.LIVE),
+        (RETIRED, {"moved": ("in-0",), "in_use": ALIVE}, False, Role.LIVE),
         # unless both might write the outputs then.
         (RETIRED, {"related": False, "in_use": ALIVE}, False, "no clone of it"),
-        (RETIRED, {"moved": ("in 0",), "in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, "both might write"),
+        (RETIRED, {"moved": ("in-0",), "in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, "both might write"),
         (at(Role.LIVE, CLONE), {}, False, Role.LIVE),
         (at(Role.LIVE, CLONE), {"in_use": ALIVE, "last": at(Role.STANDBY, OLD)}, False, Role.LIVE),
         (at(Role.LIVE, CLONE), {"in_use": ALIVE, "last": at(Role.LIVE, OLD)}, False, "both might write"),
@@ -206,13 +218,13 @@ BELIEVED = "orders transferred its outputs to orders-next"
         (at(Role.LIVE, OLD), {"last": at(Role.LIVE, CLONE)}, True, "does not say that it transferred"),
         (at(Role.LIVE, OLD), {"last": at(Role.RETIRED, "another")}, True, "does not say that it transferred"),
         (at(Role.LIVE, OLD), {"last": RETIRED, "in_use": ALIVE}, True, "orders is in use: one"),
-        (at(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, "has committed other offsets since"),
+        (at(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in-0",)}, True, "has committed other offsets since"),
         (at(Role.LIVE, "another"), {"last": RETIRED}, True, "its log names another"),
         # and its own only while the outputs belong to the other one.
         (None, {}, True, Role.STANDBY),
         (at(Role.STANDBY, OLD), {"last": at(Role.LIVE, CLONE)}, True, Role.STANDBY),
         (at(Role.STANDBY, OLD), {"last": RETIRED}, True, "neither of the two may be started"),
-        (at(Role.STANDBY, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, Role.STANDBY),
+        (at(Role.STANDBY, OLD), {"last": RETIRED, "moved": ("in-0",)}, True, Role.STANDBY),
     ],
 )
 def test_an_entry_counts_only_as_far_as_everything_else_agrees(
@@ -228,9 +240,9 @@ def test_an_entry_counts_only_as_far_as_everything_else_agrees(
 
 
 def test_offsets_that_are_gone_have_not_moved() -> None:
-    entry = at(Role.RETIRED, CLONE, a=5, b=7)
-    assert moved_since(entry, {}) == moved_since(entry, {"a": 5, "c": 1}) == ()
-    assert moved_since(entry, {"a": 6, "b": 6}) == ("a", "b")
+    entry = at(Role.RETIRED, CLONE, 5, 7)
+    assert moved_since(entry, {}) == moved_since(entry, {**in_order(5), TopicPartition("other", 0): 1}) == ()
+    assert moved_since(entry, in_order(6, 6)) == ("in-0", "in-1")
 
 
 @pytest.mark.fault("F63")
@@ -244,11 +256,11 @@ def test_offsets_that_are_gone_have_not_moved() -> None:
         (owner_entry(Role.STANDBY, OLD), {}, True, OLD, None),
         # One forged entry holds no restore up,
         (owner_entry(Role.RETIRED), {"related": False}, False, OLD, "warning"),
-        (owner_entry(Role.RETIRED), {"moved": ("in 0",)}, False, OLD, "warning"),
+        (owner_entry(Role.RETIRED), {"moved": ("in-0",)}, False, OLD, "warning"),
         # and gives no clone the outputs of another: a restore may make these anew.
         (owner_entry(Role.LIVE, OLD), {"last": None}, True, CLONE, "blocking"),
         (owner_entry(Role.LIVE, OLD), {"last": RETIRED, "in_use": ALIVE}, True, CLONE, "blocking"),
-        (owner_entry(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in 0",)}, True, CLONE, "blocking"),
+        (owner_entry(Role.LIVE, OLD), {"last": RETIRED, "moved": ("in-0",)}, True, CLONE, "blocking"),
     ],
 )
 def test_what_must_not_be_restored_is_refused_before_anything_is_touched(

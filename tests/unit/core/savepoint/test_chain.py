@@ -273,7 +273,7 @@ def test_what_a_compacted_topic_may_have_forgotten_is_not_inherited(
 
 @given(start=st.integers(0, 50), length=st.integers(1, 200), most=st.integers(1, 60))
 def test_a_long_range_is_copied_in_pieces_of_which_only_the_last_is_short(start: int, length: int, most: int) -> None:
-    pieces = split(RangeToCopy(topic="t", partition=0, start=start, end=start + length, size_hint=length), most)
+    pieces = split(RangeToCopy(tp=TopicPartition("t", 0), start=start, end=start + length, size_hint=length), most)
     assert [offset for piece in pieces for offset in range(piece.start, piece.end)] == list(range(start, start + length))
     assert all(piece.end - piece.start == most for piece in pieces[:-1])
     assert all(piece.size_hint == piece.end - piece.start <= most for piece in pieces)
@@ -346,7 +346,7 @@ def restored_from(log: CompactedLog, parts: Sequence[Sequence[tuple[str, str]]])
         new = [(offset, *row) for offset, row in sorted(log.rows.items()) if offset >= start]
         archive = [*(archive if plan.shares else ()), *new]
         pieces = [] if plan.missing is None else [segment(start, log.end, [offset for offset, _, _ in new])]
-        read = [RangeCopied(topic="t", partition=0, copied=one, fetched=len(new), log_start_after=0, worker="w") for one in pieces]
+        read = [RangeCopied(tp=TopicPartition("t", 0), copied=one, fetched=len(new), log_start_after=0, worker="w") for one in pieces]
         known = deletions_kept(read, known, parent.captured_at) if parent is not None and plan.shares else None
         state: dict[str, str | None] = {key: value for _, key, value in archive}
         found.append(({key: value for key, value in state.items() if value is not None}, dict(log.state), known is not None))

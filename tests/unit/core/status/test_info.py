@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.repository.publication import Publication
+from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
@@ -31,6 +32,7 @@ EXACT = Publication(
     records=1_000,
     files=3,
     tables={},
+    survives_cluster_loss=True,
     lost_with_cluster=(),
 )
 AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
@@ -46,21 +48,12 @@ def of(*found: Publication, damaged: bool = False, objective: float | None = 7_2
 
 def report() -> StatusReport:
     summary = SavepointSummary(
-        savepoint_id=EXACT.savepoint_id,
-        captured_at=EXACT.captured_at,
-        consistency=Consistency.EXACT,
-        profile=Profile.FULL,
-        parent_id=None,
-        records=1_000,
-        files=3,
+        **codec.fields_of(SavepointFacts, replace(EXACT, survives_cluster_loss=False)),
         new_bytes=10,
         held_seconds=1.0,
         seconds=2.0,
-        requested_by="airflow",
-        run_id="run",
         pinned=False,
         expires=False,
-        survives_cluster_loss=False,
     )
     late = StatusFinding(kind="late", severity=Severity.WARNING, subject="", text="It is late.", remedies=(), runbook="", numbers={})
     fields = {

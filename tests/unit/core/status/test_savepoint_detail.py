@@ -23,7 +23,7 @@ def test_a_detail_has_the_numbers_of_the_manifest_and_comes_back_from_json() -> 
     (topic,) = detail.topics
     assert (topic.records, topic.bytes, topic.gap_count, topic.committed) == (manifest.records, 200, 1, 6)
     assert [(one.end, one.records, one.files, one.gaps) for one in topic.partitions] == [(9, 2, 2, (GAP,)), (4, 0, 0, ())]
-    assert (detail.captured_at, detail.run_id, detail.held_seconds) == (manifest.captured_at, "run", 0.5)
+    assert (detail.captured_at, detail.run_id, detail.proof.held_seconds) == (manifest.captured_at, "run", 0.5)
 
 
 def test_only_inputs_say_how_far_the_application_had_read() -> None:

@@ -12,6 +12,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
 from streams_recovery.core.ids import is_id, time_of
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.compaction import CompactRequest, CompactTicket
@@ -31,8 +32,7 @@ def opened(golden: OpenGolden) -> tuple[RecoveryContext, PartitionCompacted]:
     assert topic is not None
     assert made.provenance.compacted_from is not None
     done = PartitionCompacted(
-        topic=CHANGELOG,
-        partition=0,
+        tp=TopicPartition(CHANGELOG, 0),
         ranges=tuple(topic.partitions[0].ranges),
         proof=made.provenance.compacted_from.proofs[0],
         foreign=0,
@@ -65,7 +65,7 @@ def test_a_plan_changes_nothing_and_says_why_what_stays_does(opened: tuple[Recov
     recovery, _ = opened
     before = everything(recovery)
     plan = compaction.plan(recovery, "latest")
-    assert (plan.savepoint_id, [(one.topic, one.partition, one.rows) for one in plan.partitions]) == (SECOND, [(CHANGELOG, 0, 43)])
+    assert (plan.savepoint_id, [(one.tp.topic, one.tp.partition, one.rows) for one in plan.partitions]) == (SECOND, [(CHANGELOG, 0, 43)])
     assert plan.topics[0].stays == ("partitions 1: it has a gap",)
     assert "it has a gap" in compaction.compaction_text(plan)
     assert everything(recovery) == before
@@ -116,7 +116,7 @@ def test_a_state_that_is_not_proven_is_never_published_and_lets_nothing_expire(
     wrong = replace(done, proof=replace(done.proof, **{change: "0" if change == "digest_after" else 0}))
     with pytest.raises(Damaged, match="after its compaction") as caught:
         compaction.publish(recovery, ticket, job_done(recovery, ticket, wrong))
-    assert (caught.value.facts["topic"], caught.value.facts["partition"]) == (done.proof.topic, done.proof.partition)
+    assert (caught.value.facts["topic"], caught.value.facts["partition"]) == (done.proof.tp.topic, done.proof.tp.partition)
     assert recovery.savepoints.ids() == [FIRST, SECOND]
     assert [decision.savepoint_id for decision in maintenance.plan_expiry(recovery).keep] == [SECOND]
     with pytest.raises(Damaged, match="no compaction ran"):

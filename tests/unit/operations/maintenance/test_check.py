@@ -191,7 +191,7 @@ def test_rows_out_of_order_or_out_of_range_are_damage_whatever_the_hash_says(gol
     assert odd.file is not None
     (root_of(recovery) / odd.file.key).rename(path)
     file = replace(piece.file, bytes=odd.file.bytes, sha256=odd.file.sha256)
-    wanted = check.FileToCheck(topic="t", partition=2, start=3, end=6, file=file, savepoints=("s",))
+    wanted = check.FileToCheck(tp=TopicPartition("t", 2), start=3, end=6, file=file, savepoints=("s",))
     assert any(
         "do not ascend" in problem or "outside [3, 6)" in problem
         for problem in check_file(recovery.repository, recovery.layout, wanted).problems
@@ -281,7 +281,7 @@ def _file(number: int) -> check.FileToCheck:
 
     piece = segment(number, number + 1, [number], key=f"k{number}")
     assert piece.file is not None
-    return check.FileToCheck(topic="t", partition=0, start=number, end=number + 1, file=piece.file, savepoints=("s",))
+    return check.FileToCheck(tp=TopicPartition("t", 0), start=number, end=number + 1, file=piece.file, savepoints=("s",))
 
 
 @pytest.mark.fault("F10")

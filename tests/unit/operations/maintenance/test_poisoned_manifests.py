@@ -213,6 +213,8 @@ def test_a_record_of_publication_that_is_a_bomb_is_damage(golden: OpenGolden) ->
         {"application_id": "x"},
         {"captured_at": 2**62},
         {"records": -1},
+        {"survives_cluster_loss": True, "lost_with_cluster": ("none",)},
+        {"survives_cluster_loss": False, "lost_with_cluster": ()},
         {"tables": {"../x": ()}},
         {"tables": {"t": (TableRef(sha256="../x", bytes=1, ranges=1),)}},
     ],

@@ -178,7 +178,7 @@ def logs(recovery: RecoveryContext) -> dict[str, str]:
         journal.append(JournalEntry(phase=Phase.OPENED, at=SECOND_AT, created=()))
         quiesce_record.begin(recovery, f"run {number}", QuiesceMode.PAUSE, ())
         snapshot = OffsetSnapshot(
-            format_version=1,
+            format_version=2,
             snapshot_id=SECOND,
             application_id="golden",
             cluster_id="c",

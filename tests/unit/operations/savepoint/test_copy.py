@@ -22,16 +22,16 @@ STATE, INPUT = TopicPartition("state", 0), TopicPartition("in", 0)
 
 
 def wanted(tp: TopicPartition, start: int, end: int) -> RangeToCopy:
-    return RangeToCopy(topic=tp.topic, partition=tp.partition, start=start, end=end, size_hint=1, may_lose=tp is INPUT)
+    return RangeToCopy(tp=tp, start=start, end=end, size_hint=1, may_lose=tp is INPUT)
 
 
 def copied(tp: TopicPartition, start: int, end: int, log_start: int = 0) -> RangeCopied:
     piece = CopiedRange(start=start, end=end, file=None)
-    return RangeCopied(topic=tp.topic, partition=tp.partition, copied=piece, fetched=0, log_start_after=log_start, worker="w")
+    return RangeCopied(tp=tp, copied=piece, fetched=0, log_start_after=log_start, worker="w")
 
 
 def lost(tp: TopicPartition, start: int, end: int) -> RangeLost:
-    return RangeLost(topic=tp.topic, partition=tp.partition, start=start, end=end)
+    return RangeLost(tp=tp, start=start, end=end)
 
 
 PLANNED = (wanted(STATE, 0, 5), wanted(STATE, 5, 10), wanted(INPUT, 2, 9))

@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, NotFound, RecoveryError, Refused
-from streams_recovery.core.kafka_types import Consistency, StoreKind
+from streams_recovery.core.kafka_types import Consistency, StoreKind, TopicPartition
 from streams_recovery.core.repository.check import FileToCheck
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance, state
@@ -93,7 +93,7 @@ def test_a_check_finds_it_good_and_expiry_keeps_its_files(shop: RecoveryContext)
         for piece in image.ranges:
             if piece.file is not None:
                 wanted = FileToCheck(
-                    topic=topic.name, partition=image.partition, start=piece.start, end=piece.end, file=piece.file, savepoints=()
+                    tp=TopicPartition(topic.name, image.partition), start=piece.start, end=piece.end, file=piece.file, savepoints=()
                 )
                 assert check_file(shop.repository, shop.layout, wanted).problems == ()
                 looked += 1

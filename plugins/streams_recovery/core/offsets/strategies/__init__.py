@@ -40,7 +40,7 @@ def parse(text: str, *, group: str, read: ReadFile) -> OffsetStrategy:
 
 def checked(text: str) -> str:
     """``text`` itself when a configuration may say it, as far as can be told without its file. Raises ``ConfigInvalid``."""
-    _parse(text, lambda _: ())
+    _parse(text, lambda _: {})
     if not re.fullmatch(PATTERN, text):
         raise ConfigInvalid(f"{text[:80]!r} is not a strategy for offsets that a configuration may name", next_step=_NEXT_STEP)
     return text

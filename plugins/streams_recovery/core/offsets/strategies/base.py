@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.given_offsets import GivenOffset
 from streams_recovery.core.offsets.logs import Logs
 
-ReadOffsets = Callable[[str], tuple[GivenOffset, ...]]
+ReadOffsets = Callable[[str], Mapping[TopicPartition, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

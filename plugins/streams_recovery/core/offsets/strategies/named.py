@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.given_offsets import GivenOffset, parse_list
+from streams_recovery.core.offsets.given_offsets import parse_list
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies.base import ReadOffsets, Strategy
 from streams_recovery.core.words import first_names
@@ -16,22 +16,22 @@ from streams_recovery.core.words import first_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named(Strategy):
-    given: tuple[GivenOffset, ...]
+    given: Mapping[TopicPartition, int]
 
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
         """The offset that was named, else the exact one."""
-        return {item.tp: item.offset for item in self.given}.get(tp, exact), True
+        return self.given.get(tp, exact), True
 
     def check_inputs(self, inputs: Collection[TopicPartition], repartition: Collection[str]) -> tuple[str, ...]:
         """Raise ``Refused`` for named partitions that are no inputs."""
-        refused = [item.tp for item in self.given if item.tp not in inputs and not self._passes_over(item.tp, repartition)]
+        refused = [tp for tp in self.given if tp not in inputs and not self._passes_over(tp, repartition)]
         if refused:
             raise Refused(
                 f"offsets are named for partitions that are no inputs: {first_names(refused)}",
                 next_step="name inputs of the application only; repartition topics always get their exact offsets",
                 partitions=[str(tp) for tp in refused],
             )
-        passed_over = sum(item.tp not in inputs for item in self.given)
+        passed_over = sum(tp not in inputs for tp in self.given)
         if not passed_over:
             return ()
         return (f"{passed_over} offsets of repartition topics in the file are not used: those are always exact",)
@@ -43,7 +43,7 @@ class _Named(Strategy):
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> None:
         """Raise ``Refused`` for partitions that are not named, or are named and no inputs: without state nothing is exact."""
-        named, wanted = {item.tp for item in self.given}, set(begun)
+        named, wanted = set(self.given), set(begun)
         problems = [f"no offset is named for {first_names(wanted - named)}"] if wanted - named else []
         problems += [f"{first_names(named - set(inputs))} is no input"] if named - set(inputs) else []
         if problems:

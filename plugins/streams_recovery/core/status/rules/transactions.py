@@ -31,22 +31,22 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
 
 def _hanging(servers: str, one: TransactionState) -> StatusFinding:
     """Nobody ends it, and no other partition waits for what becomes of it: it may be aborted where it is."""
-    where = f"{one.topic}-{one.partition}"
-    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "abort", "--topic", one.topic]
+    where = str(one.tp)
+    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "abort", "--topic", one.tp.topic]
     return finding(
         HANGING,
         Severity.CRITICAL,
         f"a transaction on {where} from offset {one.start_offset} on hangs: no coordinator knows it, so it never ends by itself. No exact savepoint can be "
         "taken, and readers of committed records stop there",
         subject=where,
-        remedies=[shell(*words, "--partition", str(one.partition), "--start-offset", str(one.start_offset))],
+        remedies=[shell(*words, "--partition", str(one.tp.partition), "--start-offset", str(one.start_offset))],
         numbers={"start_offset": float(one.start_offset)},
     )
 
 
 def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
     """One finding for all of its partitions. Its coordinator ends it as a whole: aborted on one partition alone, it could be committed on the others."""
-    where = ", ".join(f"{one.topic}-{one.partition}" for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
+    where = ", ".join(str(one.tp) for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
     words = ["kafka-transactions.sh", "--bootstrap-server", servers, "describe", "--transactional-id", transactional_id]
     return finding(
         LONG,

@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
@@ -174,7 +174,7 @@ def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
 def _why_incomplete(
     recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice
 ) -> Refused | None:
-    images = _images(archive)
+    images = partition_images(archive.topics)
     missing = {
         tp: why
         for tp, cut in sorted(cuts.items())
@@ -197,7 +197,7 @@ def _check_late(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[Topi
     left = {tp: part for tp, cut in sorted(cuts.items()) if (part := cut.rows.slice) is not None and part.left and part.stop is not None}
     if not left or wanted.leave_late:
         return
-    images, named, reach = _images(archive), [], wanted.lateness
+    images, named, reach = partition_images(archive.topics), [], wanted.lateness
     for tp, part in left.items():
         stop = part.stop or 0
         file = next(file for file in images[tp].files() if file.first_offset <= stop <= file.last_offset)
@@ -211,10 +211,6 @@ def _check_late(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[Topi
         left={str(tp): part.left for tp, part in left.items()},
         ended_by={str(tp): part.stop for tp, part in left.items()},
     )
-
-
-def _images(archive: Manifest) -> dict[TopicPartition, PartitionImage]:
-    return {TopicPartition(topic.name, image.partition): image for topic in archive.topics for image in topic.partitions}
 
 
 def _without_state(archive: Manifest) -> Manifest:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.offsets.given_offsets import GivenOffset
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy, checked, parse
 from streams_recovery.core.offsets.strategies.named import File, Specific
 from streams_recovery.core.offsets.strategies.shift import Shift
@@ -23,10 +23,6 @@ def nothing(name: str) -> bytes:
 
 def parsed(text: str) -> OffsetStrategy:
     return parse(text, group="orders", read=nothing)
-
-
-def at(topic: str, partition: int, offset: int) -> GivenOffset:
-    return GivenOffset(topic=topic, partition=partition, offset=offset)
 
 
 @pytest.mark.parametrize("kind", ["exact", "earliest", "latest"])
@@ -111,13 +107,13 @@ def test_a_shift_has_a_sign(text: str, by: int) -> None:
 
 def test_offsets_are_named_by_topic_and_partition() -> None:
     text = "specific:orders:0=17, my.in_put-2:11=42"
-    assert parsed(text) == Specific(text=text, given=(at("orders", 0, 17), at("my.in_put-2", 11, 42)))
+    assert parsed(text) == Specific(text=text, given={TopicPartition("orders", 0): 17, TopicPartition("my.in_put-2", 11): 42})
 
 
 def test_a_file_is_read_only_when_it_is_needed() -> None:
     assert checked("file:any.csv") == "file:any.csv"
     found = parse("file:any.csv", group="orders", read=lambda name: f"{name},0,1".encode())
-    assert found == File(text="file:any.csv", given=(at("any.csv", 0, 1),))
+    assert found == File(text="file:any.csv", given={TopicPartition("any.csv", 0): 1})
 
 
 @pytest.mark.parametrize("text", ["file:/etc/offsets.csv", "file:../offsets.csv", "file:more/offsets.csv", "file:..\\offsets.csv"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import LockState, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
@@ -219,7 +219,7 @@ def test_a_finding_about_another_disk_does_not_stay_with_those_of_the_brokers() 
 def test_a_transaction_that_its_coordinator_knows_is_one_finding_and_is_aborted_on_no_single_partition() -> None:
     base = observed(**CAUSES["transaction-long"]).cluster
     assert base is not None
-    parts = tuple(replace(base.transactions[0], partition=number, age_seconds=900.0 + number) for number in range(5))
+    parts = tuple(replace(base.transactions[0], tp=TopicPartition("orders-in", number), age_seconds=900.0 + number) for number in range(5))
     (one,) = found(cluster={"transactions": parts})
     assert (one.cause, one.numbers["partitions"], one.numbers["age_seconds"]) == ("transaction-long:tx", 5.0, 904.0)
     assert one.remedies == ("kafka-transactions.sh --bootstrap-server kafka:9092 describe --transactional-id tx",)
