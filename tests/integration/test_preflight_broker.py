@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.application.command import CommandApplication
-from streams_recovery.application.settings import CommandSettings
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.facts import AUTO_CREATE
@@ -47,8 +46,7 @@ class Barred(CommandApplication):
 def test_what_its_application_lacks_the_right_to_blocks_a_run_that_stops_it(small: Small) -> None:
     verbs = small.recovery.config.runs.command
     assert verbs is not None
-    settings = CommandSettings(verbs={"status": verbs.status, "stop": verbs.stop}, environment={}, timeout=60)
-    recovery = replace(small.recovery, application=Barred(settings))
+    recovery = replace(small.recovery, application=Barred(verbs, small.recovery.application_id))
     found = {mode: [one.kind for one in preflight.before_backup(recovery, mode)] for mode in (QuiesceMode.STOP, QuiesceMode.LIVE)}
     assert "kubernetes-right" in found[QuiesceMode.STOP]
     assert "state-not-wipeable" not in found[QuiesceMode.STOP], "a savepoint wipes nothing"

@@ -16,9 +16,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from streams_recovery.application.docker_compose import DockerComposeApplication
+from streams_recovery.application.docker_compose import ContainerSettings, DockerComposeApplication, DockerComposeSettings
 from streams_recovery.application.port import InstanceState
-from streams_recovery.application.settings import ContainerSettings, ControlPaths, DockerComposeSettings
+from streams_recovery.config.runs.process import Control
 from tests.support.project import PROJECT
 
 STACK, LABEL = "streams-recovery", "streams-recovery.controlled"
@@ -217,7 +217,7 @@ def test_the_real_client_gets_through(gate, engine, tmp_path, monkeypatch):
         project=STACK,
         docker=("docker",),
         services=(ContainerSettings(service="order-processor-1", url="http://127.0.0.1:9", state_directory=str(tmp_path)),),
-        control=ControlPaths(health="/health", pause=None, resume=None, query=None, close=None),
+        control=Control(pause=None, resume=None, query=None),
         directory=str(tmp_path / "control"),
         timeout=20,
     )

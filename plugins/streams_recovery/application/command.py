@@ -29,7 +29,8 @@ from streams_recovery.application.http_control import MAX_STORE_BYTES, json_obje
 from streams_recovery.application.instances import await_all
 from streams_recovery.application.launch import scrubbed
 from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.settings import CommandSettings
+from streams_recovery.config.fields import Argv
+from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
@@ -48,40 +49,41 @@ _MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": Non
 class CommandApplication:
     """See the port. What the programs report is believed: proving that an instance is gone, and that it closed cleanly, is their work."""
 
-    def __init__(self, settings: CommandSettings) -> None:
-        self._settings = settings
+    def __init__(self, section: CommandRuns, application_id: str) -> None:
+        self._section = section
+        self._environment = {"APPLICATION_ID": application_id, **section.environment}
 
     @property
     def can_pause(self) -> bool:
         """See the port."""
-        return all(self._settings.verbs.get(verb) is not None for verb in ("pause", "resume"))
+        return self._section.no_pause_because is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """What the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
         one that was not found.
         """
-        return _instances("status", self._run("status"))
+        return _instances("status", self._run("status", self._section.status))
 
     def stop(self, *, timeout: float) -> StopReport:
         """Run the stop program, which has ``timeout`` seconds and the configured time-out on top."""
-        printed = self._run("stop", {"STOP_TIMEOUT_SECONDS": f"{timeout:g}"}, seconds=timeout + self._settings.timeout)
+        printed = self._run("stop", self._section.stop, {"STOP_TIMEOUT_SECONDS": f"{timeout:g}"}, more_seconds=timeout)
         return StopReport(instances=_instances("stop", printed))
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Run the start program."""
-        self._run("start", environment or {})
+        self._run("start", self._section.start, environment)
 
     def pause(self) -> None:
         """Run the pause program, then see that every instance says it is paused."""
-        self._run("pause")
+        self._run("pause", self._section.pause)
         await_all(self.status, lambda status: status.streams_state == "PAUSED", "not paused")
 
     def resume(self) -> None:
         """Run the resume program, then see that no instance says it is paused."""
-        if self._settings.verbs.get("resume") is None:
+        if self._section.resume is None:
             await_all(self.status, _not_paused, "paused, and there is no way to resume", seconds=0)
             return
-        self._run("resume")
+        self._run("resume", self._section.resume)
         await_all(self.status, _not_paused, "still paused")
 
     def wipe_state(self) -> WipeReport:
@@ -91,12 +93,12 @@ class CommandApplication:
             raise ApplicationRunning(
                 f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
             )
-        report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe"))
+        report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe", self._section.wipe))
         return report
 
     def query(self, store: str) -> dict[str, object]:
         """Run the query program."""
-        return json_object(self._run("query", replace={"{store}": store}), where="the query program")
+        return json_object(self._run("query", self._section.query, replace={"{store}": store}), where="the query program")
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever its programs need, they say when they are run."""
@@ -105,17 +107,17 @@ class CommandApplication:
     def _run(
         self,
         verb: str,
+        command: Argv | None,
         environment: Mapping[str, str] | None = None,
         *,
         replace: Mapping[str, str] | None = None,
-        seconds: float | None = None,
+        more_seconds: float = 0,
     ) -> bytes:
-        command = self._settings.verbs.get(verb)
         if command is None:
             raise Refused(f"this application offers no way to {verb}", next_step=f"set runs.command.{verb} in the configuration", verb=verb)
         argv = [_filled(argument, replace or {}) for argument in command]
-        laid_over = {**self._settings.environment, **(environment or {})}
-        return run_program(argv, laid_over, verb=verb, seconds=seconds or self._settings.timeout)
+        laid_over = {**self._environment, **(environment or {})}
+        return run_program(argv, laid_over, verb=verb, seconds=self._section.timeout_seconds + more_seconds)
 
 
 def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float) -> bytes:

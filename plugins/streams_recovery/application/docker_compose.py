@@ -18,7 +18,8 @@ from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, InstanceFiles
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.settings import DockerComposeSettings
+from streams_recovery.config.fields import Section
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 
@@ -28,6 +29,29 @@ _GONE = ("created", "exited", "dead")
 _END_SECONDS = 1.0
 _ALIVE = ("running", "restarting", "paused", "removing")
 _ENGINE_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+
+
+class ContainerSettings(Section):
+    """One service of a compose project that has one container: its HTTP address and its ``state.dir`` as mounted where this runs."""
+
+    service: str
+    url: str
+    state_directory: str
+
+
+class DockerComposeSettings(Section):
+    """The services of a compose project that are one application. ``docker`` is the client's argument list, None where no engine can be
+    reached: then instances can be held and asked, but neither stopped nor started. ``directory`` keeps what is known of stops. ``timeout``
+    (seconds) bounds each call.
+    """
+
+    application_id: str
+    project: str
+    docker: tuple[str, ...] | None
+    services: tuple[ContainerSettings, ...]
+    control: Control
+    directory: str
+    timeout: float
 
 
 class DockerComposeApplication:
@@ -41,12 +65,12 @@ class DockerComposeApplication:
         self._settings = settings
         names = [one.service for one in settings.services]
         self._files = {name: InstanceFiles(Path(settings.directory), name) for name in names}
-        self._fleet = Fleet(urls={one.service: one.url for one in settings.services}, paths=settings.control, statuses=self.status)
+        self._fleet = Fleet(urls={one.service: one.url for one in settings.services}, control=settings.control, statuses=self.status)
 
     @property
     def can_pause(self) -> bool:
         """See the port."""
-        return self._fleet.can_pause
+        return self._settings.control.no_pause_because("control") is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured service."""

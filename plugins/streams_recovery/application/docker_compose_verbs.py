@@ -8,16 +8,16 @@ engine is used. Output and exit status are those that command.py describes.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from streams_recovery.application.command import TOO_LARGE
-from streams_recovery.application.docker_compose import DockerComposeApplication
+from streams_recovery.application.docker_compose import DockerComposeApplication, DockerComposeSettings
 from streams_recovery.application.port import AnswerTooLarge
-from streams_recovery.application.settings import DockerComposeSettings
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, PermanentError, RecoveryError, Refused
 
@@ -59,11 +59,14 @@ def _done(settings_file: str, verb: str, store: str = "") -> object:
 
 def _settings(path: Path) -> DockerComposeSettings:
     try:
-        data = path.read_bytes()
+        settings = DockerComposeSettings.model_validate_json(path.read_bytes())
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be read: {error}", next_step="name the settings file of the application") from error
-    settings = codec.loads(DockerComposeSettings, data, where=str(path))
-    return settings if os.environ.get("DOCKER_HOST") else dataclasses.replace(settings, docker=None)
+    except ValidationError as error:
+        # Without the cause, whose text repeats the values.
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))
+        raise ConfigInvalid(f"{path} cannot be used: {found}", next_step="correct the settings file of the application") from None
+    return settings if os.environ.get("DOCKER_HOST") else settings.model_copy(update={"docker": None})
 
 
 if __name__ == "__main__":

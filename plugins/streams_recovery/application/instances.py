@@ -12,7 +12,7 @@ from streams_recovery.application.http_control import Reported
 from streams_recovery.application.http_token import token_in
 from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.port import InstanceState, InstanceStatus
-from streams_recovery.application.settings import ControlPaths
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
 from streams_recovery.core.http_address import require_encrypted
 
@@ -32,14 +32,14 @@ class Fleet:
     """
 
     urls: Mapping[str, str]
-    paths: ControlPaths
+    control: Control
     statuses: Statuses
 
     def __post_init__(self) -> None:
         """Look at the addresses before anything is sent to one."""
         for url in self.urls.values():
             try:
-                require_encrypted(url, allowed=self.paths.allow_http, setting="control.allow_http")
+                require_encrypted(url, allowed=self.control.allow_http, setting="control.allow_http")
             except ValueError as error:
                 raise ConfigInvalid(str(error), next_step="correct the address, or the control section", url=url) from None
 
@@ -48,7 +48,7 @@ class Fleet:
         requested = list(names)
         if not requested:
             return {}
-        token = token_in(self.paths.token_file)
+        token = token_in(self.control.token_file)
         with ThreadPoolExecutor(max_workers=min(len(requested), _AT_ONCE)) as pool:
             found = pool.map(lambda name: self._reported(name, token), requested)
             return dict(zip(requested, found, strict=True))
@@ -58,29 +58,24 @@ class Fleet:
         reported = self.reports(name for name, look in looks.items() if look.state is not InstanceState.GONE)
         return tuple(reported[name].on(look) if name in reported else look for name, look in looks.items())
 
-    @property
-    def can_pause(self) -> bool:
-        """True when instances have addresses for both."""
-        return self.paths.pause is not None and self.paths.resume is not None
-
     def pause(self) -> None:
         """Pause every instance and see that each says so. Instances that had been paused before a failure stay paused."""
-        if self.paths.pause is None:
+        if self.control.pause is None:
             raise Refused("this application offers no way to pause", next_step="set control.pause, or use consistency mode stop")
-        token = token_in(self.paths.token_file)
+        token = token_in(self.control.token_file)
         for name in self._alive():
-            http_control.post(self._url(name), self.paths.pause, token=token)
+            http_control.post(self._url(name), self.control.pause, token=token)
         await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
 
     def resume(self) -> None:
         """Let every running instance process again and see that none says it is paused."""
-        if self.paths.resume is None:
+        if self.control.resume is None:
             await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "paused, and there is no way to resume", seconds=0)
             return
         alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
-        token = token_in(self.paths.token_file)
+        token = token_in(self.control.token_file)
         for name in alive:
-            http_control.post(self._url(name), self.paths.resume, token=token)
+            http_control.post(self._url(name), self.control.resume, token=token)
         await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
 
     def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
@@ -90,23 +85,23 @@ class Fleet:
         reports = self.reports(runs)
         for name, run in runs.items():
             # False until an answer has come: whoever asks may be killed before.
-            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if self.paths.close is None else False)
+            files[name].ask_to_stop(run, reports[name].state, reported_closed=None if self.control.close is None else False)
         for name, reported_closed in self.closed(runs, seconds=seconds).items():
             files[name].ask_to_stop(runs[name], reports[name].state, reported_closed=reported_closed)
 
     def closed(self, names: Iterable[str], *, seconds: float) -> dict[str, bool]:
         """Whether each of these instances says that it has closed Kafka Streams, asked all at the same time. Empty where there is no way to ask."""
-        requested, path = [name for name in names if name in self.urls], self.paths.close
+        requested, path = [name for name in names if name in self.urls], self.control.close
         if path is None or not requested:
             return {}
-        token = token_in(self.paths.token_file)
+        token = token_in(self.control.token_file)
         with ThreadPoolExecutor(max_workers=len(requested)) as pool:
             answers = pool.map(lambda name: http_control.close(self.urls[name], path, seconds=seconds, token=token), requested)
             return dict(zip(requested, answers, strict=True))
 
     def query(self, store: str, *, seconds: float) -> dict[str, object]:
         """Every key over all running instances. While the application rebalances, asked again for up to ``seconds``."""
-        template = self.paths.query
+        template = self.control.query
         if template is None:
             raise Refused("this application offers no queries", next_step="set control.query in the configuration", store=store)
         deadline = time.monotonic() + seconds
@@ -119,7 +114,7 @@ class Fleet:
                 time.sleep(_RETRY_SECONDS)
 
     def _merged(self, template: str, store: str) -> dict[str, object]:
-        requested, token = self._alive(), token_in(self.paths.token_file)
+        requested, token = self._alive(), token_in(self.control.token_file)
         merged: dict[str, object] = {}
         for name in requested:
             found = http_control.store(self._url(name), template, store, token=token)
@@ -139,7 +134,7 @@ class Fleet:
 
     def _reported(self, name: str, token: str | None) -> Reported:
         url = self.urls.get(name)
-        return Reported(state=None) if url is None else http_control.reported(url, self.paths.health, token=token)
+        return Reported(state=None) if url is None else http_control.reported(url, self.control.health, token=token)
 
     def _url(self, name: str) -> str:
         if name not in self.urls:

@@ -6,11 +6,10 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from streams_recovery.application.instance_record import InstanceFiles
-from streams_recovery.application.settings import InstanceSettings
 from streams_recovery.application.supervisor import Order
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
@@ -25,8 +24,9 @@ def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
     return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
 
 
-def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: Path, environment: Mapping[str, str], lock: int) -> None:
-    """Start the instance; returns when it is on record. ``lock`` is held until then, even should this process be killed.
+def launch(files: InstanceFiles, command: Sequence[str], environment: Mapping[str, str], working_directory: str | None, lock: int) -> None:
+    """Start an instance; returns when it is on record. ``working_directory`` None is that of this process. ``lock`` is held until it is on record, even
+    should this process be killed.
 
     Raises ``ConfigInvalid`` when the program cannot be started, ``ApplicationNotReady`` when its supervisor cannot. A program that starts and
     ends at once is a start: see the status.
@@ -34,11 +34,11 @@ def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: 
     _keep_log_small(files.log)
     order = Order(
         run=uuid.uuid4().hex,
-        name=instance.name,
+        name=files.name,
         directory=str(files.directory),
-        command=instance.command,
-        working_directory=str(working_directory),
-        environment=scrubbed({**instance.environment, **environment}),
+        command=tuple(command),
+        working_directory=working_directory or str(Path.cwd()),
+        environment=scrubbed(environment),
         lock=lock,
     )
     supervisor = subprocess.run(
@@ -55,15 +55,15 @@ def launch(instance: InstanceSettings, files: InstanceFiles, working_directory: 
         return
     if supervisor.stdout:
         raise ConfigInvalid(
-            f"instance {instance.name} cannot be started: {supervisor.stdout.decode(errors='replace')}",
+            f"instance {files.name} cannot be started: {supervisor.stdout.decode(errors='replace')}",
             next_step="check the command and the working directory in the configuration, and that the program is installed",
-            instance=instance.name,
-            command=instance.command,
+            instance=files.name,
+            command=order.command,
         )
     raise ApplicationNotReady(
-        f"the supervisor of instance {instance.name} failed: {supervisor.stderr.decode(errors='replace').strip()[-300:]}",
+        f"the supervisor of instance {files.name} failed: {supervisor.stderr.decode(errors='replace').strip()[-300:]}",
         next_step=f"see {files.supervisor_log}, then try again",
-        instance=instance.name,
+        instance=files.name,
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 from streams_recovery.application import file_lock, local_state
 from streams_recovery.application.instance_record import Ended, InstanceFiles, Started
@@ -14,7 +15,7 @@ from streams_recovery.application.instances import Fleet
 from streams_recovery.application.launch import launch
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.process_identity import Place, Process, session_of
-from streams_recovery.application.settings import ProcessSettings
+from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 
@@ -31,19 +32,19 @@ class ProcessApplication:
     Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
     request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
     manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
+    The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
     """
 
-    def __init__(self, settings: ProcessSettings) -> None:
-        self._settings = settings
-        self._instances = {instance.name: instance for instance in settings.instances}
-        self._files = {name: InstanceFiles(settings.directory, name) for name in self._instances}
-        urls = {name: instance.url for name, instance in self._instances.items()}
-        self._fleet = Fleet(urls=urls, paths=settings.control, statuses=self.status)
+    def __init__(self, section: ProcessRuns, application_id: str) -> None:
+        self._section, self._application_id = section, application_id
+        self._files = {instance.name: InstanceFiles(Path(section.directory), instance.name) for instance in section.instances}
+        urls = {instance.name: instance.url for instance in section.instances}
+        self._fleet = Fleet(urls=urls, control=section.control, statuses=self.status)
 
     @property
     def can_pause(self) -> bool:
         """See the port."""
-        return self._fleet.can_pause
+        return self._section.no_pause_because is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
@@ -52,18 +53,20 @@ class ProcessApplication:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
-        for name, instance in self._instances.items():
-            files = self._files[name]
-            with file_lock.held(files.lock, seconds=self._settings.start_timeout) as lock:
+        section = self._section
+        for instance in section.instances:
+            files = self._files[instance.name]
+            with file_lock.held(files.lock, seconds=section.start_timeout) as lock:
                 if self._look(files, locked=True).state is InstanceState.GONE:
-                    instance.state_directory.mkdir(parents=True, exist_ok=True)
-                    launch(instance, files, self._settings.working_directory, environment or {}, lock)
+                    Path(instance.state_directory).mkdir(parents=True, exist_ok=True)
+                    laid_over = {**section.environment_of(instance), **(environment or {})}
+                    launch(files, section.command_of(instance), laid_over, section.working_directory, lock)
 
     def stop(self, *, timeout: float) -> StopReport:
         """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._section.start_timeout))
             runs = self._living_runs()
             deadline = time.monotonic() + timeout
             self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
@@ -87,7 +90,7 @@ class ProcessApplication:
         """Remove the state of every instance. No instance can be started meanwhile."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(file_lock.held(files.lock, seconds=self._settings.start_timeout))
+                stack.enter_context(file_lock.held(files.lock, seconds=self._section.start_timeout))
             looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
             running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
             if running:
@@ -96,11 +99,11 @@ class ProcessApplication:
                     next_step="stop them",
                     instances=running,
                 )
-            return local_state.wipe((instance.state_directory for instance in self._settings.instances), self._settings.application_id)
+            return local_state.wipe((Path(instance.state_directory) for instance in self._section.instances), self._application_id)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
-        return self._fleet.query(store, seconds=self._settings.start_timeout)
+        return self._fleet.query(store, seconds=self._section.start_timeout)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """A process needs no rights that could be asked for."""

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import typer
+from pydantic import ValidationError
 from typer._click.exceptions import UsageError
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from streams_recovery.application.settings import DockerComposeSettings
+from streams_recovery.application.docker_compose import DockerComposeSettings
 from streams_recovery.cli.app import app
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError
 from tests.support.deploy.documents import Document, containers, title
 
 PROGRAM = ["python", "-m", "streams_recovery"]
@@ -93,9 +92,9 @@ def _instances_problem(file: str, text: str) -> list[str]:
     if not file.endswith(".json"):
         return []
     try:
-        codec.loads(DockerComposeSettings, text.encode(), where=file)
-    except RecoveryError as error:
-        return [error.reason]
+        DockerComposeSettings.model_validate_json(text)
+    except ValidationError as error:
+        return [str(error)]
     return []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from streams_recovery.config.monitor import Monitor
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
@@ -23,11 +24,11 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     TransactionState,
 )
-from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import DiskStatus, Part, TopicStatus
 from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
-LIMITS = Limits(newest_age=7200.0, recovery_time=1800.0, late_after=7200.0, changelog_bytes=100 * GIB, lag_records=1000)
+DEFAULTS = Monitor().limits_for(None)
+LIMITS = replace(DEFAULTS, newest_age=7200.0, recovery_time=1800.0, late_after=7200.0, changelog_bytes=100 * GIB, lag_records=1000)
 WITHOUT_OBJECTIVES = replace(LIMITS, newest_age=None, recovery_time=None)
 
 

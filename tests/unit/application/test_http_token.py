@@ -13,7 +13,7 @@ from streams_recovery.application import http_control
 from streams_recovery.application.http_token import token_in
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus
-from streams_recovery.application.settings import ControlPaths
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
 from tests.support.kafka.secured_broker import Authority
 
@@ -147,10 +147,6 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 # The way there
 
 
-def paths(**more):
-    return ControlPaths(health="/health", pause="/pause", resume="/resume", query=None, close=None, **more)
-
-
 def standing():
     return (InstanceStatus(name="one", state=InstanceState.RUNNING, streams_state=None, closed_cleanly=None, detail=""),)
 
@@ -159,13 +155,13 @@ def standing():
 def test_plain_http_to_another_machine_is_refused_unless_the_configuration_says_so():
     urls = {"one": "http://order-processor:18081"}
     with pytest.raises(ConfigInvalid, match=r"plain http to another machine.*control\.allow_http"):
-        Fleet(urls=urls, paths=paths(), statuses=standing)
-    Fleet(urls=urls, paths=paths(allow_http=True), statuses=standing)
-    Fleet(urls={"one": "https://order-processor:18081", "two": "http://127.0.0.1:1"}, paths=paths(), statuses=standing)
+        Fleet(urls=urls, control=Control(), statuses=standing)
+    Fleet(urls=urls, control=Control(allow_http=True), statuses=standing)
+    Fleet(urls={"one": "https://order-processor:18081", "two": "http://127.0.0.1:1"}, control=Control(), statuses=standing)
 
 
 def test_a_token_that_cannot_be_read_is_no_silence(tmp_path):
-    fleet = Fleet(urls={"one": "http://127.0.0.1:9"}, paths=paths(token_file=str(tmp_path / "none")), statuses=standing)
+    fleet = Fleet(urls={"one": "http://127.0.0.1:9"}, control=Control(token_file=str(tmp_path / "none")), statuses=standing)
     for ask in (lambda: fleet.reports(["one"]), fleet.pause, fleet.resume):
         with pytest.raises(ConfigInvalid, match="token file"):
             ask()

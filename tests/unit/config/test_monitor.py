@@ -17,9 +17,10 @@ def monitor(tmp_path: Path, section: str = "{}") -> tuple[Limits, object]:
     return config.monitor.limits_for(config.backup.schedule), config.monitor
 
 
-def test_without_a_section_the_limits_are_the_ones_that_rules_have_by_themselves(tmp_path: Path) -> None:
+def test_without_a_section_there_are_limits_and_no_objectives(tmp_path: Path) -> None:
     limits, _ = monitor(tmp_path)
-    assert limits == Limits(late_after=7200.0)
+    assert (limits.newest_age, limits.recovery_time, limits.late_after, limits.docs) == (None, None, 7200, "docs")
+    assert (limits.changelog_growth, limits.changelog_bytes, limits.disk_full_within, limits.transaction_age) == (0.5, None, 172_800, 900)
 
 
 def test_objectives_and_limits_are_seconds(tmp_path: Path) -> None:

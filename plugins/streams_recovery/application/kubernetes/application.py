@@ -14,9 +14,9 @@ from streams_recovery.application.kubernetes.ending import PodWatch
 from streams_recovery.application.kubernetes.looks import looks
 from streams_recovery.application.kubernetes.ownership import require_unmanaged
 from streams_recovery.application.kubernetes.record import StopRecord, requested
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.application.kubernetes.wiping import require_no_wipe, wiped
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kubernetes.pods import Pod, in_slots
 from streams_recovery.core.kubernetes.workload import Workload
@@ -36,16 +36,17 @@ class KubernetesApplication:
     is wanted: until then it may make one at any moment, and an instance without a pod is unknown. So is a pod whose object goes on existing on a node that
     does not answer. Clean means that the container was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said
     it was closed where it can. What a stop finds is written down in a ConfigMap before the workload is scaled.
+    The section's ``start_timeout`` bounds a wipe and the wait for an answer to a query as well.
     """
 
-    def __init__(self, settings: KubernetesSettings) -> None:
-        self._settings = settings
+    def __init__(self, section: KubernetesRuns, application_id: str) -> None:
+        self._section, self._application_id = section, application_id
         self._opened: Cluster | None = None
 
     @property
     def can_pause(self) -> bool:
         """See the port."""
-        return self._settings.control.pause is not None and self._settings.control.resume is not None
+        return self._section.no_pause_because is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
         """Every pod, and at zero every pod that was stopped."""
@@ -58,11 +59,11 @@ class KubernetesApplication:
         """
         if environment:
             raise Refused(
-                f"pods of {self._settings.workload} cannot be started with another environment ({', '.join(sorted(environment))})",
+                f"pods of {self._section.workload} cannot be started with another environment ({', '.join(sorted(environment))})",
                 next_step="make a workload for that application, and a configuration of its own",
             )
         workload, record = self._cluster.workload(), self._cluster.record()
-        require_no_wipe(self._cluster, self._settings, workload)
+        require_no_wipe(self._cluster, self._application_id, workload)
         wanted = workload.replicas if workload.replicas and record is None else self._replicas(record)
         if workload.replicas < wanted:
             self._cluster.scale(wanted)
@@ -80,7 +81,7 @@ class KubernetesApplication:
         deadline = time.monotonic() + timeout
         watch = PodWatch(self._cluster, workload, self._seen)
         if workload.replicas or watch.left:
-            require_unmanaged(self._cluster, workload, self._settings.argocd_namespace)
+            require_unmanaged(self._cluster, workload, self._section.argocd_namespace)
             autoscaling.require_no_scaling_from_zero(self._cluster)
             self._ask(workload, watch.left, seconds=timeout)
             self._cluster.scale(0)
@@ -107,33 +108,33 @@ class KubernetesApplication:
             raise ApplicationRunning(
                 f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
             )
-        return wiped(self._cluster, self._settings)
+        return wiped(self._cluster, self._application_id)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all pods. While the application rebalances, asked again until the start timeout."""
-        return self._status()[1].query(store, seconds=self._settings.start_timeout)
+        return self._status()[1].query(store, seconds=self._section.start_timeout)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Rights that are missing, owners and autoscalers that would keep it from being stopped, and state that could not be wiped."""
-        return checks.findings(self._cluster, self._settings, stops=stops, wipes=wipes)
+        return checks.findings(self._cluster, stops=stops, wipes=wipes)
 
     @property
     def _cluster(self) -> Cluster:
         # Only when something is asked: a configuration can be read where there is no cluster.
-        self._opened = self._opened or Cluster(self._settings)
+        self._opened = self._opened or Cluster(self._section)
         return self._opened
 
     def _status(self) -> tuple[tuple[InstanceStatus, ...], Fleet]:
         workload = self._cluster.workload()
         record = None if workload.replicas else self._cluster.record()
         pods = in_slots(workload.name.name, self._cluster.pods(workload)[0], record.instances if record else {})
-        found = looks(workload, pods, record, self._settings.replicas, self._cluster.node, datetime.now(UTC))
+        found = looks(workload, pods, record, self._section.replicas, self._cluster.node, datetime.now(UTC))
         fleet = self._fleet(pods)
         return fleet.completed(found), fleet
 
     def _fleet(self, pods: Mapping[str, Pod]) -> Fleet:
-        urls = {name: f"http://{_host(pod.ip)}:{self._settings.port}" for name, pod in pods.items() if pod.ip}
-        return Fleet(urls=urls, paths=self._settings.control, statuses=self.status)
+        urls = {name: f"http://{_host(pod.ip)}:{self._section.port}" for name, pod in pods.items() if pod.ip}
+        return Fleet(urls=urls, control=self._section.control, statuses=self.status)
 
     def _ask(self, workload: Workload, left: tuple[Pod, ...], *, seconds: float) -> None:
         """Write down what is being stopped, pause what would start it again, and have it close."""
@@ -142,11 +143,11 @@ class KubernetesApplication:
         before = None if workload.replicas else stored
         pods = in_slots(workload.name.name, left, before.instances if before else {})
         fleet = self._fleet(pods)
-        closes = self._settings.control.close is not None
+        closes = self._section.control.close is not None
         to_pause = autoscaling.pause_keda(self._cluster)
         record = StopRecord(
             # While something is written down nothing was started again as it should be: another one may have scaled it to less.
-            replicas=max(workload.replicas, stored.replicas if stored else 0) or self._settings.replicas or len(left),
+            replicas=max(workload.replicas, stored.replicas if stored else 0) or self._section.replicas or len(left),
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
         )
@@ -162,12 +163,12 @@ class KubernetesApplication:
             self._cluster.write(known)
 
     def _replicas(self, record: StopRecord | None) -> int:
-        count = record.replicas if record else self._settings.replicas
+        count = record.replicas if record else self._section.replicas
         if count is None:
             raise Refused(
-                f"{self._settings.workload} is at zero, and how many pods it is to have is written down nowhere",
+                f"{self._section.workload} is at zero, and how many pods it is to have is written down nowhere",
                 next_step="set runs.kubernetes.replicas, or scale it by hand",
-                record=self._settings.record,
+                record=self._section.record_name,
             )
         return count
 

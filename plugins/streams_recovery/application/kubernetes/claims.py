@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.waiting import poll
 
@@ -16,12 +15,12 @@ _LOOK_SECONDS: Final = 0.5
 class Claims:
     """The claims of one namespace."""
 
-    def __init__(self, cluster: Cluster, settings: KubernetesSettings) -> None:
-        self._call, self._settings, self._core = cluster.client.call, settings, cluster.client.api("CoreV1Api")
+    def __init__(self, cluster: Cluster) -> None:
+        self._call, self._namespace, self._core = cluster.client.call, cluster.section.namespace, cluster.client.api("CoreV1Api")
 
     def names(self) -> tuple[str, ...]:
         """Every claim there is, those that are being deleted included."""
-        found = self._call("list persistentvolumeclaims", self._core.list_namespaced_persistent_volume_claim, self._settings.namespace)
+        found = self._call("list persistentvolumeclaims", self._core.list_namespaced_persistent_volume_claim, self._namespace)
         return tuple(one["metadata"]["name"] for one in found["items"])
 
     def deleted(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
@@ -32,7 +31,7 @@ class Claims:
                     f"delete persistentvolumeclaim {claim}",
                     self._core.delete_namespaced_persistent_volume_claim,
                     claim,
-                    self._settings.namespace,
+                    self._namespace,
                 )
             except NotFound:
                 continue
@@ -46,7 +45,7 @@ class Claims:
         return tuple(self._held(claim) for claim in left)
 
     def _held(self, claim: str) -> str:
-        pods = self._call("list pods", self._core.list_namespaced_pod, self._settings.namespace)["items"]
+        pods = self._call("list pods", self._core.list_namespaced_pod, self._namespace)["items"]
         holders = [
             pod["metadata"]["name"]
             for pod in pods

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused, masked, remember_secrets
 
 # An API server that is replaced or elects a leader is away for seconds.
@@ -24,7 +24,7 @@ _NOT_ALLOWED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 class Client:
     """A connection to one API server. Raises ``ConfigInvalid`` when the client is not installed, or when there is nothing to connect with."""
 
-    def __init__(self, settings: KubernetesSettings) -> None:
+    def __init__(self, section: KubernetesRuns) -> None:
         try:
             import kubernetes  # noqa: PLC0415 - only those who use it have it
             import urllib3  # noqa: PLC0415 - comes with it
@@ -36,7 +36,7 @@ class Client:
             ) from None
         self._kubernetes: Any = kubernetes
         self._failures = (urllib3.exceptions.HTTPError, OSError)
-        self._api = kubernetes.client.ApiClient(self._configuration(settings))
+        self._api = kubernetes.client.ApiClient(self._configuration(section))
 
     def api(self, name: str) -> Any:
         """One of the client's interfaces: ``CoreV1Api``."""
@@ -95,15 +95,15 @@ class Client:
         keys = self._api.configuration.api_key.values()
         remember_secrets(part for key in keys for part in str(key).split())
 
-    def _configuration(self, settings: KubernetesSettings) -> Any:
+    def _configuration(self, section: KubernetesRuns) -> Any:
         configuration = self._kubernetes.client.Configuration()
         config = self._kubernetes.config
         try:
-            if settings.kubeconfig is None:
+            if section.kubeconfig is None:
                 config.load_incluster_config(client_configuration=configuration)
             else:
                 config.load_kube_config(
-                    config_file=settings.kubeconfig, context=settings.context, client_configuration=configuration, persist_config=False
+                    config_file=section.kubeconfig, context=section.context, client_configuration=configuration, persist_config=False
                 )
         except (config.ConfigException, OSError) as error:
             raise ConfigInvalid(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from streams_recovery.application.kubernetes.client import Client
 from streams_recovery.application.kubernetes.record import StopRecord
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kubernetes.autoscalers import (
@@ -33,35 +33,35 @@ _MANAGER: Final = "kafka-streams-recovery"
 class Cluster:
     """See the module. Raises ``ControlPlaneUnavailable``, ``ConfigInvalid`` naming a right that is missing, ``NotFound``."""
 
-    def __init__(self, settings: KubernetesSettings) -> None:
-        self._settings = settings
-        self.client = Client(settings)
+    def __init__(self, section: KubernetesRuns) -> None:
+        self.section = section
+        self.client = Client(section)
         self._core, self._apps = self.client.api("CoreV1Api"), self.client.api("AppsV1Api")
         self._custom = self.client.api("CustomObjectsApi")
 
     def workload(self) -> Workload:
         """The workload as it is."""
-        name = self._settings.workload
+        name = self.section.workload_name
         kind = {"deployment": "deployment", "statefulset": "stateful_set"}[name.kind]
         read = getattr(self._apps, f"read_namespaced_{kind}")
-        return workload_of(name, self.client.call(f"get {name}", read, name.name, self._settings.namespace))
+        return workload_of(name, self.client.call(f"get {name}", read, name.name, self.section.namespace))
 
     def scale(self, replicas: int) -> None:
         """Set how many pods are wanted, and nothing else: the right to do this is not the right to change the workload."""
-        name = self._settings.workload
+        name = self.section.workload_name
         kind = {"deployment": "deployment", "statefulset": "stateful_set"}[name.kind]
         patch = getattr(self._apps, f"patch_namespaced_{kind}_scale")
         body = {"spec": {"replicas": replicas}}
-        self.client.call(f"scale {name}", patch, name.name, self._settings.namespace, body, field_manager=_MANAGER)
+        self.client.call(f"scale {name}", patch, name.name, self.section.namespace, body, field_manager=_MANAGER)
 
     def container(self, workload: Workload) -> str:
         """The application's container."""
-        return application_container(workload.template, self._settings.container, str(workload.name))
+        return application_container(workload.template, self.section.container, str(workload.name))
 
     def pods(self, workload: Workload) -> tuple[tuple[Pod, ...], str]:
         """The pods that it selects, without those of other controllers, and the version from which a watch tells what changes."""
         listed = self._core.list_namespaced_pod
-        found = self.client.call("list pods", listed, self._settings.namespace, label_selector=workload.selector)
+        found = self.client.call("list pods", listed, self.section.namespace, label_selector=workload.selector)
         container = self.container(workload)
         own = [one for one in found["items"] if not of_another(one, workload.name)]
         return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
@@ -71,7 +71,7 @@ class Cluster:
         return self.client.events(
             "watch pods",
             self._core.list_namespaced_pod,
-            self._settings.namespace,
+            self.section.namespace,
             label_selector=workload.selector,
             resource_version=version,
             allow_watch_bookmarks=True,
@@ -82,7 +82,7 @@ class Cluster:
         """Have the pod killed after ``seconds``. Never with none: that would remove the object and leave the program."""
         with contextlib.suppress(NotFound):
             self.client.call(
-                f"delete pod {pod.name}", self._core.delete_namespaced_pod, pod.name, self._settings.namespace, grace_period_seconds=seconds
+                f"delete pod {pod.name}", self._core.delete_namespaced_pod, pod.name, self.section.namespace, grace_period_seconds=seconds
             )
 
     def node(self, name: str) -> NodeState:
@@ -98,9 +98,9 @@ class Cluster:
 
     def record(self) -> StopRecord | None:
         """What the last stop wrote down, None when nothing is. Raises ``Damaged``."""
-        name = self._settings.record
+        name = self.section.record_name
         try:
-            found = self.client.call(f"get configmap {name}", self._core.read_namespaced_config_map, name, self._settings.namespace)
+            found = self.client.call(f"get configmap {name}", self._core.read_namespaced_config_map, name, self.section.namespace)
         except NotFound:
             return None
         text = (found.get("data") or {}).get(_RECORD_KEY)
@@ -108,7 +108,7 @@ class Cluster:
 
     def write(self, record: StopRecord | None) -> None:
         """Replace what is written down, and make the ConfigMap where this may."""
-        name, namespace = self._settings.record, self._settings.namespace
+        name, namespace = self.section.record_name, self.section.namespace
         data = {_RECORD_KEY: None if record is None else codec.dumps(record).decode()}
         try:
             self.client.call(f"patch configmap {name}", self._core.patch_namespaced_config_map, name, namespace, {"data": data})
@@ -130,8 +130,8 @@ class Cluster:
     def autoscalers(self) -> tuple[Autoscaler, ...]:
         """The HorizontalPodAutoscalers of the workload."""
         listed = self.client.api("AutoscalingV2Api").list_namespaced_horizontal_pod_autoscaler
-        found = self.client.call("list horizontalpodautoscalers", listed, self._settings.namespace)
-        return autoscalers_of(self._settings.workload, found["items"])
+        found = self.client.call("list horizontalpodautoscalers", listed, self.section.namespace)
+        return autoscalers_of(self.section.workload_name, found["items"])
 
     def has_keda(self) -> bool:
         """True when the cluster knows KEDA's objects."""
@@ -143,14 +143,14 @@ class Cluster:
         if not self.has_keda():
             return ()
         listed = self._custom.list_namespaced_custom_object
-        found = self.client.call("list scaledobjects", listed, KEDA_GROUP, KEDA_VERSION, self._settings.namespace, KEDA_PLURAL)
-        return scaled_objects_of(self._settings.workload, found["items"])
+        found = self.client.call("list scaledobjects", listed, KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL)
+        return scaled_objects_of(self.section.workload_name, found["items"])
 
     def pause_scaled_object(self, name: str, *, paused: bool) -> None:
         """Set or remove the annotation by which KEDA leaves a workload alone."""
         body = {"metadata": {"annotations": {KEDA_PAUSED: "true" if paused else None}}}
         patch = self._custom.patch_namespaced_custom_object
-        place = (KEDA_GROUP, KEDA_VERSION, self._settings.namespace, KEDA_PLURAL, name)
+        place = (KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL, name)
         self.client.call(f"patch scaledobject {name}", patch, *place, body, _content_type="application/merge-patch+json")
 
     def owner(self, owner: Owner) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
+from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ControlPlaneUnavailable, NotFound
 from streams_recovery.core.kubernetes.state_volume import StateVolume
 from streams_recovery.core.names import checked_name
@@ -33,15 +33,15 @@ class WipingJobs:
     do. What has the name of one and does not say that it is this application's is neither removed nor believed.
     """
 
-    def __init__(self, cluster: Cluster, settings: KubernetesSettings, pod: Mapping[str, Any]) -> None:
-        self._call, self._settings, self._pod = cluster.client.call, settings, pod
+    def __init__(self, cluster: Cluster, application_id: str, pod: Mapping[str, Any]) -> None:
+        self._call, self._section, self._application_id, self._pod = cluster.client.call, cluster.section, application_id, pod
         self._wipe = uuid.uuid4().hex
         self._batch = cluster.client.api("BatchV1Api")
 
     def wipe(self, claims: Sequence[str], volume: StateVolume, *, seconds: float) -> tuple[str, ...]:
         """Have a Job remove the application's directory in each, and return those for which none said that it did, each with the reason. No Job is left."""
         deadline = time.monotonic() + seconds
-        names = {claim: job_name(claim, self._settings.application_id) for claim in claims}
+        names = {claim: job_name(claim, self._application_id) for claim in claims}
         stuck = self.remove(claims, seconds=seconds)
         if stuck:
             return tuple(f"claim {claim}: job {job} of an earlier run is still there" for claim, job in names.items() if job in stuck)
@@ -54,13 +54,13 @@ class WipingJobs:
     def remove(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
         """Remove the application's Jobs that wipe these claims, with their pods, and return those that are still there when the time is up."""
         deadline = time.monotonic() + seconds
-        named = {claim: job_name(claim, self._settings.application_id) for claim in claims}
+        named = {claim: job_name(claim, self._application_id) for claim in claims}
         jobs = [job for claim, job in named.items() if (found := self._job(job)) is not None and self._is_own(found, claim)]
         for job in jobs:
             delete = self._batch.delete_namespaced_job
             # Its pod holds the claim, which may be for one node at a time.
             with contextlib.suppress(NotFound):
-                self._call(f"delete job {job}", delete, job, self._settings.namespace, propagation_policy="Foreground")
+                self._call(f"delete job {job}", delete, job, self._section.namespace, propagation_policy="Foreground")
         what = "jobs that wipe claims to be gone"
         for job in jobs:
             poll(lambda job=job: self._job(job) is None or None, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=what)  # type: ignore[misc]
@@ -68,9 +68,9 @@ class WipingJobs:
 
     def _created(self, claim: str, name: str, volume: StateVolume, seconds: float) -> str:
         """Why the Job is not there, empty when it is."""
-        body = wiping_job(claim, volume, self._settings, self._pod, wipe=self._wipe, seconds=seconds)
+        body = wiping_job(claim, volume, self._section, self._application_id, self._pod, wipe=self._wipe, seconds=seconds)
         try:
-            self._call("create a job", self._batch.create_namespaced_job, self._settings.namespace, body)
+            self._call("create a job", self._batch.create_namespaced_job, self._section.namespace, body)
         except ControlPlaneUnavailable as error:
             if error.facts["status"] != HTTPStatus.CONFLICT:
                 raise
@@ -82,14 +82,14 @@ class WipingJobs:
 
     def _is_own(self, found: Mapping[str, Any], claim: str) -> bool:
         written = found["metadata"].get("annotations") or {}
-        return (written.get(CLAIM), written.get(APPLICATION)) == (claim, self._settings.application_id)
+        return (written.get(CLAIM), written.get(APPLICATION)) == (claim, self._application_id)
 
     def _is_of_this_wipe(self, found: Mapping[str, Any]) -> bool:
         return bool((found["metadata"].get("annotations") or {}).get(WIPE) == self._wipe)
 
     def _job(self, name: str) -> Mapping[str, Any] | None:
         try:
-            found: Mapping[str, Any] = self._call(f"get job {name}", self._batch.read_namespaced_job, name, self._settings.namespace)
+            found: Mapping[str, Any] = self._call(f"get job {name}", self._batch.read_namespaced_job, name, self._section.namespace)
         except NotFound:
             return None
         return found
@@ -122,21 +122,21 @@ def job_name(claim: str, application_id: str) -> str:
 
 
 def wiping_job(
-    claim: str, volume: StateVolume, settings: KubernetesSettings, pod: Mapping[str, Any], *, wipe: str, seconds: float
+    claim: str, volume: StateVolume, section: KubernetesRuns, application_id: str, pod: Mapping[str, Any], *, wipe: str, seconds: float
 ) -> Mapping[str, Any]:
     """A Job that removes ``{state_directory}/{application.id}`` whole, and then looks that it is gone. No shell, and no rights of its own. It runs where
     and as whom the application's ``pod`` does, to whom the files belong, and is ended after ``seconds``. ``wipe`` is the
     name of one call of ``WipingJobs.wipe``.
     """
-    directory = f"{settings.state_directory}/{checked_name('application id', settings.application_id)}"
+    directory = f"{section.state_directory}/{checked_name('application id', application_id)}"
     mount = {key: volume.mount[key] for key in ("mountPath", "subPath") if key in volume.mount} | {"name": "state"}
-    own = next(one for one in pod["containers"] if one["name"] == (settings.container or pod["containers"][0]["name"]))
+    own = next(one for one in pod["containers"] if one["name"] == (section.container or pod["containers"][0]["name"]))
     as_whom = {key: own[key] for key in ("securityContext",) if key in own}
 
     def container(name: str, *command: str) -> Mapping[str, Any]:
         return {
             "name": name,
-            "image": settings.wipe_image,
+            "image": section.wipe_image,
             "command": [*command, directory],
             "volumeMounts": [mount],
             "resources": _LITTLE,
@@ -156,8 +156,8 @@ def wiping_job(
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": job_name(claim, settings.application_id),
-            "annotations": {CLAIM: claim, APPLICATION: settings.application_id, WIPE: wipe},
+            "name": job_name(claim, application_id),
+            "annotations": {CLAIM: claim, APPLICATION: application_id, WIPE: wipe},
         },
         "spec": {**limits, "template": {"spec": spec}},
     }

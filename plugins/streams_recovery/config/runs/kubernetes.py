@@ -76,15 +76,20 @@ class KubernetesRuns(Kind):
         return self.control.no_pause_because("runs.kubernetes.control")
 
     @property
+    def workload_name(self) -> WorkloadName:
+        """Kind and name of the workload."""
+        return WorkloadName.parse(self.workload)
+
+    @property
     def record_name(self) -> str:
         """The ConfigMap that keeps the replica count and the ends of pods while the workload is at zero."""
-        return self.record or f"{WorkloadName.parse(self.workload).name}-streams-recovery"
+        return self.record or f"{self.workload_name.name}-streams-recovery"
 
     @model_validator(mode="after")
     def _claims_can_be_wiped(self) -> Self:
         if self.claims == "job" and self.wipe_image is None:
             raise ValueError("claims is job, so wipe_image is needed: an image that has the programs rm and test")
-        if self.claims == "delete" and WorkloadName.parse(self.workload).kind == "deployment":
+        if self.claims == "delete" and self.workload_name.kind == "deployment":
             raise ValueError("claims is delete, and nothing would make the claim of a Deployment again; write claims: job")
         return self
 

@@ -15,24 +15,24 @@ class Limits:
     the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are. docs/configuration.md explains the others.
     """
 
-    newest_age: float | None = None
-    recovery_time: float | None = None
-    late_after: float | None = None
-    changelog_growth: float = 0.5
-    changelog_bytes: int | None = None
-    repartition_bytes: int = 10 << 30
-    growth_from_bytes: int = 1 << 30
-    disk_full_within: float = 2 * DAY
-    disk_free: float = 0.1
-    retention_margin: float = 6 * HOUR
-    lag_records: int | None = None
-    lag_growth: int = 100_000
-    transaction_age: float = HOUR / 4
-    hold_age: float = 6 * HOUR
-    lock_age: float = 6 * HOUR
-    restore_time: float = 4 * HOUR
-    quarantine_age: float = DAY
-    repository_growth: float = 0.5
-    overdue_after: float = DAY
-    unseen_after: float = HOUR / 6
-    docs: str = "docs"
+    newest_age: float | None
+    recovery_time: float | None
+    late_after: float | None
+    changelog_growth: float
+    changelog_bytes: int | None
+    repartition_bytes: int
+    growth_from_bytes: int
+    disk_full_within: float
+    disk_free: float
+    retention_margin: float
+    lag_records: int | None
+    lag_growth: int
+    transaction_age: float
+    hold_age: float
+    lock_age: float
+    restore_time: float
+    quarantine_age: float
+    repository_growth: float
+    overdue_after: float
+    unseen_after: float
+    docs: str

@@ -7,6 +7,7 @@ import pytest
 from streams_recovery.application.kubernetes.wiping import wipeable
 from streams_recovery.application.kubernetes.wiping_jobs import wiping_job
 from streams_recovery.core.errors import ConfigInvalid
+from tests.support.applications.rig import APPLICATION_ID
 from tests.support.applications.states import GONE, started
 from tests.support.kubernetes.pod_rig import wait
 
@@ -109,8 +110,7 @@ def test_state_that_no_job_could_wipe_keeps_no_application_down(pods):
 
 def left_job(one, claim):
     """As the wipe of a run makes it."""
-    application = one.open()
-    cluster, settings = application._cluster, application._settings
+    cluster = one.open()._cluster
     workload = cluster.workload()
-    volume = wipeable(cluster, settings, workload)
-    return wiping_job(claim, volume, settings, workload.template["spec"], wipe="an earlier run", seconds=600)
+    volume = wipeable(cluster, workload)
+    return wiping_job(claim, volume, cluster.section, APPLICATION_ID, workload.template["spec"], wipe="an earlier run", seconds=600)

@@ -8,44 +8,24 @@ from typing import Any, cast
 import pytest
 
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.kubernetes.settings import KubernetesSettings
 from streams_recovery.application.kubernetes.wiping_jobs import APPLICATION, CLAIM, WIPE, WipingJobs, job_name, wiping_job
-from streams_recovery.application.settings import ControlPaths
+from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound
 from streams_recovery.core.kubernetes.state_volume import StateVolume
-from streams_recovery.core.kubernetes.workload import WorkloadName
 
 MOUNT = {"name": "data", "mountPath": "/data", "subPath": "orders", "readOnly": False}
-
 
 POD: dict[str, Any] = {"containers": [{"name": "app", "image": "app:1"}]}
 
 
-def settings_of(application_id: str) -> KubernetesSettings:
-    return KubernetesSettings(
-        application_id=application_id,
-        namespace="shop",
-        workload=WorkloadName(kind="statefulset", name="orders"),
-        container=None,
-        replicas=None,
-        record="record",
-        state_directory="/data/state",
-        claims="job",
-        wipe_image="busybox:1",
-        port=8080,
-        control=ControlPaths(health="/health", pause=None, resume=None, query=None, close=None),
-        kubeconfig=None,
-        context=None,
-        argocd_namespace="argocd",
-        start_timeout=1.0,
-    )
-
-
+SECTION = KubernetesRuns(
+    namespace="shop", workload="statefulset/orders", state_directory="/data/state", claims="job", wipe_image="busybox:1", port=8080
+)
 VOLUME = StateVolume(lasting="templates", name="data", mount=MOUNT)
 
 
 def whole(application_id: str = "orders", pod: dict[str, Any] = POD) -> Any:
-    return wiping_job("data-orders-0", VOLUME, settings_of(application_id), pod, wipe="this", seconds=90.0)
+    return wiping_job("data-orders-0", VOLUME, SECTION, application_id, pod, wipe="this", seconds=90.0)
 
 
 def job(application_id: str = "orders", pod: dict[str, Any] = POD) -> Any:
@@ -106,7 +86,7 @@ class Jobs:
         self.there: dict[str, Any] = {}
         self.done: list[str] = []
         self.at_create: Callable[[Any], None] = lambda _: None
-        self.client = self
+        self.client, self.section = self, SECTION
 
     def api(self, _: str) -> Any:
         return self
@@ -134,7 +114,7 @@ class Jobs:
         del self.there[name]
 
     def wipe(self, application_id: str = "orders") -> tuple[str, ...]:
-        return WipingJobs(cast("Cluster", self), settings_of(application_id), POD).wipe(["shared"], VOLUME, seconds=1.0)
+        return WipingJobs(cast("Cluster", self), application_id, POD).wipe(["shared"], VOLUME, seconds=1.0)
 
 
 def test_a_job_whose_creation_was_not_answered_is_believed() -> None:
@@ -146,7 +126,7 @@ def test_a_job_whose_creation_was_not_answered_is_believed() -> None:
 
 def test_applications_on_one_claim_have_a_job_each() -> None:
     jobs = Jobs()
-    other = wiping_job("shared", VOLUME, settings_of("payments"), POD, wipe="that", seconds=90.0)
+    other = wiping_job("shared", VOLUME, SECTION, "payments", POD, wipe="that", seconds=90.0)
     jobs.at_create = lambda _: jobs.there or jobs.add(other)
     assert jobs.wipe() == ()
     assert jobs.done == ["/data/state/payments", "/data/state/orders"]

@@ -13,7 +13,6 @@ from streams_recovery.core.repository.retention import DAY_MS, Pin
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun
-from streams_recovery.core.status.limits import Limits
 from streams_recovery.core.status.report import RunKind
 from streams_recovery.core.status.rule import judge
 from streams_recovery.core.status.rules import RULES
@@ -30,6 +29,7 @@ from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.examples.observed import observed
+from tests.support.examples.status_causes import DEFAULTS
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, age, checked, root
 
 NOW = SECOND_AT + 600_000
@@ -282,7 +282,7 @@ def owner(recovery: RecoveryContext, application_id: str, role: Role, other: str
 
 def ownership_kinds(recovery: RecoveryContext) -> list[str]:
     seen = replace(observed().repository or facts(recovery), ownership=facts(recovery).ownership)
-    return [one.kind for one in judge(RULES, observed(repository=seen, application_id=recovery.application_id), Limits())]
+    return [one.kind for one in judge(RULES, observed(repository=seen, application_id=recovery.application_id), DEFAULTS)]
 
 
 def test_a_cut_over_that_died_between_its_two_records_is_seen_until_one_of_the_two_is_live(golden: OpenGolden) -> None:
@@ -321,5 +321,5 @@ def test_savepoints_that_lack_a_file_are_told_of_once_a_copy_has_noticed_one(gol
     seen = facts(recovery)
     assert seen.check is not None
     assert (seen.check.causes, list(seen.check.savepoints)) == (("missing-file",), users)
-    (told,) = [one for one in judge(RULES, observed(repository={"check": seen.check}), Limits()) if one.kind == "check-failed"]
+    (told,) = [one for one in judge(RULES, observed(repository={"check": seen.check}), DEFAULTS) if one.kind == "check-failed"]
     assert all(one in told.text for one in users)

@@ -19,6 +19,7 @@ from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observe
 from tests.support.examples.status_causes import (
     BY_SCHEDULE,
     CAUSES,
+    DEFAULTS,
     DOWN,
     EMPTY,
     FAILED_RUN,
@@ -65,7 +66,7 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "an edited savepoint is newest": (LIMITS, {"newest": summary(consistency=Consistency.EDITED)}),
     "a savepoint at its limit": (LIMITS, {"newest_exact": summary(NOW - 2 * HOUR)}),
     "a clock that is behind": (LIMITS, {"newest_exact": summary(NOW + HOUR)}),
-    "no schedule and no objective": (Limits(), {"newest_exact": summary(NOW - 300 * DAY)}),
+    "no schedule and no objective": (DEFAULTS, {"newest_exact": summary(NOW - 300 * DAY)}),
     "a savepoint under way": (LIMITS, {"repository": {"last_run": replace(FAILED_RUN, over=False)}}),
     "a restore that destroyed nothing": (LIMITS, restore(destroyed=False)),
     "a restore within its deadline": (LIMITS, restore(running=True, began_at=NOW - 20 * MINUTE)),
@@ -128,7 +129,7 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
 def test_an_application_in_good_order_has_no_finding() -> None:
     assert kinds() == []
     assert kinds(WITHOUT_OBJECTIVES) == []
-    assert kinds(Limits()) == []
+    assert kinds(DEFAULTS) == []
 
 
 @pytest.mark.parametrize("kind", CAUSES)
