@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow.sdk import DAG, Param, TaskGroup
+from airflow.sdk import DAG, Param, TaskGroup, chain
 
 from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, REASON, REPLACE, SAFETY, delete_field, savepoint_field
 from streams_recovery.operators import params
@@ -41,20 +41,15 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
+from streams_recovery.operators.groups import replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
-    CheckLoadOperator,
     FinishRestoreOperator,
-    KeepStateOperator,
-    PrepareTopicsOperator,
     ResetConsumerGroupOperator,
-    SaveStateOperator,
     StartApplicationOperator,
-    StopApplicationOperator,
-    VerifyChangelogsOperator,
     WipeStateOperator,
 )
 from streams_recovery.operators.savepoint import (
@@ -65,7 +60,7 @@ from streams_recovery.operators.savepoint import (
     QuiesceOperator,
     VerifySegmentsOperator,
 )
-from streams_recovery.operators.spark import CompareRecordsOperator, CopyRecordsOperator, CopyStateOperator, LoadRecordsOperator
+from streams_recovery.operators.spark import CopyRecordsOperator
 
 PARAMS = {
     "step": params.choice(
@@ -130,26 +125,15 @@ def dag_of(scope: Scope) -> DAG:
             # The old application's next savepoint must not change what was planned and is being read.
             planned_one = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='clone.plan')['savepoint'] }}"}
             open_restore = OpenCloneOperator(application_name=name, fixed=planned_one).as_setup()
-            (
-                choose
-                >> PlanCloneOperator(application_name=name, fixed=CLONE)
-                >> ApprovePlanOperator(application_name=name, subject=f"Clone into {name}?")
-                >> open_restore
-                >> StopApplicationOperator(application_name=name)
-                >> SaveStateOperator(application_name=name)
-                >> CopyStateOperator(application_name=name)
-                >> KeepStateOperator(application_name=name)
-                >> PrepareTopicsOperator(application_name=name)
-                >> LoadRecordsOperator(application_name=name)
-                >> CheckLoadOperator(application_name=name)
-                >> CompareRecordsOperator(application_name=name)
-                >> VerifyChangelogsOperator(application_name=name)
-                >> ResetConsumerGroupOperator(application_name=name)
-                >> WipeStateOperator(application_name=name)
-                >> StartApplicationOperator(application_name=name)
-                >> AwaitRecoveredOperator(application_name=name)
-                >> FinishRestoreOperator(application_name=name)
-                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+            chain(
+                choose,
+                PlanCloneOperator(application_name=name, fixed=CLONE),
+                ApprovePlanOperator(application_name=name, subject=f"Clone into {name}?"),
+                open_restore,
+                *replace_state(name, grouped=False),
+                *start_again(name),
+                FinishRestoreOperator(application_name=name),
+                AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore),
             )
 
         with TaskGroup("cut_over"):
@@ -193,27 +177,19 @@ def dag_of(scope: Scope) -> DAG:
         with TaskGroup("upgrade"):
             saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
             open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
-            (
-                publish
-                >> PlanCloneOperator(application_name=name, fixed=saved)
-                >> open_upgrade
-                >> StopApplicationOperator(application_name=name)
-                >> SaveStateOperator(application_name=name)
-                >> CopyStateOperator(application_name=name)
-                >> KeepStateOperator(application_name=name)
-                >> PrepareTopicsOperator(application_name=name)
-                >> LoadRecordsOperator(application_name=name)
-                >> CheckLoadOperator(application_name=name)
-                >> CompareRecordsOperator(application_name=name)
-                >> VerifyChangelogsOperator(application_name=name)
-                >> ResetConsumerGroupOperator(application_name=name)
-                >> WipeStateOperator(application_name=name)
-                >> MakeLiveOperator(application_name=name)
-                >> StartApplicationOperator(application_name=name)
-                >> AwaitRecoveredOperator(application_name=name)
-                >> FinishRestoreOperator(application_name=name)
-                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade)
-                >> bring_back
+            chain(
+                publish,
+                PlanCloneOperator(application_name=name, fixed=saved),
+                open_upgrade,
+                *replace_state(name, grouped=False),
+                ResetConsumerGroupOperator(application_name=name),
+                WipeStateOperator(application_name=name),
+                MakeLiveOperator(application_name=name),
+                StartApplicationOperator(application_name=name),
+                AwaitRecoveredOperator(application_name=name),
+                FinishRestoreOperator(application_name=name),
+                AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade),
+                bring_back,
             )
     return dag
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
@@ -20,7 +20,7 @@ from streams_recovery.config.reprocess import Reprocess
 from streams_recovery.core.restore.request import CONFIRM, REASON
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
-from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
+from streams_recovery.operators.groups import load_deferred_input, replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.reprocess import (
     ClaimIntervalSensor,
@@ -32,17 +32,7 @@ from streams_recovery.operators.reprocess import (
     PublishResultsOperator,
     RemoveIntervalOperator,
 )
-from streams_recovery.operators.restore import (
-    AwaitRecoveredOperator,
-    DrainBeforeIntervalOperator,
-    DrainOperator,
-    PrepareTopicsOperator,
-    ResetConsumerGroupOperator,
-    StartApplicationOperator,
-    StartOnIntervalOperator,
-    StopApplicationOperator,
-    WipeStateOperator,
-)
+from streams_recovery.operators.restore import DrainBeforeIntervalOperator, DrainOperator, StartOnIntervalOperator
 
 DURATION = r"^(|P(\d{1,5}D)?(T(\d{1,6}H)?(\d{1,8}M)?(\d{1,9}S)?)?)$"
 CONFIGURED = "Empty: as configured."
@@ -91,27 +81,21 @@ def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
         open_restore = OpenIntervalOperator(application_name=scratch, source_id=config.application.id).as_setup()
-        (
-            ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds())
-            >> ClearIntervalOperator(application_name=scratch, source_id=config.application.id)
-            >> PlanIntervalOperator(application_name=scratch, source_id=config.application.id)
-            >> open_restore
-            >> StopApplicationOperator(application_name=scratch)
-            >> safety_savepoint(scratch)
-            >> PrepareTopicsOperator(application_name=scratch)
-            >> load_and_verify(scratch)
-            >> ResetConsumerGroupOperator(application_name=scratch)
-            >> WipeStateOperator(application_name=scratch)
-            >> StartApplicationOperator(application_name=scratch)
-            >> AwaitRecoveredOperator(application_name=scratch)
-            >> DrainBeforeIntervalOperator(application_name=scratch)
-            >> load_deferred_input(scratch)
-            >> StartOnIntervalOperator(application_name=scratch)
-            >> DrainOperator(application_name=scratch)
-            >> PublishResultsOperator(application_name=scratch)
-            >> FinishIntervalOperator(application_name=scratch)
-            >> RemoveIntervalOperator(application_name=scratch).as_teardown(setups=open_restore)
-            >> ConcludeIntervalOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE)
+        chain(
+            ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds()),
+            ClearIntervalOperator(application_name=scratch, source_id=config.application.id),
+            PlanIntervalOperator(application_name=scratch, source_id=config.application.id),
+            open_restore,
+            *replace_state(scratch),
+            *start_again(scratch),
+            DrainBeforeIntervalOperator(application_name=scratch),
+            load_deferred_input(scratch),
+            StartOnIntervalOperator(application_name=scratch),
+            DrainOperator(application_name=scratch),
+            PublishResultsOperator(application_name=scratch),
+            FinishIntervalOperator(application_name=scratch),
+            RemoveIntervalOperator(application_name=scratch).as_teardown(setups=open_restore),
+            ConcludeIntervalOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE),
         )
     return dag
 
