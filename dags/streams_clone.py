@@ -19,7 +19,8 @@ from dataclasses import replace
 
 from airflow.sdk import DAG, Param, TaskGroup, chain
 
-from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, REASON, REPLACE, SAFETY, delete_field, savepoint_field
+from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.restore.request import SAVEPOINT, savepoint_field
+from streams_recovery.core.forms import SAVEPOINT, savepoint_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks

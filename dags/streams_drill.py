@@ -14,7 +14,7 @@ from streams_recovery.config.directory import load_applications
 from streams_recovery.config.drill import Drill
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import drill_name
-from streams_recovery.core.restore.request import SAVEPOINT
+from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator

@@ -17,7 +17,8 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chai
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import Reprocess
-from streams_recovery.core.restore.request import CONFIRM, REASON
+from streams_recovery.core.forms import CONFIRM
+from streams_recovery.core.restore.request import REASON
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.groups import load_deferred_input, replace_state, start_again

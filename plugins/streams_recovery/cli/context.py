@@ -25,10 +25,10 @@ from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
+from streams_recovery.core.forms import FormField
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
-from streams_recovery.core.restore.request import FormField
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob

@@ -11,12 +11,11 @@ from streams_recovery.cli.screen import line
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import Markdown, joined, md
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations.context import RecoveryContext
-
-LATEST = "latest"
 
 
 def preflight(

@@ -28,6 +28,7 @@ from streams_recovery.cli.context import (
 )
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.strategies import EXACT
@@ -44,7 +45,6 @@ from streams_recovery.core.restore.request import (
     REASON,
     REPLACE,
     SAFETY,
-    SAVEPOINT,
     Safeguards,
     SafetyPolicy,
 )

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import NAME
-from streams_recovery.core.restore.request import FieldKind, FormField
 
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
 # No control characters, and none that turn the direction of writing or have no width.

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approvers import refusal
-from streams_recovery.core.restore.request import AS_OF, BASE, CONFIRM, IN_PLACE, REASON, REPLACE, SAFETY, SAVEPOINT, FieldKind, FormField
+from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
+from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.ui.words import iso
 
