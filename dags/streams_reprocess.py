@@ -9,16 +9,14 @@ schedule only defines the intervals. docs/strategies/reprocess.md explains which
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule, chain
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import Reprocess
-from streams_recovery.core.forms import CONFIRM
-from streams_recovery.core.restore.request import REASON
+from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.groups import load_deferred_input, replace_state, start_again
@@ -35,33 +33,7 @@ from streams_recovery.operators.reprocess import (
 )
 from streams_recovery.operators.restore import DrainBeforeIntervalOperator, DrainOperator, StartOnIntervalOperator
 
-DURATION = r"^(|P(\d{1,5}D)?(T(\d{1,6}H)?(\d{1,8}M)?(\d{1,9}S)?)?)$"
-CONFIGURED = "Empty: as configured."
-
-
-def duration(title: str, description: str) -> Param:
-    """A length of time, such as PT1H."""
-    return params.text(title, f"{description} {CONFIGURED}", pattern=DURATION)
-
-
-PARAMS = {
-    "from": params.moment("From", "With its time zone. Not in a backfill, which has its own."),
-    "to": params.moment("To, not included", "With its time zone. Not in a backfill, which has its own."),
-    "lateness": duration("Lateness", "How much later than the input's end a record may have come before the rest of a log is left out."),
-    "leave_late": params.switch(
-        "Leave out later records", "Records of the interval that came later than that are left out; else the interval is refused."
-    ),
-    "overlap": duration("Overlap", "Input before the interval that fills windows and joins; its results are not the interval's."),
-    "beyond": duration("Beyond", "Input behind the interval that closes windows; its results are not the interval's."),
-    "base": params.choice("", "State to begin from", {"": "As configured", "none": "None", "savepoint": "A savepoint before the interval"}),
-    "publish": params.choice(
-        "side_by_side",
-        "Publish results",
-        {"side_by_side": "Side by side: in topics of the interval's own", "replace": "Replace: into the outputs"},
-    ),
-    "tombstones": params.switch("Delete keys whose result did not come again", "Only with replace."),
-    **params.of(replace(CONFIRM, help="Only with replace: type the application id."), replace(REASON, help="Kept with the entry.")),
-}
+PARAMS = params.of(*ReprocessOptions.FORM)
 
 
 def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig) -> DAG:

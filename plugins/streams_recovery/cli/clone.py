@@ -19,12 +19,13 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
+    Savepoint,
     print_json,
     recovery_of,
     requester,
     runner,
 )
-from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out, safeguards
+from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, carry_out, safeguards
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named

@@ -52,12 +52,6 @@ def other_application(names: Sequence[str], title: str, description: str) -> Par
     return Param(None, type=["null", "string"], enum=[None, *names], title=title, description=description)
 
 
-def text(title: str, description: str | None = None, *, pattern: str | None = None, longest: int = 500) -> Param:
-    """A text that may be left out."""
-    schema: dict[str, Any] = {"pattern": pattern} if pattern else {}
-    return Param(None, type=["null", "string"], maxLength=longest, title=title, description=description, **schema)
-
-
 def switch(title: str, description: str | None = None, *, default: bool = False) -> Param:
     """Yes or no."""
     return Param(default=default, type="boolean", title=title, description=description)
