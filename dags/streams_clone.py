@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow.sdk import DAG, Param, TaskGroup, chain
+from airflow.sdk import DAG, TaskGroup, chain
 
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -63,44 +64,24 @@ from streams_recovery.operators.savepoint import (
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
 
-PARAMS = {
-    "step": params.choice(
-        "clone",
-        "Step",
-        {
-            "clone": "Clone: start the clone beside the old application",
-            "cut_over": "Cut over: the clone writes the real outputs from now on",
-            "roll_back": "Roll back: the old application writes them again",
-            "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
-        },
+PARAMS = params.of(
+    STEP,
+    savepoint_field(
+        title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
     ),
-    **params.of(
-        savepoint_field(
-            title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
-        ),
-        replace(
-            REPLACE,
-            title="Replace the clone's state",
-            help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
-        ),
-        delete_field(
-            "Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"
-        ),
-        SAFETY,
+    replace(
+        REPLACE,
+        title="Replace the clone's state",
+        help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
     ),
-    "max_lag": Param(
-        None,
-        type=["null", "integer"],
-        minimum=0,
-        title="Records the clone may be behind",
-        description="For cut_over. Empty: as configured (clone.max_lag).",
-    ),
-    "restore_first": params.switch(
-        "Leave the old application down",
-        "For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
-    ),
-    **params.of(COMPARE_KEYS, replace(CONFIRM, help="With replace: type the clone's application id."), REASON),
-}
+    delete_field("Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"),
+    SAFETY,
+    MAX_LAG,
+    RESTORE_FIRST,
+    COMPARE_KEYS,
+    replace(CONFIRM, help="With replace: type the clone's application id."),
+    REASON,
+)
 FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_over.plan", "offline_upgrade": "retire.plan"}
 CLONE = {"offsets": "exact"}
 

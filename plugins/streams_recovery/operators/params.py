@@ -24,9 +24,9 @@ def of(*fields: FormField) -> dict[str, Param]:
 
 
 def _param(field: FormField) -> Param:
-    lists = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment}
-    if field.kind in lists:
-        return lists[field.kind](field.title, field.help or "")
+    made_by = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment, FieldKind.COUNT: count}
+    if field.kind in made_by:
+        return made_by[field.kind](field.title, field.help or "")
     if field.kind is FieldKind.SWITCH:
         return switch(field.title, field.help, default=bool(field.default))
     if field.kind is FieldKind.CHOICE:
@@ -55,6 +55,11 @@ def other_application(names: Sequence[str], title: str, description: str) -> Par
 def switch(title: str, description: str | None = None, *, default: bool = False) -> Param:
     """Yes or no."""
     return Param(default=default, type="boolean", title=title, description=description)
+
+
+def count(title: str, description: str) -> Param:
+    """A number that is not negative, or none."""
+    return Param(None, type=["null", "integer"], minimum=0, title=title, description=description)
 
 
 def topics(title: str, description: str) -> Param:

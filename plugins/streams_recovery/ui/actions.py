@@ -11,6 +11,7 @@ from streams_recovery.core.approvers import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.ids import LIVE
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
+from streams_recovery.core.rollout.cutover import STEP
 from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
 from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
 from streams_recovery.core.status.instant import Instant, Way
@@ -188,7 +189,7 @@ def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -
         destroys=f"With “Replace running state” the internal topics of {clone.application.id} are deleted and made again.",
         fields=(
             *_application(clone.name, dag),
-            Field(name="step", label="Step", kind="fixed", value="clone"),
+            _field(STEP, kind="fixed", options=()),
             _field(SAVEPOINT, value=savepoint_id),
             *_replacing(clone.application.id),
         ),

@@ -11,6 +11,7 @@ import typer
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.forms import SAVEPOINT
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import KEY, STORE
@@ -53,6 +54,8 @@ def options(*command: str) -> dict[str, Any]:
         ("reprocess", ReprocessOptions.FORM),
         ("drill", (SAVEPOINT,)),
         ("peek", (STORE, KEY)),
+        ("cut-over", (MAX_LAG,)),
+        ("roll-back", (RESTORE_FIRST,)),
         ("state", (KEY,)),
     ],
 )
