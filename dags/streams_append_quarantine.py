@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.restore.request import savepoint_field
+from streams_recovery.core.forms import savepoint_field
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator

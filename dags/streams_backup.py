@@ -6,14 +6,13 @@ savepoint exists when *publish* has succeeded. A run whose copy failed publishes
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.restore.request import CONFIRM, REASON
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.assets import topics_of
@@ -31,26 +30,7 @@ from streams_recovery.operators.savepoint import (
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
 
-PARAMS = {
-    **params.of(replace(REASON, help="Kept with the savepoint.")),
-    "mode": params.choice(
-        "",
-        "Mode",
-        {"": "As configured", "pause": "Pause the application", "stop": "Stop the application", "live": "Live: hold nothing"},
-        "How to hold the application.",
-    ),
-    "changed_state": params.choice(
-        "refuse",
-        "State that changed outside a restore",
-        {
-            "refuse": "Refuse: take no savepoint of it",
-            "damaged": "Damaged: save what is left; nothing restores it by default, and retention does not count it",
-            "intended": "Intended: it is the state now",
-        },
-        "Anything but refuse needs the confirmation below.",
-    ),
-    **params.of(CONFIRM),
-}
+PARAMS = params.of(*SavepointRequest.FORM)
 
 
 def streams_backup(name: str, config: ApplicationConfig) -> DAG:

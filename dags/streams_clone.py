@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow.sdk import DAG, Param, TaskGroup
+from airflow.sdk import DAG, TaskGroup, chain
 
-from streams_recovery.core.restore.request import COMPARE_KEYS, CONFIRM, REASON, REPLACE, SAFETY, delete_field, savepoint_field
+from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
@@ -41,20 +43,15 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
+from streams_recovery.operators.groups import replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
-    CheckLoadOperator,
     FinishRestoreOperator,
-    KeepStateOperator,
-    PrepareTopicsOperator,
     ResetConsumerGroupOperator,
-    SaveStateOperator,
     StartApplicationOperator,
-    StopApplicationOperator,
-    VerifyChangelogsOperator,
     WipeStateOperator,
 )
 from streams_recovery.operators.savepoint import (
@@ -65,46 +62,26 @@ from streams_recovery.operators.savepoint import (
     QuiesceOperator,
     VerifySegmentsOperator,
 )
-from streams_recovery.operators.spark import CompareRecordsOperator, CopyRecordsOperator, CopyStateOperator, LoadRecordsOperator
+from streams_recovery.operators.spark import CopyRecordsOperator
 
-PARAMS = {
-    "step": params.choice(
-        "clone",
-        "Step",
-        {
-            "clone": "Clone: start the clone beside the old application",
-            "cut_over": "Cut over: the clone writes the real outputs from now on",
-            "roll_back": "Roll back: the old application writes them again",
-            "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
-        },
+PARAMS = params.of(
+    STEP,
+    savepoint_field(
+        title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
     ),
-    **params.of(
-        savepoint_field(
-            title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
-        ),
-        replace(
-            REPLACE,
-            title="Replace the clone's state",
-            help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
-        ),
-        delete_field(
-            "Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"
-        ),
-        SAFETY,
+    replace(
+        REPLACE,
+        title="Replace the clone's state",
+        help="For clone and offline_upgrade, when the clone has been there before. It is saved first. Needs the confirmation below.",
     ),
-    "max_lag": Param(
-        None,
-        type=["null", "integer"],
-        minimum=0,
-        title="Records the clone may be behind",
-        description="For cut_over. Empty: as configured (clone.max_lag).",
-    ),
-    "restore_first": params.switch(
-        "Leave the old application down",
-        "For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
-    ),
-    **params.of(COMPARE_KEYS, replace(CONFIRM, help="With replace: type the clone's application id."), REASON),
-}
+    delete_field("Only with replace: those of the clone that the savepoint does not know or of which only the names say whose they are"),
+    SAFETY,
+    MAX_LAG,
+    RESTORE_FIRST,
+    COMPARE_KEYS,
+    replace(CONFIRM, help="With replace: type the clone's application id."),
+    REASON,
+)
 FIRST = {"clone": "clone.plan", "cut_over": "cut_over.plan", "roll_back": "cut_over.plan", "offline_upgrade": "retire.plan"}
 CLONE = {"offsets": "exact"}
 
@@ -130,26 +107,15 @@ def dag_of(scope: Scope) -> DAG:
             # The old application's next savepoint must not change what was planned and is being read.
             planned_one = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='clone.plan')['savepoint'] }}"}
             open_restore = OpenCloneOperator(application_name=name, fixed=planned_one).as_setup()
-            (
-                choose
-                >> PlanCloneOperator(application_name=name, fixed=CLONE)
-                >> ApprovePlanOperator(application_name=name, subject=f"Clone into {name}?")
-                >> open_restore
-                >> StopApplicationOperator(application_name=name)
-                >> SaveStateOperator(application_name=name)
-                >> CopyStateOperator(application_name=name)
-                >> KeepStateOperator(application_name=name)
-                >> PrepareTopicsOperator(application_name=name)
-                >> LoadRecordsOperator(application_name=name)
-                >> CheckLoadOperator(application_name=name)
-                >> CompareRecordsOperator(application_name=name)
-                >> VerifyChangelogsOperator(application_name=name)
-                >> ResetConsumerGroupOperator(application_name=name)
-                >> WipeStateOperator(application_name=name)
-                >> StartApplicationOperator(application_name=name)
-                >> AwaitRecoveredOperator(application_name=name)
-                >> FinishRestoreOperator(application_name=name)
-                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+            chain(
+                choose,
+                PlanCloneOperator(application_name=name, fixed=CLONE),
+                ApprovePlanOperator(application_name=name, subject=f"Clone into {name}?"),
+                open_restore,
+                *replace_state(name, grouped=False),
+                *start_again(name),
+                FinishRestoreOperator(application_name=name),
+                AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore),
             )
 
         with TaskGroup("cut_over"):
@@ -193,27 +159,19 @@ def dag_of(scope: Scope) -> DAG:
         with TaskGroup("upgrade"):
             saved = CLONE | {"savepoint": "{{ ti.xcom_pull(task_ids='retire.publish')['savepoint_id'] }}"}
             open_upgrade = OpenCloneOperator(application_name=name, fixed=saved).as_setup()
-            (
-                publish
-                >> PlanCloneOperator(application_name=name, fixed=saved)
-                >> open_upgrade
-                >> StopApplicationOperator(application_name=name)
-                >> SaveStateOperator(application_name=name)
-                >> CopyStateOperator(application_name=name)
-                >> KeepStateOperator(application_name=name)
-                >> PrepareTopicsOperator(application_name=name)
-                >> LoadRecordsOperator(application_name=name)
-                >> CheckLoadOperator(application_name=name)
-                >> CompareRecordsOperator(application_name=name)
-                >> VerifyChangelogsOperator(application_name=name)
-                >> ResetConsumerGroupOperator(application_name=name)
-                >> WipeStateOperator(application_name=name)
-                >> MakeLiveOperator(application_name=name)
-                >> StartApplicationOperator(application_name=name)
-                >> AwaitRecoveredOperator(application_name=name)
-                >> FinishRestoreOperator(application_name=name)
-                >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade)
-                >> bring_back
+            chain(
+                publish,
+                PlanCloneOperator(application_name=name, fixed=saved),
+                open_upgrade,
+                *replace_state(name, grouped=False),
+                ResetConsumerGroupOperator(application_name=name),
+                WipeStateOperator(application_name=name),
+                MakeLiveOperator(application_name=name),
+                StartApplicationOperator(application_name=name),
+                AwaitRecoveredOperator(application_name=name),
+                FinishRestoreOperator(application_name=name),
+                AbandonRestoreOperator(application_name=name).as_teardown(setups=open_upgrade),
+                bring_back,
             )
     return dag
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.restore.request import SAVEPOINT, savepoint_field
+from streams_recovery.core.state.inspection import CompareRequest
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import CompareSavepointsOperator
 
-PARAMS = {
-    **params.of(
-        SAVEPOINT, savepoint_field("live", name="other", title="Compared with", help="An id; latest; or live: what is in the topics now")
-    ),
-    "stores": params.text("Stores", "Names with commas between them. Empty: all stores of the savepoint.", longest=10_000),
-}
+PARAMS = params.of(*CompareRequest.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:

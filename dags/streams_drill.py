@@ -8,30 +8,19 @@ the run unless everything succeeded. The command line lists the history.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG, TriggerRule, chain
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.drill import Drill
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import drill_name
-from streams_recovery.core.restore.request import SAVEPOINT
+from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
 from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
-from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.groups import replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.restore import (
-    AwaitRecoveredOperator,
-    FinishRestoreOperator,
-    OpenRestoreOperator,
-    PlanRestoreOperator,
-    PrepareTopicsOperator,
-    ResetConsumerGroupOperator,
-    StartApplicationOperator,
-    StopApplicationOperator,
-    WipeStateOperator,
-    planned,
-)
+from streams_recovery.operators.restore import FinishRestoreOperator, OpenRestoreOperator, PlanRestoreOperator, planned
 
 PARAMS = params.of(SAVEPOINT)
 DRILL_OF = {"offsets": "exact", "reason": "drill"}
@@ -56,21 +45,15 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
         # A savepoint that is published meanwhile must not change what was planned.
         planned_one = DRILL_OF | {"source": name, "savepoint": planned("savepoint")}
         open_restore = OpenRestoreOperator(application_name=scratch, fixed=planned_one).as_setup()
-        (
-            ClearDrillOperator(application_name=scratch)
-            >> PlanRestoreOperator(application_name=scratch, fixed=DRILL_OF | {"source": name})
-            >> open_restore
-            >> StopApplicationOperator(application_name=scratch)
-            >> safety_savepoint(scratch)
-            >> PrepareTopicsOperator(application_name=scratch)
-            >> load_and_verify(scratch)
-            >> ResetConsumerGroupOperator(application_name=scratch)
-            >> WipeStateOperator(application_name=scratch)
-            >> StartApplicationOperator(application_name=scratch)
-            >> AwaitRecoveredOperator(application_name=scratch)
-            >> FinishRestoreOperator(application_name=scratch)
-            >> RemoveDrillOperator(application_name=scratch).as_teardown(setups=open_restore)
-            >> ConcludeDrillOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE)
+        chain(
+            ClearDrillOperator(application_name=scratch),
+            PlanRestoreOperator(application_name=scratch, fixed=DRILL_OF | {"source": name}),
+            open_restore,
+            *replace_state(scratch),
+            *start_again(scratch),
+            FinishRestoreOperator(application_name=scratch),
+            RemoveDrillOperator(application_name=scratch).as_teardown(setups=open_restore),
+            ConcludeDrillOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE),
         )
     return dag
 

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from streams_recovery.core.restore.request import SAVEPOINT
+from streams_recovery.core.state.inspection import LookUpRequest
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import LookUpOperator
 
-PARAMS = {
-    **params.of(SAVEPOINT),
-    "store": params.text("Store", "In which the key is looked up."),
-    "key": params.text("Key", "As the store's table shows it. Everybody who may see the run sees it.", longest=10_000),
-    "topic": params.text("Topic", "In place of store and key: its newest records of each partition."),
-}
+PARAMS = params.of(*LookUpRequest.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:

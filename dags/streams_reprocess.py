@@ -9,18 +9,17 @@ schedule only defines the intervals. docs/strategies/reprocess.md explains which
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TriggerRule
+from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain
 
 from streams_recovery.config.directory import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.reprocess import Reprocess
-from streams_recovery.core.restore.request import CONFIRM, REASON
+from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.operators import params
 from streams_recovery.operators.access import rights
-from streams_recovery.operators.groups import load_and_verify, load_deferred_input, safety_savepoint
+from streams_recovery.operators.groups import load_deferred_input, replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.reprocess import (
     ClaimIntervalSensor,
@@ -32,45 +31,9 @@ from streams_recovery.operators.reprocess import (
     PublishResultsOperator,
     RemoveIntervalOperator,
 )
-from streams_recovery.operators.restore import (
-    AwaitRecoveredOperator,
-    DrainBeforeIntervalOperator,
-    DrainOperator,
-    PrepareTopicsOperator,
-    ResetConsumerGroupOperator,
-    StartApplicationOperator,
-    StartOnIntervalOperator,
-    StopApplicationOperator,
-    WipeStateOperator,
-)
+from streams_recovery.operators.restore import DrainBeforeIntervalOperator, DrainOperator, StartOnIntervalOperator
 
-DURATION = r"^(|P(\d{1,5}D)?(T(\d{1,6}H)?(\d{1,8}M)?(\d{1,9}S)?)?)$"
-CONFIGURED = "Empty: as configured."
-
-
-def duration(title: str, description: str) -> Param:
-    """A length of time, such as PT1H."""
-    return params.text(title, f"{description} {CONFIGURED}", pattern=DURATION)
-
-
-PARAMS = {
-    "from": params.moment("From", "With its time zone. Not in a backfill, which has its own."),
-    "to": params.moment("To, not included", "With its time zone. Not in a backfill, which has its own."),
-    "lateness": duration("Lateness", "How much later than the input's end a record may have come before the rest of a log is left out."),
-    "leave_late": params.switch(
-        "Leave out later records", "Records of the interval that came later than that are left out; else the interval is refused."
-    ),
-    "overlap": duration("Overlap", "Input before the interval that fills windows and joins; its results are not the interval's."),
-    "beyond": duration("Beyond", "Input behind the interval that closes windows; its results are not the interval's."),
-    "base": params.choice("", "State to begin from", {"": "As configured", "none": "None", "savepoint": "A savepoint before the interval"}),
-    "publish": params.choice(
-        "side_by_side",
-        "Publish results",
-        {"side_by_side": "Side by side: in topics of the interval's own", "replace": "Replace: into the outputs"},
-    ),
-    "tombstones": params.switch("Delete keys whose result did not come again", "Only with replace."),
-    **params.of(replace(CONFIRM, help="Only with replace: type the application id."), replace(REASON, help="Kept with the entry.")),
-}
+PARAMS = params.of(*ReprocessOptions.FORM)
 
 
 def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig) -> DAG:
@@ -91,27 +54,21 @@ def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig
     ) as dag:
         scratch = "{{ ti.xcom_pull(task_ids='claim')['application'] }}"
         open_restore = OpenIntervalOperator(application_name=scratch, source_id=config.application.id).as_setup()
-        (
-            ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds())
-            >> ClearIntervalOperator(application_name=scratch, source_id=config.application.id)
-            >> PlanIntervalOperator(application_name=scratch, source_id=config.application.id)
-            >> open_restore
-            >> StopApplicationOperator(application_name=scratch)
-            >> safety_savepoint(scratch)
-            >> PrepareTopicsOperator(application_name=scratch)
-            >> load_and_verify(scratch)
-            >> ResetConsumerGroupOperator(application_name=scratch)
-            >> WipeStateOperator(application_name=scratch)
-            >> StartApplicationOperator(application_name=scratch)
-            >> AwaitRecoveredOperator(application_name=scratch)
-            >> DrainBeforeIntervalOperator(application_name=scratch)
-            >> load_deferred_input(scratch)
-            >> StartOnIntervalOperator(application_name=scratch)
-            >> DrainOperator(application_name=scratch)
-            >> PublishResultsOperator(application_name=scratch)
-            >> FinishIntervalOperator(application_name=scratch)
-            >> RemoveIntervalOperator(application_name=scratch).as_teardown(setups=open_restore)
-            >> ConcludeIntervalOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE)
+        chain(
+            ClaimIntervalSensor(application_name=name, mode="reschedule", poke_interval=15, timeout=timedelta(days=7).total_seconds()),
+            ClearIntervalOperator(application_name=scratch, source_id=config.application.id),
+            PlanIntervalOperator(application_name=scratch, source_id=config.application.id),
+            open_restore,
+            *replace_state(scratch),
+            *start_again(scratch),
+            DrainBeforeIntervalOperator(application_name=scratch),
+            load_deferred_input(scratch),
+            StartOnIntervalOperator(application_name=scratch),
+            DrainOperator(application_name=scratch),
+            PublishResultsOperator(application_name=scratch),
+            FinishIntervalOperator(application_name=scratch),
+            RemoveIntervalOperator(application_name=scratch).as_teardown(setups=open_restore),
+            ConcludeIntervalOperator(application_name=name, trigger_rule=TriggerRule.ALL_DONE),
         )
     return dag
 

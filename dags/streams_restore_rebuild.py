@@ -9,28 +9,22 @@ offsets are set.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, chain
 
 from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operators import params
 from streams_recovery.operators.access import Scope, restorable, scopes
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.groups import load_and_verify, safety_savepoint
+from streams_recovery.operators.groups import replace_state, start_again
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
-    AwaitRecoveredOperator,
     FinishRestoreOperator,
     OpenRestoreOperator,
     PlanRestoreOperator,
-    PrepareTopicsOperator,
-    ResetConsumerGroupOperator,
-    StartApplicationOperator,
-    StopApplicationOperator,
     VerifyClearedOperator,
-    WipeStateOperator,
 )
 
 PARAMS = params.of(*Rebuild.FORM)
@@ -53,22 +47,16 @@ def dag_of(scope: Scope) -> DAG:
     ) as dag:
         name = scope.application
         open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
-        (
-            PlanRestoreOperator(application_name=name, strategy=REBUILD)
-            >> ApprovePlanOperator(application_name=name, subject=f"Rebuild the state of {name} from its input?")
-            >> open_restore
-            >> StopApplicationOperator(application_name=name)
-            >> safety_savepoint(name)
-            >> PrepareTopicsOperator(application_name=name)
-            >> load_and_verify(name)
-            >> VerifyClearedOperator(application_name=name)
-            >> ResetConsumerGroupOperator(application_name=name)
-            >> WipeStateOperator(application_name=name)
-            >> StartApplicationOperator(application_name=name)
-            >> AwaitRecoveredOperator(application_name=name)
-            >> FinishRestoreOperator(application_name=name)
-            >> ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints)
-            >> AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore)
+        chain(
+            PlanRestoreOperator(application_name=name, strategy=REBUILD),
+            ApprovePlanOperator(application_name=name, subject=f"Rebuild the state of {name} from its input?"),
+            open_restore,
+            *replace_state(name),
+            VerifyClearedOperator(application_name=name),
+            *start_again(name),
+            FinishRestoreOperator(application_name=name),
+            ReportRestoreOperator(summary=result_of("finish"), about=name, known=scope.known, inlets=scope.savepoints),
+            AbandonRestoreOperator(application_name=name).as_teardown(setups=open_restore),
         )
     return dag
 

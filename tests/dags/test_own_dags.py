@@ -57,13 +57,13 @@ def dag(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_the_example_is_a_dag_that_takes_a_savepoint_and_a_step_of_its_own(dag: Any) -> None:
     assert DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).task_ids
-    assert {task.takes for task in dag.tasks} - {dag.get_task("stop").takes} == set(savepoint.SAVEPOINT)
+    assert {task.takes for task in dag.tasks} - {dag.get_task("stop").takes} == set(savepoint.SAVEPOINT.all_steps)
 
 
 def test_its_tasks_come_behind_those_whose_results_they_need(dag: Any) -> None:
     for task in dag.tasks:
         before = task.get_flat_relative_ids(upstream=True)
-        assert {need.name for need in task.takes.needs} <= before, task.task_id
+        assert {need.name for need in task.takes.needed} <= before, task.task_id
 
 
 def test_the_application_is_stopped_only_once_the_savepoint_exists_and_the_lock_goes_back_last(dag: Any) -> None:
@@ -76,7 +76,7 @@ def test_the_application_is_stopped_only_once_the_savepoint_exists_and_the_lock_
 def test_every_operator_is_on_the_page_with_its_task_and_what_it_needs() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([\w, ]+) \|", PAGE, re.MULTILINE)
     found = {name: (task, () if needs == "nothing" else tuple(needs.split(", "))) for name, task, needs in rows}
-    assert found == {each.__name__: (each.takes.name, tuple(need.name for need in each.takes.needs)) for each in operator_classes()}
+    assert found == {each.__name__: (each.takes.name, tuple(need.name for need in each.takes.needed)) for each in operator_classes()}
 
 
 def test_the_example_on_assets_runs_after_each_savepoint(

@@ -13,39 +13,32 @@ import pytest
 
 from streams_recovery import workflows
 from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, OfInterval, Rebuild
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
-from streams_recovery.workflows.step import JobStep, Step, When
+from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 from tests.support.airflow.operators import modules, operator_classes
 from tests.support.airflow.restore_dags import RESTORE_DAGS
 
 PROJECT = Path(__file__).resolve().parents[2]
-PLANNED = (restore.PLAN, restore.OPEN_RESTORE)
-WORKFLOWS: dict[tuple[str, str], Sequence[Step]] = {
+WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_backup_order-processing", ""): savepoint.SAVEPOINT,
-    **{(dag_id, ""): (*PLANNED, *restore.steps_of(strategy)) for dag_id, strategy in RESTORE_DAGS.items()},
-    ("streams_clone", "clone."): (*PLANNED, *restore.FROM_SAVEPOINT),
-    ("streams_clone", "cut_over."): (rollout.PLAN, *rollout.CUTOVER),
-    ("streams_clone", "retire."): (rollout.PLAN_UPGRADE, *rollout.RETIREMENT, rollout.BRING_BACK),
-    ("streams_clone", "upgrade."): (*PLANNED, *rollout.UPGRADE),
-    ("streams_drill_order-processing", ""): (sandbox.CLEAR_DRILL, *PLANNED, *sandbox.DRILL, sandbox.CONCLUDE_DRILL),
-    ("streams_reprocess_order-processing", ""): (
-        sandbox.CLAIM,
-        sandbox.CLEAR_INTERVAL,
-        sandbox.PLAN_INTERVAL,
-        restore.OPEN_RESTORE,
-        *sandbox.INTERVAL,
-        sandbox.CONCLUDE_INTERVAL,
-    ),
+    **{(dag_id, ""): restore.workflow_of(strategy) for dag_id, strategy in RESTORE_DAGS.items()},
+    ("streams_clone", "clone."): restore.FROM_SAVEPOINT,
+    ("streams_clone", "cut_over."): rollout.CUTOVER,
+    ("streams_clone", "retire."): rollout.RETIREMENT,
+    ("streams_clone", "upgrade."): rollout.UPGRADE,
+    ("streams_drill_order-processing", ""): sandbox.DRILL,
+    ("streams_reprocess_order-processing", ""): sandbox.INTERVAL,
     ("streams_check_order-processing", ""): maintenance.CHECK,
     ("streams_expire_order-processing", ""): maintenance.EXPIRY,
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
-    ("streams_append_quarantine", ""): (maintenance.PLAN_APPEND, *maintenance.APPEND),
+    ("streams_append_quarantine", ""): maintenance.APPEND,
     ("streams_compare", ""): maintenance.COMPARISON,
     ("streams_look_up", ""): maintenance.LOOK_UPS,
-    ("streams_run_order-processing", ""): (scheduled_run.START, scheduled_run.STOP),
+    ("streams_run_order-processing", ""): scheduled_run.SCHEDULED_RUN,
 }
 
 
@@ -70,13 +63,13 @@ def test_every_dag_is_here(dags: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
 def test_a_dag_takes_the_steps_of_its_workflow(dags: dict[str, Any], dag_id: str, group: str) -> None:
-    tasks, steps = taken(dags[dag_id], group), WORKFLOWS[dag_id, group]
+    tasks, steps = taken(dags[dag_id], group), WORKFLOWS[dag_id, group].all_steps
     assert {task.task_id.removeprefix(group): task.takes for task in tasks} == {step.name: step for step in steps}
 
 
 @pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
 def test_in_their_order(dags: dict[str, Any], dag_id: str, group: str) -> None:
-    dag, steps = dags[dag_id], WORKFLOWS[dag_id, group]
+    dag, steps = dags[dag_id], WORKFLOWS[dag_id, group].all_steps
     # The application is let go while its cut is copied, which the command line does one after the other.
     beside = {(savepoint.RESUME.name, savepoint.COPY_RECORDS.name)}
     for before, after in itertools.pairwise(steps):
@@ -93,24 +86,24 @@ def test_and_as_the_workflow_says(dags: dict[str, Any], dag_id: str, group: str)
         always = task.is_teardown or task.trigger_rule == "all_done"
         assert always == (step.when is not When.SUCCESS), task.task_id
         assert getattr(task, "results", {}) == {
-            need.name: f"{{{{ ti.xcom_pull(task_ids='{group}{need.name}') | tojson }}}}" for need in step.needs
+            need.name: f"{{{{ ti.xcom_pull(task_ids='{group}{need.name}') | tojson }}}}" for need in step.needed
         }, task.task_id
 
 
 @pytest.mark.parametrize(("dag_id", "group"), WORKFLOWS)
 def test_what_a_step_needs_was_taken_before_it(dag_id: str, group: str) -> None:
-    steps = WORKFLOWS[dag_id, group]
+    steps = WORKFLOWS[dag_id, group].all_steps
     for number, step in enumerate(steps):
-        assert {need.name for need in step.needs} <= {before.name for before in steps[:number]}, step.name
+        assert {need.name for need in step.needed} <= {before.name for before in steps[:number]}, step.name
 
 
-def lists() -> dict[str, Sequence[Step]]:
+def lists() -> dict[str, Workflow[Any]]:
     """Every workflow, by its module and name."""
     return {
         f"{module.__name__.rpartition('.')[2]}.{name}": value
         for module in modules(workflows)
         for name, value in vars(module).items()
-        if isinstance(value, tuple) and value and all(isinstance(one, Step) for one in value)
+        if isinstance(value, Workflow)
     }
 
 
@@ -123,18 +116,18 @@ def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict
     drawn = {type(task) for dag in dags.values() for task in dag.tasks if hasattr(task, "takes")}
     assert operator_classes() == drawn
     # An export writes a file for the person who asked for it: it is on the command line only.
-    assert steps_of_workflows() - {found.takes for found in drawn} == {*maintenance.EXPORT}
-    assert {found.takes for found in drawn} == {step for steps in WORKFLOWS.values() for step in steps}
+    assert steps_of_workflows() - {found.takes for found in drawn} == {*maintenance.EXPORT.all_steps}
+    assert {found.takes for found in drawn} == {step for workflow in WORKFLOWS.values() for step in workflow.all_steps}
 
 
-# What the command line takes: the list, and what it calls itself before or behind it, because a person is asked in between.
-BY_HAND: dict[Any, Sequence[Step]] = {
-    runs.backup: savepoint.SAVEPOINT[1:],
-    runs.check: maintenance.CHECK[1:],
-    runs.compact: maintenance.COMPACTION[1:],
-    runs.export: maintenance.EXPORT[1:],
-    runs.append: maintenance.APPEND[1:],
-    runs.cut_over: rollout.CUTOVER[1:],
+# What the command line takes by ``steps``: it calls what comes before them itself, because a person is asked in between.
+BY_HAND: dict[Any, Workflow[Any]] = {
+    runs.backup: savepoint.SAVEPOINT,
+    runs.check: maintenance.CHECK,
+    runs.compact: maintenance.COMPACTION,
+    runs.export: maintenance.EXPORT,
+    runs.append: maintenance.APPEND,
+    runs.cut_over: rollout.CUTOVER,
     runs.drill: sandbox.DRILL,
     runs.reprocess: sandbox.INTERVAL,
 }
@@ -159,6 +152,8 @@ class Recording:
         """Keep them."""
         self.steps = tuple(steps)
         raise Taken
+
+    run = Runner.run
 
 
 class Anything:
@@ -186,13 +181,13 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
     }
     with pytest.raises(Taken):
         run(**facts)
-    assert recording.steps == tuple(BY_HAND[run])
+    assert recording.steps == BY_HAND[run].steps
 
 
 def test_each_strategy_has_its_steps() -> None:
     others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, OfInterval: restore.AS_OF_MOMENT}
     for strategy in STRATEGIES.values():
-        assert restore.steps_of(strategy) == others.get(strategy, restore.FROM_SAVEPOINT)
+        assert restore.workflow_of(strategy) is others.get(strategy, restore.FROM_SAVEPOINT)
 
 
 def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +195,7 @@ def test_an_upgrade_takes_a_savepoint_and_a_restore_and_ends_with_bringing_back(
         monkeypatch.setattr(runs, operation, Anything())
     old, clone = Noting(), Noting()
     runs.upgrade(old, clone, Anything(), Anything())  # type: ignore[arg-type]
-    assert (old.taken, clone.taken) == ([rollout.RETIREMENT[1:]], [rollout.UPGRADE, (rollout.BRING_BACK,)])
+    assert (old.taken, clone.taken) == ([rollout.RETIREMENT.steps], [rollout.UPGRADE.steps, (rollout.BRING_BACK,)])
 
 
 @pytest.mark.parametrize("fails", ["retirement", "upgrade"])
@@ -211,7 +206,7 @@ def test_whatever_fails_in_an_upgrade_the_old_application_is_brought_back(fails:
     with pytest.raises(Taken):
         runs.upgrade(old, clone, Anything(), Anything())  # type: ignore[arg-type]
     assert clone.taken[-1] == (rollout.BRING_BACK,)
-    assert (rollout.UPGRADE in clone.taken) == (fails == "upgrade")
+    assert (rollout.UPGRADE.steps in clone.taken) == (fails == "upgrade")
 
 
 class Noting(Recording):
@@ -273,13 +268,14 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
     ("maintenance.COMPARISON", (maintenance.COMPARE,)),
     ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
+    ("scheduled_run.SCHEDULED_RUN", (scheduled_run.START, scheduled_run.STOP)),
     ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
 ]
 
 
 @pytest.mark.parametrize(("name", "order"), SAFE)
 def test_steps_come_in_the_order_that_is_safe(name: str, order: Sequence[Step]) -> None:
-    steps = lists()[name]
+    steps = lists()[name].all_steps
     places = [steps.index(step) for step in order]
     assert places == sorted(places)
 
@@ -289,7 +285,7 @@ def test_for_each_workflow_it_is_said_which_order_is_safe() -> None:
 
 
 def test_only_a_cut_that_is_copied_while_the_application_is_down_ends_without_a_resume() -> None:
-    assert {name for name, steps in lists().items() if savepoint.CAPTURE_CUT in steps and savepoint.RESUME not in steps} == {
+    assert {name for name, one in lists().items() if savepoint.CAPTURE_CUT in one.steps and savepoint.RESUME not in one.steps} == {
         "rollout.RETIREMENT"
     }
 
@@ -314,9 +310,9 @@ def test_a_step_that_destroys_is_never_tried_again_by_itself() -> None:
 
 @pytest.mark.fault("F20")
 def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
-    for name, steps in lists().items():
-        ends = [step.when is not When.SUCCESS for step in steps]
-        assert all(step.retries >= 3 for step in steps if step.when is not When.SUCCESS), name
+    for name, workflow in lists().items():
+        ends = [step.when is not When.SUCCESS for step in workflow.steps]
+        assert all(step.retries >= 3 for step in workflow.steps if step.when is not When.SUCCESS), name
         assert ends == sorted(ends) or name == "savepoint.SAVEPOINT", f"{name}: nothing is done behind its end"
     assert scheduled_run.STOP.retries == 5
     assert (sandbox.CONCLUDE_DRILL.when, sandbox.CONCLUDE_INTERVAL.when, rollout.BRING_BACK.when) == (When.ALWAYS,) * 3
@@ -325,7 +321,7 @@ def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
 def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
     # A restore that is resumed goes on at the first step that its journal does not show as done.
     for name in ("restore.FROM_SAVEPOINT", "restore.REBUILD", "restore.AS_OF_MOMENT", "rollout.UPGRADE"):
-        phases = [step.done_in.rank for step in lists()[name] if step.done_in is not None and step.done_in is not Phase.STARTED]
+        phases = [step.done_in.rank for step in lists()[name].steps if step.done_in is not None and step.done_in is not Phase.STARTED]
         assert phases == sorted(phases), name
 
 

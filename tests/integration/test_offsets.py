@@ -197,7 +197,7 @@ def test_a_strategy_is_planned_from_a_terminal(small: Small, tmp_path: Path) -> 
     )
     assert code == 0, err
     planned = json.loads(out)
-    assert [item["offset"] for item in planned["offsets"] if item["topic"] == small.input.topic] == [2]
+    assert [item["wanted"]["offset"] for item in planned["offsets"] if item["tp"] == str(small.input)] == [2]
     assert planned["offsets_agree"] is False
     code, _, err = cli(tmp_path, recovery, "restore", "small", "--plan", "--replace", "--offsets", "timestamp:2026-11-21T12:00:00")
     assert (code, "has no time zone" in err) == (2, True)

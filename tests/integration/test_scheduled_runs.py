@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, LockHeld
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
@@ -24,7 +25,7 @@ def test_a_run_goes_to_the_ends_there_were_at_its_start(small: Small) -> None:
     begun = scheduled_run.begin(recovery, ENDS, run_id="first")
     assert (begun.ends, begun.before, begun.until) == ({name: 5}, {name: 4}, None)
     produce(recovery, small.input, 7)
-    facts = {"ends": begun.ends, "until": begun.until}
+    facts = {"ends": codec.encode(begun.ends), "until": begun.until}
     assert conditions.ends_reached(recovery, facts) == conditions.ConditionState(
         done=False, message=f"1 of 1 partitions are behind: {small.input} by 1"
     )
@@ -45,7 +46,7 @@ def test_without_news_nothing_is_started_unless_there_is_a_time_to_run_for(boots
         timed = scheduled_run.begin(small.recovery, parse_limit("duration:PT1H"), run_id="two")
         assert started.exists()
         assert timed.until == timed.started_at + 3_600_000
-        assert not conditions.ends_reached(small.recovery, {"ends": timed.ends, "until": timed.until}).done
+        assert not conditions.ends_reached(small.recovery, {"ends": codec.encode(timed.ends), "until": timed.until}).done
         assert conditions.ends_reached(small.recovery, {"ends": {}, "until": timed.started_at}).done
 
 

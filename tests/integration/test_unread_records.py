@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
@@ -60,7 +61,7 @@ def test_nor_do_they_keep_one_waiting(read: Small) -> None:
     produce(recovery, read.input, 2)
     aborted(recovery, read.input)
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
-    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+    facts: dict[str, Any] = {"ends": codec.encode(begun.ends), "until": None}
     assert not look(recovery, facts).done
     commit(recovery, {read.input: 6})
     assert not look(recovery, facts).done
@@ -91,7 +92,7 @@ def test_an_input_whose_records_were_all_deleted_before_anybody_read_them_keeps_
     delete_below(recovery, read.input, 5)
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
     assert (begun.ends, begun.instances) == ({read.input: 5}, ())
-    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+    facts: dict[str, Any] = {"ends": codec.encode(begun.ends), "until": None}
     assert look(recovery, facts).done, "what is gone is nothing to read"
 
 
@@ -132,7 +133,7 @@ def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path
         seen = cluster_facts(recovery, None)
         begun = scheduled_run.begin(recovery, ENDS, run_id="run")
         report = scheduled_run.end(recovery, begun)
-        waited = look(recovery, {"ends": begun.ends, "until": None}).message
+        waited = look(recovery, {"ends": codec.encode(begun.ends), "until": None}).message
         high, offsets = recovery.cluster.high_watermarks([partition]), recovery.groups.committed(recovery.application_id, [partition])
         drained = RecordLag(recovery).look(high, offsets, down=True)[partition]
         states.write_text(json.dumps(RUNNING))
@@ -160,7 +161,7 @@ def test_a_run_that_was_stopped_too_early_is_gone_on_with(small: Small) -> None:
     assert (report.behind, report.unread) == ({}, {tail: 3})
     again = scheduled_run.begin(recovery, parse_limit("ends"), run_id="next")
     assert again.ends == begun.ends
-    facts: dict[str, Any] = {"ends": again.ends, "until": None}
+    facts: dict[str, Any] = {"ends": codec.encode(again.ends), "until": None}
     assert look(recovery, facts) == conditions.ConditionState(done=False, message=f"1 of 1 partitions are behind: {small.tail} by 3")
     commit(recovery, {small.tail: 4})
     assert look(recovery, facts) == conditions.ConditionState(done=True, message="2 partitions are read")
@@ -180,7 +181,7 @@ def test_a_run_ends_while_new_input_keeps_its_own_topics_moving(read: Small) -> 
     recovery = read.recovery
     produce(recovery, read.input, 1)
     begun = scheduled_run.begin(recovery, ENDS, run_id="run")
-    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+    facts: dict[str, Any] = {"ends": codec.encode(begun.ends), "until": None}
     assert not look(recovery, facts).done
     commit(recovery, {read.input: 6})
     produce(recovery, read.tail, 2)
@@ -200,7 +201,7 @@ def test_an_output_that_is_an_input_too_is_read_to_its_end(small: Small) -> None
     topics = {"inputs": [small.input.topic, small.output.topic], "outputs": [small.output.topic]}
     recovery = replace(small.recovery, config=configured(small.recovery, topics=topics))
     commit(recovery, {small.input: 5, small.output: 4, small.tail: 4})
-    facts: dict[str, Any] = {"ends": {small.input: 5, small.output: 4}, "until": None}
+    facts: dict[str, Any] = {"ends": {str(small.input): 5, str(small.output): 4}, "until": None}
     produce(recovery, small.output, 1)
     assert look(recovery, facts).message == f"1 of 2 partitions are behind: {small.output} by 1"
     commit(recovery, {small.output: 5})

@@ -20,7 +20,10 @@ from streams_recovery.cli.context import (
     AsJson,
     Configs,
     Logs,
+    Mode,
     Name,
+    SavepointId,
+    option,
     print_json,
     recovery_of,
     runner,
@@ -43,6 +46,7 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
+from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
@@ -64,7 +68,8 @@ savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=
 app.add_typer(savepoints_app, name="savepoints")
 app.add_typer(offsets_app, name="offsets")
 
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the savepoint.")]
+Reason = Annotated[str, option(REASON)]
+Changed = Annotated[ChangedState, option(CHANGED_STATE)]
 
 
 def _show_version(wanted: bool) -> None:
@@ -142,7 +147,7 @@ def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
 
 
 @savepoints_app.command("show")
-def show_savepoint(name: Name, savepoint: Annotated[str, typer.Argument(metavar="ID")], configs: Configs = DEFAULT_CONFIGS) -> None:
+def show_savepoint(name: Name, savepoint: SavepointId, configs: Configs = DEFAULT_CONFIGS) -> None:
     """Print a savepoint's manifest as JSON."""
     with recovery_of(name, configs) as recovery:
         print_json(recovery.savepoints.outline(savepoint))
@@ -155,10 +160,8 @@ def backup(
     logs: Logs = DEFAULT_LOGS,
     reason: Reason = "by hand",
     *,
-    mode: Annotated[QuiesceMode | None, typer.Option(help="How to hold the application; default as configured.")] = None,
-    changed_state: Annotated[
-        ChangedState, typer.Option(help="What to do when state was lost or replaced outside a restore. All but refuse ask first.")
-    ] = ChangedState.REFUSE,
+    mode: Mode = None,
+    changed_state: Changed = ChangedState.REFUSE,
     plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
 from streams_recovery.cli.context import (
@@ -19,29 +17,28 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
+    Savepoint,
+    option,
     print_json,
     recovery_of,
     requester,
     runner,
 )
-from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, Savepoint, carry_out, safeguards
+from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, carry_out, safeguards
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.core.rollout.cutover import CutoverStep, cutover_text, upgrade_text
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, CutoverStep, cutover_text, upgrade_text
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import FromSavepoint
 from streams_recovery.operations.savepoint import SavepointRequest
 
-MaxLag = Annotated[int | None, typer.Option("--max-lag", min=0, help="Records the clone may be behind its input; default as configured.")]
-RestoreFirst = Annotated[
-    bool,
-    typer.Option("--restore-first", help="Leave the old application down: its offsets or its input are gone, so it has to be restored."),
-]
+MaxLag = Annotated[int | None, option(MAX_LAG, min=0)]
+RestoreFirst = Annotated[bool, option(RESTORE_FIRST)]
 
 
 def clone(

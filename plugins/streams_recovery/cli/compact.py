@@ -10,8 +10,9 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, option, print_json, recovery_of, runner
 from streams_recovery.cli.screen import line, page, say, say_command
+from streams_recovery.core.forms import reason_field
 from streams_recovery.core.next_command import command
 from streams_recovery.operations import compaction
 
@@ -21,7 +22,7 @@ def compact(
     savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
-    reason: Annotated[str, typer.Option("--reason", help="Kept with the new savepoint.")] = "by hand",
+    reason: Annotated[str, option(reason_field("the new savepoint"))] = "by hand",
     *,
     plan_only: PlanOnly = False,
     as_json: AsJson = False,

@@ -25,21 +25,38 @@ from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, inside, offset_strategy
 from streams_recovery.core import codec
+from streams_recovery.core.forms import SAVEPOINT, FormField
 from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
-from streams_recovery.core.restore.request import FormField
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.savepoint.request import MODE
+from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status import kept_current
 
+
+def option(field: FormField, **more: Any) -> Any:
+    """The option of the command line for a field of a request's form. ``more`` is what only the command line knows of it."""
+    return typer.Option(field.option_name, help=field.option_help, **more)
+
+
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
+SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
+RestoreId = Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")]
+Savepoint = Annotated[str, option(SAVEPOINT)]
+Where = Annotated[
+    str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
+]
+Key = Annotated[str | None, option(KEY)]
+Mode = Annotated[QuiesceMode | None, option(MODE)]
 CONFIGURED = "configured"
 DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
@@ -98,11 +115,6 @@ def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> Offset
 def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
     """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
     return as_of(recovery.config, "" if text == CONFIGURED else text, by)
-
-
-def option(field: FormField) -> Any:
-    """The option of the command line for a field of a request's form."""
-    return typer.Option(field.option_name, help=field.option_help)
 
 
 def print_json(value: Any) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly, show_unasked
 from streams_recovery.cli.context import (
@@ -15,6 +11,7 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
+    Savepoint,
     print_json,
     recovery_of,
     requester,
@@ -28,8 +25,6 @@ from streams_recovery.core.escaping import code, md
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import sandbox
-
-Savepoint = Annotated[str, typer.Option("--savepoint", help="Id; `latest` for the newest exact one.")]
 
 
 def drill(

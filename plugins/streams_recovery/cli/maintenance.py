@@ -10,12 +10,25 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    SavepointId,
+    option,
+    print_json,
+    recovery_of,
+    runner,
+)
 from streams_recovery.cli.screen import line, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
 from streams_recovery.core.escaping import Markdown, code, joined, md
+from streams_recovery.core.forms import reason_field
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.check_findings import Cause
 from streams_recovery.core.timestamps import moment
@@ -25,8 +38,7 @@ from streams_recovery.operations.context import RecoveryContext
 # What could not be removed is no error of the run, but somebody has to know.
 LEFT_BEHIND = 8
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the pin.")]
+Reason = Annotated[str, option(reason_field("the pin"))]
 AsConfigured = Annotated[
     bool,
     typer.Option(
@@ -150,7 +162,13 @@ def _undelete_text(planned: maintenance.UndeletePlan) -> Markdown:
 
 
 def keep(
-    name: Name, savepoint: Id, reason: Reason, configs: Configs = DEFAULT_CONFIGS, *, plan_only: PlanOnly = False, as_json: AsJson = False
+    name: Name,
+    savepoint: SavepointId,
+    reason: Reason,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
 ) -> None:
     """Keep a savepoint whatever the rules say. Does not ask."""
     with recovery_of(name, configs) as recovery:
@@ -166,7 +184,7 @@ def keep(
 
 def release(
     name: Name,
-    savepoint: Id,
+    savepoint: SavepointId,
     reason: Reason,
     configs: Configs = DEFAULT_CONFIGS,
     *,

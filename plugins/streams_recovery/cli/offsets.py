@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of
 from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
+from streams_recovery.core.forms import reason_field
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.offsets.snapshot import RollbackPlan
 from streams_recovery.core.timestamps import moment
@@ -30,7 +31,7 @@ def snapshot_offsets(
     group: Annotated[
         list[str] | None, typer.Option(help="A group; may be repeated. Default: the application's and those of groups.include.")
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Kept with the snapshot.")] = "by hand",
+    reason: Annotated[str, option(reason_field("the snapshot"))] = "by hand",
     plan_only: PlanOnly = False,
     as_json: AsJson = False,
 ) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Key, Name, Where, option, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.state.inspection import RECORD_COLUMNS, record_cells
+from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, record_cells
 from streams_recovery.core.state.peek import PeekRecord, PeekRequest
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
@@ -24,11 +24,9 @@ def peek(
     topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="A topic. Leave it out with --store.")] = "",
     configs: Configs = DEFAULT_CONFIGS,
     *,
-    store: Annotated[str, typer.Option("--store", metavar="STORE", help="Look a key up in this store.")] = "",
-    key: Annotated[str | None, typer.Option("--key", help="The key, as a table of the store shows it; bytes in hex.")] = None,
-    savepoint: Annotated[
-        str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
-    ] = tables.LIVE,
+    store: Annotated[str, option(STORE, metavar="STORE")] = "",
+    key: Key = None,
+    savepoint: Where = tables.LIVE,
     partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
     offset: Annotated[int | None, typer.Option("--offset", min=0, help="From this offset on; without it the newest records.")] = None,
     count: Annotated[int, typer.Option("--count", min=1, max=10_000, help="So many records of each partition.")] = 10,

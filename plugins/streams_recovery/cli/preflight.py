@@ -6,17 +6,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Mode, Name, print_json, recovery_of
 from streams_recovery.cli.screen import line
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import Markdown, joined, md
-from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations.context import RecoveryContext
-
-LATEST = "latest"
 
 
 def preflight(
@@ -25,7 +23,7 @@ def preflight(
     *,
     purpose: Annotated[Literal["backup", "restore"], typer.Option("--for", help="What is to be done.")] = "backup",
     savepoint: Annotated[str, typer.Option(help="For a restore: a savepoint's id, or `latest`.")] = LATEST,
-    mode: Annotated[QuiesceMode | None, typer.Option(help="For a backup: how to hold the application; default as configured.")] = None,
+    mode: Mode = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""

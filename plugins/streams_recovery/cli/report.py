@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, RestoreId, print_json, recovery_of
 from streams_recovery.cli.screen import page as print_page
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
@@ -18,7 +18,7 @@ def evidence(
     name: Annotated[
         str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; not needed with --check.")
     ] = "",
-    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
+    restore_id: RestoreId = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     *,
     check: Annotated[

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
 from streams_recovery.cli.context import (
@@ -15,6 +13,7 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
+    option,
     print_json,
     recovery_of,
     requester,
@@ -26,24 +25,22 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
+from streams_recovery.core.sandbox import interval_log as log
 from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import interval
 
-From = Annotated[str, typer.Option("--from", help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.")]
-To = Annotated[str, typer.Option("--to", help="Its end, which is not part of it.")]
-Lateness = Annotated[str, typer.Option("--lateness", help="How much later a record may have come, such as PT1H; default as configured.")]
-LeaveLate = Annotated[
-    bool,
-    typer.Option("--leave-late", help="Leave out records of the interval that came later than that, instead of refusing the interval."),
-]
-Overlap = Annotated[str, typer.Option("--overlap", help="Input before the interval that fills windows and joins.")]
-Beyond = Annotated[str, typer.Option("--beyond", help="Input behind it that closes windows.")]
-Start = Annotated[IntervalBase | None, typer.Option("--base", help="The state to begin from; default as configured.")]
-How = Annotated[PublishPolicy, typer.Option("--publish", help="Leave results in topics of their own, or put them into the outputs.")]
-Tombstones = Annotated[bool, typer.Option("--tombstones", help="With replace: delete keys whose result did not come interval.")]
-Reason = Annotated[str, typer.Option("--reason", help="Kept with the entry.")]
+From = Annotated[str, option(log.BEGIN)]
+To = Annotated[str, option(log.END)]
+Lateness = Annotated[str, option(log.LATENESS)]
+LeaveLate = Annotated[bool, option(log.LEAVE_LATE)]
+Overlap = Annotated[str, option(log.OVERLAP)]
+Beyond = Annotated[str, option(log.BEYOND)]
+Start = Annotated[IntervalBase | None, option(log.BASE)]
+How = Annotated[PublishPolicy, option(log.PUBLISH)]
+Tombstones = Annotated[bool, option(log.TOMBSTONES)]
+Reason = Annotated[str, option(log.REASON)]
 
 
 def reprocess(

@@ -18,6 +18,8 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
+    RestoreId,
+    Savepoint,
     asked_moment,
     asked_offsets,
     option,
@@ -44,7 +46,6 @@ from streams_recovery.core.restore.request import (
     REASON,
     REPLACE,
     SAFETY,
-    SAVEPOINT,
     Safeguards,
     SafetyPolicy,
 )
@@ -54,7 +55,6 @@ from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavep
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
 _MOMENT = {one.name: one for one in AsOfMoment.FORM}
-Savepoint = Annotated[str, option(SAVEPOINT)]
 AllowAhead = Annotated[bool, option(ALLOW_AHEAD)]
 AllowDamaged = Annotated[bool, option(ALLOW_DAMAGED)]
 Replace = Annotated[bool, option(REPLACE)]
@@ -116,7 +116,7 @@ def restore(
 def undo(
     name: Name,
     reason: Reason = "",
-    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")] = "latest",
+    restore_id: RestoreId = "latest",
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,

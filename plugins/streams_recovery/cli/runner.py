@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from streams_recovery.cli.screen import command_line
 from streams_recovery.core.errors import RecoveryError, TransientError
@@ -17,8 +17,9 @@ from streams_recovery.engine.submitter import SparkJob, Submitter, needs_cluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
-from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
 
+T = TypeVar("T")
 # By the name of a step: what shows how far its Spark job is, while the job runs.
 ProgressView = Callable[[str], AbstractContextManager[Callable[[JobProgress], object] | None]]
 
@@ -35,15 +36,16 @@ class RunOutcome:
     error: BaseException | None = None
     teardown_errors: list[str] = field(default_factory=list)
 
-    def of(self, step: Step) -> Any:
+    def of(self, step: Step[T]) -> T | None:
         """What a step returned; None when it was not taken or failed."""
         return self.results.get(step.name)
 
-    def require(self, step: Step) -> Any:
+    def require(self, step: Step[T]) -> T:
         """What a step returned. Raises the error that ended the workflow."""
         if self.error is not None:
             raise self.error
-        return self.results[step.name]
+        result: T = self.results[step.name]
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,11 @@ class Runner:
     sleep: Callable[[float], None] = time.sleep
     progress: ProgressView = _unseen
 
-    def take(self, steps: Sequence[Step], given: Mapping[str, Any], *, reached: Phase | None = None) -> RunOutcome:
+    def run(self, workflow: Workflow[T], ticket: Any, *, reached: Phase | None = None) -> T:
+        """Take a workflow that was opened with this ticket to its end, and return its result. Raises the error that ended it."""
+        return self.take(workflow.steps, {workflow.opening.name: ticket}, reached=reached).require(workflow.result)
+
+    def take(self, steps: Sequence[Step[Any]], given: Mapping[str, Any], *, reached: Phase | None = None) -> RunOutcome:
         """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
         a failure only the teardowns are taken, whatever becomes of them, and the first error is the outcome's.
         """
@@ -83,7 +89,7 @@ class Runner:
                 self._failed(step, error, outcome)
         return outcome
 
-    def _failed(self, step: Step, error: BaseException, outcome: RunOutcome) -> None:
+    def _failed(self, step: Step[Any], error: BaseException, outcome: RunOutcome) -> None:
         if outcome.error is None:
             outcome.error = error
         if step.when is When.SUCCESS:
@@ -103,8 +109,8 @@ class Runner:
         for command in error.commands:
             self.say(command_line(command))
 
-    def _taken(self, step: Step, results: Mapping[str, Any]) -> Any:
-        arguments = [results.get(need.name) for need in step.needs]
+    def _taken(self, step: Step[Any], results: Mapping[str, Any]) -> Any:
+        arguments = step.arguments(results)
         for attempt in range(1, step.retries + 2):
             try:
                 return self._job(step, arguments) if isinstance(step, JobStep) else self._called(step, arguments)
@@ -115,7 +121,7 @@ class Runner:
                 self.sleep(step.delay.total_seconds())
         raise AssertionError(step.name)
 
-    def _called(self, step: Step, arguments: Sequence[Any]) -> Any:
+    def _called(self, step: Step[Any], arguments: Sequence[Any]) -> Any:
         if not step.pair:
             return step.call(self.recovery, *arguments)
         if self.pair is None:

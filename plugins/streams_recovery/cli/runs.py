@@ -35,10 +35,9 @@ class Requester:
 
 def backup(runner: Runner, request: SavepointRequest) -> PublishedSavepoint:
     """Take a savepoint. The application comes back whatever fails, and so do topic settings and lock."""
-    first, *rest = savepoint_workflow.SAVEPOINT
     ticket = savepoint.begin(runner.recovery, request)
-    runner.say(first.message(ticket) or "")
-    summary: PublishedSavepoint = runner.take(rest, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+    runner.say(savepoint_workflow.BEGIN.message(ticket) or "")
+    summary = runner.run(savepoint_workflow.SAVEPOINT, ticket)
     for warning in summary.warnings:
         runner.say(f"warning: {warning}")
     return summary
@@ -46,28 +45,23 @@ def backup(runner: Runner, request: SavepointRequest) -> PublishedSavepoint:
 
 def check(runner: Runner, *, savepoint_id: str, level: str, run_id: str) -> CheckReport:
     """Check the repository. The report is returned whatever it says."""
-    first, *rest = maintenance_workflows.CHECK
     ticket = maintenance.plan_check(runner.recovery, savepoint=savepoint_id, level=level, run_id=run_id)
-    report: CheckReport = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.CONCLUDE_CHECK)
-    return report
+    return runner.run(maintenance_workflows.CHECK, ticket)
 
 
 def compact(runner: Runner, request: compaction.CompactRequest) -> compaction.CompactSummary | None:
     """Compact a savepoint. None when there is nothing to compact."""
-    first, *rest = maintenance_workflows.COMPACTION
     ticket = compaction.begin(runner.recovery, request, compaction.plan(runner.recovery, request.savepoint))
     if ticket.spec is None:
         return None
     runner.say(f"compacting {ticket.partitions} partitions of {ticket.source_id}")
-    done: compaction.CompactSummary = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.PUBLISH_COMPACTED)
-    return done
+    return runner.run(maintenance_workflows.COMPACTION, ticket)
 
 
 def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResult]:
     """Write a store's table by Spark. Returns the savepoint's id and what was written."""
-    first, *rest = maintenance_workflows.EXPORT
     ticket = state.begin_export(runner.recovery, request)
-    written = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.WRITE_TABLE).result
+    written = runner.run(maintenance_workflows.EXPORT, ticket).result
     if written is None:
         raise Damaged("no table was written", next_step="write the table again")
     return ticket.savepoint_id, state.conclude_export(runner.recovery, written)
@@ -106,10 +100,7 @@ def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
     """Every step of an open restore that its journal does not show as done. On an error it is left in a state that can be resumed, or, while nothing
     was destroyed, as if it had not begun.
     """
-    steps = restore_workflows.steps_of(type(ticket.request))
-    outcome = runner.take(steps, {restore_workflows.OPEN_RESTORE.name: ticket}, reached=restore.phase_of(runner.recovery, ticket))
-    report: RestoreReport = outcome.require(restore_workflows.FINISH)
-    return report
+    return runner.run(restore_workflows.workflow_of(type(ticket.request)), ticket, reached=restore.phase_of(runner.recovery, ticket))
 
 
 def append(runner: Runner, restore_id: str, requester: Requester, *, approve: Callable[[restore.AppendPlan], bool]) -> restore.AppendReport:
@@ -120,44 +111,41 @@ def append(runner: Runner, restore_id: str, requester: Requester, *, approve: Ca
     planned = restore.plan_append(recovery, restore_id)
     if not approve(planned):
         raise Refused("the plan was not approved", next_step="nothing was changed")
-    first, *rest = maintenance_workflows.APPEND
     ticket = restore.open_append(
         recovery, planned.restore_id, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=planned.hash
     )
-    report: restore.AppendReport = runner.take(rest, {first.name: ticket}).require(maintenance_workflows.FINISH_APPEND)
-    return report
+    return runner.run(maintenance_workflows.APPEND, ticket)
 
 
 def cut_over(runner: Runner, request: rollout.CutoverRequest, requester: Requester, *, approved_hash: str) -> rollout.CutoverReport:
     """Transfer the outputs to a clone, or back. ``runner`` has both applications."""
-    first, *rest = rollout_workflows.CUTOVER
     if runner.pair is None:
         raise AssertionError("a cut-over needs two applications")
     ticket = rollout.open_cutover(
         *runner.pair, request, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=approved_hash
     )
-    report: rollout.CutoverReport = runner.take(rest, {first.name: ticket}).require(rollout_workflows.FINISH)
-    return report
+    return runner.run(rollout_workflows.CUTOVER, ticket)
 
 
 def upgrade(old: Runner, clone: Runner, wanted: SavepointRequest, request: Callable[[str], RestoreRequest]) -> RestoreReport:
     """Stop the old application for a savepoint and start its clone from it. Whatever fails before the clone is live, the old application runs again.
     Both runners have the pair. ``request`` makes that of the restore from a savepoint's id.
     """
-    first, *retirement = rollout_workflows.RETIREMENT
     ticket = savepoint.begin(old.recovery, wanted)
     try:
-        published: PublishedSavepoint = old.take(retirement, {first.name: ticket}).require(savepoint_workflow.PUBLISH)
+        published = old.run(rollout_workflows.RETIREMENT, ticket)
         opened = _open_upgrade(clone, request(published.savepoint_id), wanted)
-        report: RestoreReport = clone.take(
-            rollout_workflows.UPGRADE, {restore_workflows.OPEN_RESTORE.name: opened}, reached=restore.phase_of(clone.recovery, opened)
-        ).require(restore_workflows.FINISH)
+        report = clone.run(rollout_workflows.UPGRADE, opened, reached=restore.phase_of(clone.recovery, opened))
     except BaseException:
         # Told, and not in the way of what happened before.
-        clone.take((rollout_workflows.BRING_BACK,), {first.name: ticket})
+        _bring_back(clone, ticket)
         raise
-    clone.take((rollout_workflows.BRING_BACK,), {first.name: ticket}).require(rollout_workflows.BRING_BACK)
+    _bring_back(clone, ticket).require(rollout_workflows.BRING_BACK)
     return report
+
+
+def _bring_back(clone: Runner, ticket: savepoint.Ticket) -> RunOutcome:
+    return clone.take(rollout_workflows.RETIREMENT.after, {rollout_workflows.RETIREMENT.opening.name: ticket})
 
 
 def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
@@ -197,7 +185,7 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
     except RecoveryError as error:
         outcome.error = error
     else:
-        outcome = runner.take(sandbox_workflows.DRILL, {restore_workflows.OPEN_RESTORE.name: ticket})
+        outcome = runner.take(sandbox_workflows.DRILL.steps, {sandbox_workflows.DRILL.opening.name: ticket})
     entry = sandbox.conclude(
         source,
         run_id=requester.run_id,
@@ -237,7 +225,7 @@ def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, request
         outcome.error = error
     if ticket is not None:
         given = {restore_workflows.OPEN_RESTORE.name: ticket, sandbox_workflows.CLAIM.name: claimed}
-        outcome = runner.take(sandbox_workflows.INTERVAL, given)
+        outcome = runner.take(sandbox_workflows.INTERVAL.steps, given)
     done = interval.Done(
         planned=planned,
         ticket=ticket,

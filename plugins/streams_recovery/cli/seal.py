@@ -11,17 +11,18 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of
 from streams_recovery.cli.screen import line, say
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
+from streams_recovery.core.forms import reason_field
 from streams_recovery.operations import maintenance
 
 
 def seal(
     name: Name,
     configs: Configs = DEFAULT_CONFIGS,
-    reason: Annotated[str, typer.Option("--reason", help="Kept with the adoption.")] = "",
+    reason: Annotated[str, option(reason_field("the adoption"))] = "",
     *,
     plan_only: PlanOnly = False,
     approve: Approve = None,

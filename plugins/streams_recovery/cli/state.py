@@ -13,10 +13,24 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import PlanOnly
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, print_json, recovery_of, runner
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Key,
+    Logs,
+    Name,
+    Where,
+    option,
+    print_json,
+    recovery_of,
+    runner,
+)
 from streams_recovery.cli.screen import data, line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.forms import reason_field
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext
@@ -28,7 +42,6 @@ DIFFERENT, NOTHING_COMPARED = 9, 10
 _SHOWN = 100
 
 Store = Annotated[str, typer.Argument(metavar="STORE", help="A store's name, as in its changelog.")]
-Where = Annotated[str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for the running changelog.")]
 
 
 def state(
@@ -38,7 +51,7 @@ def state(
     logs: Logs = DEFAULT_LOGS,
     savepoint: Where = "latest",
     *,
-    key: Annotated[str | None, typer.Option("--key", help="Only rows of this key, as the table shows it; bytes in hex.")] = None,
+    key: Key = None,
     form: Annotated[FileFormat, typer.Option("--format", help="`json` is one object a line.")] = FileFormat.TABLE,
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Write there instead of printing; needed for parquet.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=0, help="At most so many rows; 0 for all. A table on the screen has 100.")] = 0,
@@ -148,7 +161,7 @@ def state_write(
     store: Store,
     table: Annotated[Path, typer.Option("--from", metavar="FILE", help="The whole table: Parquet (.parquet) or JSON lines.")],
     savepoint: Annotated[str, typer.Option("--savepoint", metavar="ID", help="The savepoint that it was made from.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept with the new savepoint.")],
+    reason: Annotated[str, option(reason_field("the new savepoint"))],
     configs: Configs = DEFAULT_CONFIGS,
     *,
     plan_only: PlanOnly = False,

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 # Also used in JSON schemas, so it uses only syntax that both dialects of regular expressions have.
 PATTERN = r"\d{8}T\d{6}Z-[0-9a-f]{10}"
+# What a person writes in place of an id: the newest one that will do, or what is on the cluster now.
+LATEST, LIVE = "latest", "live"
 _ID = re.compile(PATTERN)
 _TIME = "%Y%m%dT%H%M%SZ"
 # Clocks never differ by more (ms). An id with a later time is forged, or a clock was wrong.

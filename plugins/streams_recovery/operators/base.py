@@ -32,7 +32,7 @@ class StepOperator(Logged, BaseOperator):
     approval: it looks at who gave it, and for which plan. ``approval_of`` is the application whose rule about approvers counts, when it is another one.
     """
 
-    takes: ClassVar[Step]
+    takes: ClassVar[Step[Any]]
     after_approval: ClassVar[bool] = False
     template_fields: Sequence[str] = ("application_name", "results", "approval_of")
 
@@ -85,20 +85,26 @@ def original_of(clone_name: str) -> str:
     return clone_of(load_application(clone_name)).of
 
 
-def treatment(step: Step) -> dict[str, Any]:
+def treatment(step: Step[Any]) -> dict[str, Any]:
     """The arguments of a task that takes ``step``."""
     return {"task_id": step.name, "retries": step.retries, "retry_delay": step.delay, "execution_timeout": step.limit}
 
 
-def results_of(step: Step, task_id: str) -> dict[str, str]:
+def results_of(step: Step[Any], task_id: str) -> dict[str, str]:
     """Templates of the results that ``step`` needs, from the tasks in the task group of ``task_id``."""
     group = f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
-    return {need.name: result_of(f"{group}{need.name}") for need in step.needs}
+    return {need.name: result_of(f"{group}{need.name}") for need in step.needed}
 
 
-def needed_results(step: Step, rendered: Mapping[str, str]) -> list[Any]:
-    """The results themselves, in the order in which the step's call takes them; None for one of a task that did not succeed."""
-    return [None if rendered[need.name] == NOTHING else received(need.result, rendered[need.name], need.name) for need in step.needs]
+def needed_results(step: Step[Any], rendered: Mapping[str, str]) -> list[Any]:
+    """What the step's call takes, from the results that it needs; None for one of a task that did not succeed."""
+    return step.arguments(
+        {
+            need.name: received(need.result, rendered[need.name], need.name)
+            for need in step.needed
+            if need.result is not None and rendered[need.name] != NOTHING
+        }
+    )
 
 
 def result_of(task_id: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from airflow.sdk import Param
 
+from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import NAME
-from streams_recovery.core.restore.request import FieldKind, FormField
 
 MOMENT_PATTERN: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}.*(Z|[+-]\d{2}:?\d{2}| [A-Za-z][A-Za-z0-9_+/-]+)$"
 # No control characters, and none that turn the direction of writing or have no width.
@@ -24,9 +24,9 @@ def of(*fields: FormField) -> dict[str, Param]:
 
 
 def _param(field: FormField) -> Param:
-    lists = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment}
-    if field.kind in lists:
-        return lists[field.kind](field.title, field.help or "")
+    made_by = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment, FieldKind.COUNT: count}
+    if field.kind in made_by:
+        return made_by[field.kind](field.title, field.help or "")
     if field.kind is FieldKind.SWITCH:
         return switch(field.title, field.help, default=bool(field.default))
     if field.kind is FieldKind.CHOICE:
@@ -52,15 +52,14 @@ def other_application(names: Sequence[str], title: str, description: str) -> Par
     return Param(None, type=["null", "string"], enum=[None, *names], title=title, description=description)
 
 
-def text(title: str, description: str | None = None, *, pattern: str | None = None, longest: int = 500) -> Param:
-    """A text that may be left out."""
-    schema: dict[str, Any] = {"pattern": pattern} if pattern else {}
-    return Param(None, type=["null", "string"], maxLength=longest, title=title, description=description, **schema)
-
-
 def switch(title: str, description: str | None = None, *, default: bool = False) -> Param:
     """Yes or no."""
     return Param(default=default, type="boolean", title=title, description=description)
+
+
+def count(title: str, description: str) -> Param:
+    """A number that is not negative, or none."""
+    return Param(None, type=["null", "integer"], minimum=0, title=title, description=description)
 
 
 def topics(title: str, description: str) -> Param:

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approvers import refusal
-from streams_recovery.core.restore.request import AS_OF, BASE, CONFIRM, IN_PLACE, REASON, REPLACE, SAFETY, SAVEPOINT, FieldKind, FormField
+from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
+from streams_recovery.core.ids import LIVE
+from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
+from streams_recovery.core.rollout.cutover import STEP
+from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
+from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.ui.words import iso
 
@@ -184,7 +189,7 @@ def _clone(clone: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -
         destroys=f"With “Replace running state” the internal topics of {clone.application.id} are deleted and made again.",
         fields=(
             *_application(clone.name, dag),
-            Field(name="step", label="Step", kind="fixed", value="clone"),
+            _field(STEP, kind="fixed", options=()),
             _field(SAVEPOINT, value=savepoint_id),
             *_replacing(clone.application.id),
         ),
@@ -220,7 +225,7 @@ def _savepoint(config: ApplicationConfig) -> Action:
         dag_id=f"streams_backup_{config.name}",
         explains="Takes a savepoint now. The application is held for moments, as configured.",
         destroys="",
-        fields=(_field(REASON, help="Kept with the savepoint."),),
+        fields=(_field(SAVEPOINT_REASON),),
     )
 
 
@@ -239,9 +244,9 @@ def _compare(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         destroys="",
         fields=(
             *_application(config.name, dag),
-            Field(name="savepoint", label="Savepoint", kind="fixed", value=savepoint_id),
-            Field(name="other", label="Compared with", value="live", help="A savepoint's id; latest; or live: what is in the topics now."),
-            Field(name="stores", label="Stores", help="Names with commas between them. Empty: all stores of the savepoint."),
+            _field(SAVEPOINT, value=savepoint_id, kind="fixed", help=""),
+            _field(OTHER, value=LIVE),
+            _field(STORES),
         ),
     )
 
@@ -255,10 +260,10 @@ def _look_up(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         destroys="",
         fields=(
             *_application(config.name, dag),
-            Field(name="savepoint", label="Savepoint", kind="fixed", value=savepoint_id),
-            Field(name="store", label="Store"),
-            Field(name="key", label="Key", help="As the store's table shows it. Everybody who may see the run sees it."),
-            Field(name="topic", label="Topic", help="In place of store and key: its newest records of each partition."),
+            _field(SAVEPOINT, value=savepoint_id, kind="fixed", help=""),
+            _field(STORE),
+            _field(KEY),
+            _field(TOPIC),
         ),
     )
 

@@ -11,55 +11,10 @@ from typing import Final
 
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
 from streams_recovery.operations.restore.strategies import AsOfMoment, OfInterval, Rebuild, RestoreStrategy
-from streams_recovery.operations.savepoint import JobPlan
-from streams_recovery.workflows.step import LONG, JobOutcome, JobStep, Step, When
-
-
-def _left_by(outcome: JobOutcome | LoadSummary | None) -> ArtifactRef | None:
-    return None if outcome is None else outcome.result
-
-
-def _keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: JobOutcome | None) -> restore.SafetySummary:
-    return restore.keep_state(recovery, ticket, begun, _left_by(copied))
-
-
-def _check_load(recovery: RecoveryContext, ticket: RestoreTicket, loaded: JobOutcome) -> LoadSummary:
-    return restore.check_load(recovery, ticket, loaded.result)
-
-
-def _plan_verify(recovery: RecoveryContext, ticket: RestoreTicket, load: LoadSummary | None) -> JobPlan:
-    return restore.plan_verify(recovery, ticket, _left_by(load))
-
-
-def _check_verify(recovery: RecoveryContext, ticket: RestoreTicket, load: LoadSummary | None, compared: JobOutcome) -> VerifySummary:
-    return restore.check_verify(recovery, ticket, _left_by(load), compared.result)
-
-
-def _check_deferred(recovery: RecoveryContext, ticket: RestoreTicket, loaded: JobOutcome) -> LoadSummary:
-    return restore.check_load_deferred(recovery, ticket, loaded.result)
-
-
-def _plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, load: LoadSummary) -> JobPlan:
-    return restore.plan_verify_deferred(recovery, ticket, load.result)
-
-
-def _check_verify_deferred(
-    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, load: LoadSummary, compared: JobOutcome
-) -> VerifySummary:
-    before = restore.require_verified(recovery, ticket) if verified is None else verified
-    return restore.check_verify_deferred(recovery, ticket, before, load.result, compared.result)
-
-
-def _finish(
-    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary | None, recovered: RecoveredSummary | None
-) -> restore.RestoreReport:
-    queried = restore.queried_before(recovery, ticket) if recovered is None else recovered.query_checks
-    return restore.finish(recovery, ticket, restore.require_verified(recovery, ticket) if verified is None else verified, queried)
+from streams_recovery.workflows.step import LONG, JobStep, Step, When, Workflow
 
 
 def _load_message(load: LoadSummary) -> str | None:
@@ -99,9 +54,9 @@ COPY_STATE: Final = JobStep(
 )
 KEEP_STATE: Final = Step(
     name="keep_state",
-    call=_keep_state,
+    call=restore.keep_state,
     result=restore.SafetySummary,
-    needs=(OPEN_RESTORE, SAVE_STATE, COPY_STATE),
+    needs=(OPEN_RESTORE, SAVE_STATE, COPY_STATE.file),
     done_in=Phase.SAVED,
     message=_safety_message,
 )
@@ -125,20 +80,21 @@ LOAD_RECORDS: Final = JobStep(
 )
 CHECK_LOAD: Final = Step(
     name="check_load",
-    call=_check_load,
+    call=restore.check_load,
     result=LoadSummary,
-    needs=(OPEN_RESTORE, LOAD_RECORDS),
+    needs=(OPEN_RESTORE, LOAD_RECORDS.file),
     done_in=Phase.LOADED,
     message=_load_message,
 )
+_LOADED: Final = CHECK_LOAD.part(lambda load: load.result)
 COMPARE_RECORDS: Final = JobStep(
-    name="compare_records", job="verify", call=_plan_verify, needs=(OPEN_RESTORE, CHECK_LOAD), done_in=Phase.STARTED
+    name="compare_records", job="verify", call=restore.plan_verify, needs=(OPEN_RESTORE, _LOADED), done_in=Phase.STARTED
 )
 VERIFY_CHANGELOGS: Final = Step(
     name="verify_changelogs",
-    call=_check_verify,
+    call=restore.check_verify,
     result=VerifySummary,
-    needs=(OPEN_RESTORE, CHECK_LOAD, COMPARE_RECORDS),
+    needs=(OPEN_RESTORE, _LOADED, COMPARE_RECORDS.file),
     done_in=Phase.STARTED,
     message=_verify_message,
 )
@@ -184,7 +140,8 @@ DRAIN: Final = Step(
     limit=LONG,
     message=lambda ended: f"stopped at the ends of {ended.partitions} partitions",
 )
-FINISH: Final = Step(name="finish", call=_finish, result=restore.RestoreReport, needs=(OPEN_RESTORE, VERIFY_CHANGELOGS, AWAIT_RECOVERED))
+QUERIED: Final = AWAIT_RECOVERED.part(lambda recovered: recovered.query_checks)
+FINISH: Final = Step(name="finish", call=restore.finish, result=restore.RestoreReport, needs=(OPEN_RESTORE, VERIFY_CHANGELOGS, QUERIED))
 ABANDON: Final = Step(
     name="abandon",
     call=restore.abandon,
@@ -216,20 +173,25 @@ LOAD_DEFERRED: Final = JobStep(
     done_in=Phase.INPUT_COMPLETE,
 )
 CHECK_DEFERRED: Final = Step(
-    name="check_deferred_input", call=_check_deferred, result=LoadSummary, needs=(OPEN_RESTORE, LOAD_DEFERRED), done_in=Phase.INPUT_COMPLETE
+    name="check_deferred_input",
+    call=restore.check_load_deferred,
+    result=LoadSummary,
+    needs=(OPEN_RESTORE, LOAD_DEFERRED.file),
+    done_in=Phase.INPUT_COMPLETE,
 )
+_FED: Final = CHECK_DEFERRED.part(lambda load: load.result)
 COMPARE_DEFERRED: Final = JobStep(
     name="compare_deferred_input",
     job="verify",
-    call=_plan_verify_deferred,
-    needs=(OPEN_RESTORE, CHECK_DEFERRED),
+    call=restore.plan_verify_deferred,
+    needs=(OPEN_RESTORE, _FED),
     done_in=Phase.INPUT_COMPLETE,
 )
 VERIFY_DEFERRED: Final = Step(
     name="verify_deferred_input",
-    call=_check_verify_deferred,
+    call=restore.check_verify_deferred,
     result=VerifySummary,
-    needs=(OPEN_RESTORE, VERIFY_CHANGELOGS, CHECK_DEFERRED, COMPARE_DEFERRED),
+    needs=(OPEN_RESTORE, VERIFY_CHANGELOGS, _FED, COMPARE_DEFERRED.file),
     done_in=Phase.INPUT_COMPLETE,
     message=_verify_message,
 )
@@ -242,7 +204,8 @@ START_ON_INTERVAL: Final = Step(
     message=lambda started: f"started again: {', '.join(started.instances)}",
 )
 
-FROM_SAVEPOINT: Final = (
+# Parts that all of them have. dags/ draw them by the functions of the same names in operators/groups.py.
+REPLACE_STATE: Final = (
     STOP_APPLICATION,
     SAVE_STATE,
     COPY_STATE,
@@ -252,59 +215,36 @@ FROM_SAVEPOINT: Final = (
     CHECK_LOAD,
     COMPARE_RECORDS,
     VERIFY_CHANGELOGS,
-    RESET_CONSUMER_GROUP,
-    WIPE_STATE,
-    START_APPLICATION,
-    AWAIT_RECOVERED,
-    FINISH,
-    ABANDON,
 )
-REBUILD: Final = (
-    STOP_APPLICATION,
-    SAVE_STATE,
-    COPY_STATE,
-    KEEP_STATE,
-    PREPARE_TOPICS,
-    LOAD_RECORDS,
-    CHECK_LOAD,
-    COMPARE_RECORDS,
-    VERIFY_CHANGELOGS,
-    VERIFY_CLEARED,
-    RESET_CONSUMER_GROUP,
-    WIPE_STATE,
-    START_APPLICATION,
-    AWAIT_RECOVERED,
-    FINISH,
-    ABANDON,
-)
-AS_OF_MOMENT: Final = (
-    STOP_APPLICATION,
-    SAVE_STATE,
-    COPY_STATE,
-    KEEP_STATE,
-    PREPARE_TOPICS,
-    LOAD_RECORDS,
-    CHECK_LOAD,
-    COMPARE_RECORDS,
-    VERIFY_CHANGELOGS,
-    RESET_CONSUMER_GROUP,
-    WIPE_STATE,
-    START_APPLICATION,
-    AWAIT_RECOVERED,
-    DRAIN,
-    FINISH,
-    ABANDON,
-)
+START_AGAIN: Final = (RESET_CONSUMER_GROUP, WIPE_STATE, START_APPLICATION, AWAIT_RECOVERED)
 
+FROM_SAVEPOINT: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(*REPLACE_STATE, *START_AGAIN, FINISH, ABANDON),
+    result=FINISH,
+)
+REBUILD: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(*REPLACE_STATE, VERIFY_CLEARED, *START_AGAIN, FINISH, ABANDON),
+    result=FINISH,
+)
+AS_OF_MOMENT: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(*REPLACE_STATE, *START_AGAIN, DRAIN, FINISH, ABANDON),
+    result=FINISH,
+)
 
 # Strategies that take other steps than a restore from a savepoint. An interval has more of them: ``workflows.sandbox.INTERVAL``.
-OTHER_STEPS: Final[Mapping[type[RestoreStrategy], tuple[Step, ...]]] = {
+OTHERS: Final[Mapping[type[RestoreStrategy], Workflow[restore.RestoreReport]]] = {
     Rebuild: REBUILD,
     AsOfMoment: AS_OF_MOMENT,
     OfInterval: AS_OF_MOMENT,
 }
 
 
-def steps_of(strategy: type[RestoreStrategy]) -> tuple[Step, ...]:
-    """The steps of a restore behind its opening."""
-    return OTHER_STEPS.get(strategy, FROM_SAVEPOINT)
+def workflow_of(strategy: type[RestoreStrategy]) -> Workflow[restore.RestoreReport]:
+    """The workflow of a restore by this strategy."""
+    return OTHERS.get(strategy, FROM_SAVEPOINT)

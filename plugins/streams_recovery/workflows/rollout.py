@@ -7,7 +7,7 @@ from typing import Final
 from streams_recovery.operations import rollout
 from streams_recovery.operations.rollout import CutoverPlan, CutoverTicket
 from streams_recovery.workflows import restore, savepoint
-from streams_recovery.workflows.step import LONG, Step, When
+from streams_recovery.workflows.step import LONG, Step, When, Workflow
 
 PLAN: Final = Step(name="plan", call=rollout.plan_cutover, result=CutoverPlan, pair=True)
 OPEN: Final = Step(name="open", call=rollout.open_cutover, result=CutoverTicket, pair=True)
@@ -36,7 +36,9 @@ START_LIVE: Final = Step(
     pair=True,
     message=lambda started: f"{started.application_id} started",
 )
-AWAIT_LIVE: Final = Step(name="await_live", call=rollout.await_live, result=None, needs=(OPEN, START_LIVE), pair=True, limit=LONG)
+AWAIT_LIVE: Final[Step[None]] = Step(
+    name="await_live", call=rollout.await_live, result=None, needs=(OPEN, START_LIVE), pair=True, limit=LONG
+)
 FINISH: Final = Step(name="finish", call=rollout.finish, result=rollout.CutoverReport, needs=(OPEN, STOP), pair=True)
 ABANDON: Final = Step(
     name="abandon",
@@ -49,10 +51,15 @@ ABANDON: Final = Step(
     message=lambda left: f"{', '.join(f'{one} is {role}' for one, role in left.roles.items())}: {left.next_step}",
     commands=lambda left: left.commands,
 )
-CUTOVER: Final = (OPEN, STOP, TRANSFER_OUTPUTS, START_LIVE, AWAIT_LIVE, FINISH, ABANDON)
+CUTOVER: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN,
+    steps=(STOP, TRANSFER_OUTPUTS, START_LIVE, AWAIT_LIVE, FINISH, ABANDON),
+    result=FINISH,
+)
 
 PLAN_UPGRADE: Final = Step(name="plan", call=rollout.plan_upgrade, result=rollout.UpgradePlan, pair=True)
-RETIRE: Final = Step(
+RETIRE: Final[Step[None]] = Step(
     name="retire",
     call=rollout.retire,
     result=None,
@@ -72,32 +79,34 @@ BRING_BACK: Final = Step(
 )
 MAKE_LIVE: Final = Step(name="make_live", call=rollout.make_live, result=rollout.BroughtBack, needs=(restore.OPEN_RESTORE,), pair=True)
 # Of the old application: it is stopped for this savepoint and stays down. BRING_BACK is the end of the whole upgrade.
-RETIREMENT: Final = (
-    savepoint.BEGIN,
-    savepoint.QUIESCE,
-    savepoint.CAPTURE_CUT,
-    RETIRE,
-    savepoint.COPY_RECORDS,
-    savepoint.VERIFY_SEGMENTS,
-    savepoint.PUBLISH,
-    savepoint.FINISH,
+RETIREMENT: Final = Workflow(
+    before=(PLAN_UPGRADE,),
+    opening=savepoint.BEGIN,
+    steps=(
+        savepoint.QUIESCE,
+        savepoint.CAPTURE_CUT,
+        RETIRE,
+        savepoint.COPY_RECORDS,
+        savepoint.VERIFY_SEGMENTS,
+        savepoint.PUBLISH,
+        savepoint.FINISH,
+    ),
+    result=savepoint.PUBLISH,
+    after=(BRING_BACK,),
 )
 # Of the clone: it writes the real outputs from its start on.
-UPGRADE: Final = (
-    restore.STOP_APPLICATION,
-    restore.SAVE_STATE,
-    restore.COPY_STATE,
-    restore.KEEP_STATE,
-    restore.PREPARE_TOPICS,
-    restore.LOAD_RECORDS,
-    restore.CHECK_LOAD,
-    restore.COMPARE_RECORDS,
-    restore.VERIFY_CHANGELOGS,
-    restore.RESET_CONSUMER_GROUP,
-    restore.WIPE_STATE,
-    MAKE_LIVE,
-    restore.START_APPLICATION,
-    restore.AWAIT_RECOVERED,
-    restore.FINISH,
-    restore.ABANDON,
+UPGRADE: Final = Workflow(
+    before=(restore.PLAN,),
+    opening=restore.OPEN_RESTORE,
+    steps=(
+        *restore.REPLACE_STATE,
+        restore.RESET_CONSUMER_GROUP,
+        restore.WIPE_STATE,
+        MAKE_LIVE,
+        restore.START_APPLICATION,
+        restore.AWAIT_RECOVERED,
+        restore.FINISH,
+        restore.ABANDON,
+    ),
+    result=restore.FINISH,
 )

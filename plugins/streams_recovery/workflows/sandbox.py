@@ -6,17 +6,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from streams_recovery.operations import interval, sandbox
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned, PublishReport
-from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.workflows import restore
-from streams_recovery.workflows.step import LONG, Step, When
+from streams_recovery.workflows.step import LONG, Step, When, Workflow
 
 _AGAIN: Final[dict[str, Any]] = {"retries": 2}
-
-
-def _publish_results(recovery: RecoveryContext, ticket: RestoreTicket, claimed: Claimed) -> PublishReport:
-    return interval.publish_results(recovery, ticket, claimed.request)
 
 
 def _removed_message(removed: sandbox.Removed) -> str:
@@ -40,22 +34,12 @@ REMOVE_DRILL: Final = Step(
     message=_removed_message,
 )
 CONCLUDE_DRILL: Final = Step(name="conclude", call=sandbox.conclude, result=sandbox.DrillEntry, when=When.ALWAYS, **_AGAIN)
-DRILL: Final = (
-    restore.STOP_APPLICATION,
-    restore.SAVE_STATE,
-    restore.COPY_STATE,
-    restore.KEEP_STATE,
-    restore.PREPARE_TOPICS,
-    restore.LOAD_RECORDS,
-    restore.CHECK_LOAD,
-    restore.COMPARE_RECORDS,
-    restore.VERIFY_CHANGELOGS,
-    restore.RESET_CONSUMER_GROUP,
-    restore.WIPE_STATE,
-    restore.START_APPLICATION,
-    restore.AWAIT_RECOVERED,
-    restore.FINISH,
-    REMOVE_DRILL,
+DRILL: Final = Workflow(
+    before=(CLEAR_DRILL, restore.PLAN),
+    opening=restore.OPEN_RESTORE,
+    steps=(*restore.REPLACE_STATE, *restore.START_AGAIN, restore.FINISH, REMOVE_DRILL),
+    result=restore.FINISH,
+    after=(CONCLUDE_DRILL,),
 )
 
 CLAIM: Final = Step(name="claim", call=interval.claim, result=Claimed, limit=None, **_AGAIN)
@@ -63,14 +47,14 @@ CLEAR_INTERVAL: Final = Step(name="clear", call=interval.clear, result=sandbox.R
 PLAN_INTERVAL: Final = Step(name="plan", call=interval.plan, result=Planned, **_AGAIN)
 PUBLISH_RESULTS: Final = Step(
     name="publish_results",
-    call=_publish_results,
+    call=interval.publish_results,
     result=PublishReport,
-    needs=(restore.OPEN_RESTORE, CLAIM),
+    needs=(restore.OPEN_RESTORE, CLAIM.part(lambda claimed: claimed.request)),
     limit=LONG,
     message=_published_message,
     **_AGAIN,
 )
-FINISH_INTERVAL: Final = replace(restore.FINISH, needs=(restore.OPEN_RESTORE, restore.VERIFY_DEFERRED, restore.AWAIT_RECOVERED))
+FINISH_INTERVAL: Final = replace(restore.FINISH, needs=(restore.OPEN_RESTORE, restore.VERIFY_DEFERRED, restore.QUERIED))
 REMOVE_INTERVAL: Final = Step(
     name="remove",
     call=interval.remove,
@@ -81,28 +65,23 @@ REMOVE_INTERVAL: Final = Step(
     message=_removed_message,
 )
 CONCLUDE_INTERVAL: Final = Step(name="conclude", call=interval.conclude, result=interval.ReprocessEntry, when=When.ALWAYS, **_AGAIN)
-INTERVAL: Final = (
-    restore.STOP_APPLICATION,
-    restore.SAVE_STATE,
-    restore.COPY_STATE,
-    restore.KEEP_STATE,
-    restore.PREPARE_TOPICS,
-    restore.LOAD_RECORDS,
-    restore.CHECK_LOAD,
-    restore.COMPARE_RECORDS,
-    restore.VERIFY_CHANGELOGS,
-    restore.RESET_CONSUMER_GROUP,
-    restore.WIPE_STATE,
-    restore.START_APPLICATION,
-    restore.AWAIT_RECOVERED,
-    restore.DRAIN_BEFORE_INTERVAL,
-    restore.LOAD_DEFERRED,
-    restore.CHECK_DEFERRED,
-    restore.COMPARE_DEFERRED,
-    restore.VERIFY_DEFERRED,
-    restore.START_ON_INTERVAL,
-    restore.DRAIN,
-    PUBLISH_RESULTS,
-    FINISH_INTERVAL,
-    REMOVE_INTERVAL,
+INTERVAL: Final = Workflow(
+    before=(CLAIM, CLEAR_INTERVAL, PLAN_INTERVAL),
+    opening=restore.OPEN_RESTORE,
+    steps=(
+        *restore.REPLACE_STATE,
+        *restore.START_AGAIN,
+        restore.DRAIN_BEFORE_INTERVAL,
+        restore.LOAD_DEFERRED,
+        restore.CHECK_DEFERRED,
+        restore.COMPARE_DEFERRED,
+        restore.VERIFY_DEFERRED,
+        restore.START_ON_INTERVAL,
+        restore.DRAIN,
+        PUBLISH_RESULTS,
+        FINISH_INTERVAL,
+        REMOVE_INTERVAL,
+    ),
+    result=PUBLISH_RESULTS,
+    after=(CONCLUDE_INTERVAL,),
 )

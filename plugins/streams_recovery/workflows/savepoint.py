@@ -6,25 +6,12 @@ from datetime import timedelta
 from typing import Final
 
 from streams_recovery.operations import savepoint
-from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import CutSummary, GatherSummary, JobPlan, Ticket
-from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+from streams_recovery.operations.savepoint import CutSummary, GatherSummary, Ticket
+from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 
 _SHORT: Final = timedelta(minutes=15)
 _LONG: Final = timedelta(hours=6)
 _AT_ONCE: Final = timedelta(seconds=5)
-
-
-def _plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: CutSummary) -> JobPlan:
-    return savepoint.plan_copy(recovery, ticket, cut.draft)
-
-
-def _verify_segments(recovery: RecoveryContext, ticket: Ticket, copied: JobOutcome) -> GatherSummary:
-    return savepoint.gather(recovery, ticket, copied.plan, copied.result)
-
-
-def _publish(recovery: RecoveryContext, ticket: Ticket, gathered: GatherSummary) -> savepoint.PublishedSavepoint:
-    return savepoint.publish(recovery, ticket, gathered.copied)
 
 
 def _cut_message(cut: CutSummary) -> str:
@@ -55,18 +42,28 @@ RESUME: Final = Step(
 COPY_RECORDS: Final = JobStep(
     name="copy_records",
     job="backup",
-    call=_plan_copy,
-    needs=(BEGIN, CAPTURE_CUT),
+    call=savepoint.plan_copy,
+    needs=(BEGIN, CAPTURE_CUT.part(lambda cut: cut.draft)),
     retries=2,
     delay=timedelta(seconds=30),
     limit=_LONG,
     message=lambda copied: f"{copied.offsets} offsets in {copied.ranges} ranges copied",
 )
 VERIFY_SEGMENTS: Final = Step(
-    name="verify_segments", call=_verify_segments, result=GatherSummary, needs=(BEGIN, COPY_RECORDS), retries=2, limit=_SHORT
+    name="verify_segments",
+    call=savepoint.gather,
+    result=GatherSummary,
+    needs=(BEGIN, COPY_RECORDS.part(lambda copied: copied.plan), COPY_RECORDS.file),
+    retries=2,
+    limit=_SHORT,
 )
 PUBLISH: Final = Step(
-    name="publish", call=_publish, result=savepoint.PublishedSavepoint, needs=(BEGIN, VERIFY_SEGMENTS), retries=2, limit=_SHORT
+    name="publish",
+    call=savepoint.publish,
+    result=savepoint.PublishedSavepoint,
+    needs=(BEGIN, VERIFY_SEGMENTS.part(lambda gathered: gathered.copied)),
+    retries=2,
+    limit=_SHORT,
 )
 FINISH: Final = Step(
     name="finish",
@@ -79,4 +76,6 @@ FINISH: Final = Step(
     limit=_SHORT,
 )
 
-SAVEPOINT: Final = (BEGIN, QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH)
+SAVEPOINT: Final = Workflow(
+    opening=BEGIN, steps=(QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH), result=PUBLISH
+)

@@ -7,7 +7,7 @@ from typing import Final
 
 from streams_recovery.core.scheduled_run import ScheduledRun
 from streams_recovery.operations import scheduled_run
-from streams_recovery.workflows.step import Step, When
+from streams_recovery.workflows.step import Step, When, Workflow
 
 START: Final = Step(name="start_application", call=scheduled_run.begin, result=ScheduledRun)
 STOP: Final = Step(
@@ -19,3 +19,4 @@ STOP: Final = Step(
     retries=5,
     delay=timedelta(seconds=30),
 )
+SCHEDULED_RUN: Final = Workflow(opening=START, steps=(STOP,), result=STOP)

@@ -1,16 +1,19 @@
-"""A step of a workflow, as a value: what is called, what it needs, and what is done when it fails."""
+"""A workflow and its steps, as values: what is called in which order, what each step needs, and what is done when it fails."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import JobName
+from streams_recovery.operations.savepoint import JobPlan
+
+T = TypeVar("T")
 
 # What a step may take that asks a cluster, and one that waits for a Spark job or an application.
 SHORT: Final = timedelta(minutes=30)
@@ -37,10 +40,18 @@ class JobOutcome:
     offsets: int
 
 
+@dataclass(frozen=True, slots=True)
+class ResultPart:
+    """What a step needs when it does not need the whole result of ``step``. It is None when the result is."""
+
+    step: Step[Any]
+    of: Callable[[Any], Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Generic[T]):
     """One step. ``name`` is its task id. ``call`` gets a RecoveryContext (two of them, the original's and the clone's, where ``pair`` is set) and the results
-    of the steps it ``needs``, None for one that was not taken or failed; it returns a ``result``.
+    of the steps it ``needs``, or parts of them, None for one that was not taken or failed; it returns a ``result``.
 
     A transient error is tried again ``retries`` times, ``delay`` apart; ``limit`` bounds one attempt. In a restore that is resumed the step is not taken
     again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what a person is told of a result, and
@@ -49,26 +60,73 @@ class Step:
 
     name: str
     call: Callable[..., Any]
-    result: Any
-    needs: tuple[Step, ...] = ()
+    result: type[T] | None
+    needs: tuple[Step[Any] | ResultPart, ...] = ()
     pair: bool = False
     when: When = When.SUCCESS
     retries: int = 0
     delay: timedelta = timedelta(seconds=15)
     limit: timedelta | None = SHORT
     done_in: Phase | None = None
-    message: Callable[[Any], str | None] = lambda _result: None
-    commands: Callable[[Any], tuple[str, ...]] = lambda _result: ()
+    message: Callable[[T], str | None] = lambda _result: None
+    commands: Callable[[T], tuple[str, ...]] = lambda _result: ()
+
+    def part(self, of: Callable[[T], Any]) -> ResultPart:
+        """What ``of`` takes out of this step's result, for a step that needs no more of it."""
+        return ResultPart(self, of)
+
+    @property
+    def needed(self) -> tuple[Step[Any], ...]:
+        """The steps whose results it needs, each once."""
+        return tuple(dict.fromkeys(need.step if isinstance(need, ResultPart) else need for need in self.needs))
+
+    def arguments(self, results: Mapping[str, Any]) -> list[Any]:
+        """What ``call`` takes behind the applications, from the results of steps by their names."""
+        found = []
+        for need in self.needs:
+            step, of = (need.step, need.of) if isinstance(need, ResultPart) else (need, None)
+            result = results.get(step.name)
+            found.append(result if of is None or result is None else of(result))
+        return found
+
+
+def _file(outcome: JobOutcome) -> ArtifactRef | None:
+    return outcome.result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStep(Step):
-    """A step that is a Spark job. ``call`` plans it and returns a JobPlan. The application's lock is renewed meanwhile, by the first result that the step
-    needs, where ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result.
+class JobStep(Step[JobOutcome]):
+    """A step that is a Spark job. ``call`` plans it. The application's lock is renewed meanwhile, by the first result that the step needs, where
+    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result.
     """
 
     job: JobName
-    result: Any = JobOutcome
+    call: Callable[..., JobPlan]
+    result: type[JobOutcome] | None = JobOutcome
     limit: timedelta | None = LONG
     locked: bool = True
     may_fail: Callable[[Any], bool] = lambda _ticket: False
+
+    @property
+    def file(self) -> ResultPart:
+        """The file with the job's result, for a step that needs no more; None when there was nothing to do."""
+        return ResultPart(self, _file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow(Generic[T]):
+    """Steps in their order. ``before`` are those that hold and change nothing, so that a person can be asked behind them. ``opening`` returns the ticket that
+    the ``steps`` behind it need; teardowns are the last of these. ``result`` is the step that the workflow is taken for. ``after`` are ends
+    that are taken even if it was not opened.
+    """
+
+    before: tuple[Step[Any], ...] = ()
+    opening: Step[Any]
+    steps: tuple[Step[Any], ...] = ()
+    result: Step[T]
+    after: tuple[Step[Any], ...] = ()
+
+    @property
+    def all_steps(self) -> tuple[Step[Any], ...]:
+        """All of them, as a DAG draws them."""
+        return (*self.before, self.opening, *self.steps, *self.after)

@@ -17,7 +17,7 @@ from streams_recovery.core.errors import BrokerUnavailable, Damaged, SparkJobFai
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.savepoint import JobPlan
-from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When
+from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
 
 LEFT = ArtifactRef.of("a/result.json", b"{}")
 SPEC = ArtifactRef.of("a/spec.json", b"{}")
@@ -120,6 +120,40 @@ def test_a_step_gets_the_results_it_needs_in_the_order_it_names_them_and_what_wa
     [_, *given] = stage.given["two"]
     assert given == ["one", "the ticket"]
     assert stage.given["two"][0].repository == "a repository", "the application's context comes first"
+
+
+def test_a_step_can_need_a_part_of_a_result_or_the_file_of_a_job() -> None:
+    stage = Stage()
+    one, copy = stage.step("one"), stage.job("copy", locked=False)
+    needs = stage.step("two", needs=(one.part(len), copy.file, one, copy))
+    stage.take(one, copy, needs)
+    assert stage.given["two"][1:] == (3, LEFT, "one", JobOutcome(result=LEFT, plan=PLAN, ranges=2, offsets=7))
+    assert needs.needed == (one, copy), "each step once, for whoever draws an arrow"
+
+
+def test_of_a_step_that_was_not_taken_there_is_no_part_and_no_file() -> None:
+    stage = Stage()
+    stage.take(stage.step("two", needs=(stage.step("one").part(len), stage.job("copy").file)))
+    assert stage.given["two"][1:] == (None, None)
+
+
+def test_a_workflow_is_run_from_its_ticket_to_its_result() -> None:
+    stage = Stage()
+    ticket, one = stage.step("ticket"), stage.step("one")
+    result, end, beyond = stage.step("result", needs=(ticket, one)), stage.step("end", when=When.ALWAYS), stage.step("beyond")
+    workflow = Workflow(before=(beyond,), opening=ticket, steps=(one, result, end), result=result, after=(beyond,))
+    assert stage.runner.run(workflow, "the ticket") == "result"
+    assert (stage.done, stage.given["result"][1:]) == (["one", "result", "end"], ("the ticket", "one"))
+    assert [step.name for step in workflow.all_steps] == ["beyond", "ticket", "one", "result", "end", "beyond"]
+
+
+def test_a_workflow_that_fails_raises_its_error_although_its_result_was_there() -> None:
+    error = broken()
+    stage = Stage(fails={"end": [error]})
+    result, end = stage.step("result"), stage.step("end", when=When.ALWAYS)
+    with pytest.raises(Damaged) as caught:
+        stage.runner.run(Workflow(opening=stage.step("ticket"), steps=(result, end), result=result), "the ticket")
+    assert (caught.value, stage.done) == (error, ["result", "end"])
 
 
 def test_a_step_of_a_pair_gets_both_applications_the_original_first() -> None:

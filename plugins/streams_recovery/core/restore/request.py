@@ -5,14 +5,12 @@ strategies themselves, each with the fields of its form, are in ``operations/res
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
-from streams_recovery.core.ids import PATTERN
+from streams_recovery.core.forms import FieldKind, FormField, reason_field, savepoint_field
 from streams_recovery.core.offsets import strategies
 
-LATEST = "latest"
 NO_STATE = "none"
 
 
@@ -48,56 +46,6 @@ class Safeguards:
     confirm: str = ""
 
 
-class FieldKind(enum.StrEnum):
-    """What a field of a form takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone."""
-
-    TEXT = "text"
-    SWITCH = "switch"
-    CHOICE = "choice"
-    TOPICS = "topics"
-    GROUPS = "groups"
-    MOMENT = "moment"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormField:
-    """One field of a request, as a person is asked for it: in Airflow's form, on the page and on the command line. ``option_help`` is what the command line
-    says, and ``option`` its name there, where it is another. A field without a ``default`` may be left out; ``required`` says that it may not be
-    empty. A text must match all of ``pattern``. ``choices`` are the values, each with what a person is shown for it.
-    """
-
-    name: str
-    title: str
-    kind: FieldKind = FieldKind.TEXT
-    help: str | None = None
-    option_help: str = ""
-    option: str = ""
-    default: str | bool | None = None
-    required: bool = False
-    pattern: str = ""
-    longest: int = 500
-    choices: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def option_name(self) -> str:
-        """Its option on the command line."""
-        return f"--{self.option or self.name.replace('_', '-')}"
-
-
-def savepoint_field(*others: str, **changed: Any) -> FormField:
-    """A savepoint's id, ``latest``, or one of the ``others``. ``changed`` are other values of its fields."""
-    plain = FormField(
-        name="savepoint",
-        title="Savepoint",
-        help="latest: the newest exact one",
-        option_help="Id, or `latest` for the newest exact one.",
-        default=LATEST,
-        required=True,
-        pattern="|".join((LATEST, *others, PATTERN)),
-    )
-    return replace(plain, **changed)
-
-
 def delete_field(which: str) -> FormField:
     """Topics that may be deleted although nothing but their names says whose they are. ``which`` begins the sentence about them."""
     return FormField(
@@ -109,7 +57,6 @@ def delete_field(which: str) -> FormField:
     )
 
 
-SAVEPOINT: Final = savepoint_field()
 ALLOW_AHEAD: Final = FormField(
     name="allow_ahead",
     title="Allow a savepoint that may count some input twice",
@@ -165,13 +112,7 @@ COMPARE_KEYS: Final = FormField(
     help="Compares every changelog key by key too, although its records were found equal. Takes a second Spark job.",
     option_help="Compare every changelog key by key too, although its records were found equal. Takes a second Spark job.",
 )
-CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the application id.", longest=249)
-REASON: Final = FormField(
-    name="reason",
-    title="Reason",
-    help="Kept with the evidence of the restore.",
-    option_help="Kept with the report. Only --plan needs none.",
-)
+REASON: Final = replace(reason_field("the evidence of the restore"), option_help="Kept with the report. Only --plan needs none.")
 AS_OF: Final = FormField(
     name="as_of",
     title="Moment T",

@@ -10,9 +10,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
+from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.words import first_names
@@ -33,6 +35,34 @@ class CutoverStep(enum.StrEnum):
 
     CUT_OVER = "cut_over"
     ROLL_BACK = "roll_back"
+
+
+STEP: Final = FormField(
+    name="step",
+    title="Step",
+    kind=FieldKind.CHOICE,
+    default="clone",
+    choices={
+        "clone": "Clone: start the clone beside the old application",
+        CutoverStep.CUT_OVER.value: "Cut over: the clone writes the real outputs from now on",
+        CutoverStep.ROLL_BACK.value: "Roll back: the old application writes them again",
+        "offline_upgrade": "Offline upgrade: stop the old application, start the clone where it stopped",
+    },
+)
+MAX_LAG: Final = FormField(
+    name="max_lag",
+    title="Records the clone may be behind",
+    kind=FieldKind.COUNT,
+    help="For cut_over. Empty: as configured (clone.max_lag).",
+    option_help="Records the clone may be behind its input; default as configured.",
+)
+RESTORE_FIRST: Final = FormField(
+    name="restore_first",
+    title="Leave the old application down",
+    kind=FieldKind.SWITCH,
+    help="For roll_back, when its offsets or its input are gone, so that it has to be restored from a savepoint.",
+    option_help="Leave the old application down: its offsets or its input are gone, so it has to be restored.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

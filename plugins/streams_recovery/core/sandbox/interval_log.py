@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.forms import CONFIRM, FieldKind, FormField, reason_field
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.sandbox.results import PublishPolicy
@@ -18,6 +20,75 @@ class IntervalBase(enum.StrEnum):
 
     NONE = "none"
     SAVEPOINT = "savepoint"
+
+
+_DURATION: Final = r"|P(\d{1,5}D)?(T(\d{1,6}H)?(\d{1,8}M)?(\d{1,9}S)?)?"
+
+
+def _length(name: str, title: str, help_text: str, option_help: str) -> FormField:
+    """A length of time, such as PT1H."""
+    return FormField(name=name, title=title, help=f"{help_text} Empty: as configured.", option_help=option_help, pattern=_DURATION)
+
+
+BEGIN: Final = FormField(
+    name="from",
+    title="From",
+    kind=FieldKind.MOMENT,
+    help="With its time zone. Not in a backfill, which has its own.",
+    option_help="The interval's start, with its time zone, such as 2026-11-21T12:00:00Z.",
+)
+END: Final = replace(BEGIN, name="to", title="To, not included", option_help="Its end, which is not part of it.")
+LATENESS: Final = _length(
+    "lateness",
+    "Lateness",
+    "How much later than the input's end a record may have come before the rest of a log is left out.",
+    "How much later a record may have come, such as PT1H; default as configured.",
+)
+LEAVE_LATE: Final = FormField(
+    name="leave_late",
+    title="Leave out later records",
+    kind=FieldKind.SWITCH,
+    help="Records of the interval that came later than that are left out; else the interval is refused.",
+    option_help="Leave out records of the interval that came later than that, instead of refusing the interval.",
+)
+OVERLAP: Final = _length(
+    "overlap",
+    "Overlap",
+    "Input before the interval that fills windows and joins; its results are not the interval's.",
+    "Input before the interval that fills windows and joins.",
+)
+BEYOND: Final = _length(
+    "beyond",
+    "Beyond",
+    "Input behind the interval that closes windows; its results are not the interval's.",
+    "Input behind it that closes windows.",
+)
+BASE: Final = FormField(
+    name="base",
+    title="State to begin from",
+    kind=FieldKind.CHOICE,
+    option_help="The state to begin from; default as configured.",
+    choices={"": "As configured", IntervalBase.NONE.value: "None", IntervalBase.SAVEPOINT.value: "A savepoint before the interval"},
+)
+PUBLISH: Final = FormField(
+    name="publish",
+    title="Publish results",
+    kind=FieldKind.CHOICE,
+    option_help="Leave results in topics of their own, or put them into the outputs.",
+    default=PublishPolicy.SIDE_BY_SIDE.value,
+    choices={
+        PublishPolicy.SIDE_BY_SIDE.value: "Side by side: in topics of the interval's own",
+        PublishPolicy.REPLACE.value: "Replace: into the outputs",
+    },
+)
+TOMBSTONES: Final = FormField(
+    name="tombstones",
+    title="Delete keys whose result did not come again",
+    kind=FieldKind.SWITCH,
+    help="Only with replace.",
+    option_help="With replace: delete keys whose result did not come again.",
+)
+REASON: Final = reason_field("the entry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +106,13 @@ class ReprocessRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReprocessOptions:
-    """A request as a person writes it. An empty text means: as configured."""
+    """A request as a person writes it. An empty text means: as configured. The interval itself, which begins its form, a backfill has of its own."""
 
+    FORM: ClassVar = (
+        *(BEGIN, END, LATENESS, LEAVE_LATE, OVERLAP, BEYOND, BASE, PUBLISH, TOMBSTONES),
+        replace(CONFIRM, help="Only with replace: type the application id."),
+        REASON,
+    )
     lateness: str = ""
     overlap: str = ""
     beyond: str = ""

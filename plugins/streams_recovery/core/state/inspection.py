@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.forms import SAVEPOINT, FormField, savepoint_field
+from streams_recovery.core.ids import LIVE
 from streams_recovery.core.state.peek import PeekRecord, shown_bytes
 from streams_recovery.core.state.table import DiffCounts
 from streams_recovery.core.timestamps import moment
@@ -21,6 +23,22 @@ DELETED: Final = "deleted"
 # What a record is shown as: see ``record_cells``.
 RECORD_COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers")
 _PRIVATE: Final = ("key", "value", "headers")
+
+OTHER: Final = savepoint_field(
+    LIVE, name="other", title="Compared with", help="A savepoint's id; latest; or live: what is in the topics now."
+)
+STORES: Final = FormField(
+    name="stores", title="Stores", help="Names with commas between them. Empty: all stores of the savepoint.", longest=10_000
+)
+STORE: Final = FormField(name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.")
+KEY: Final = FormField(
+    name="key",
+    title="Key",
+    help="As the store's table shows it. Everybody who may see the run sees it.",
+    option_help="Only this key, as the store's table shows it; bytes in hex.",
+    longest=10_000,
+)
+TOPIC: Final = FormField(name="topic", title="Topic", help="In place of store and key: its newest records of each partition.")
 
 
 class Outcome(enum.StrEnum):
@@ -65,6 +83,7 @@ class Inspection:
 class CompareRequest:
     """``stores`` are all stores of ``savepoint`` when none is named."""
 
+    FORM: ClassVar = (SAVEPOINT, OTHER, STORES)
     savepoint: str
     other: str
     stores: tuple[str, ...]
@@ -76,6 +95,7 @@ class CompareRequest:
 class LookUpRequest:
     """A ``key`` of a ``store``, or the newest records of a ``topic``. Raises ``ConfigInvalid`` for both, and for half of one."""
 
+    FORM: ClassVar = (SAVEPOINT, STORE, KEY, TOPIC)
     savepoint: str
     store: str
     key: str | None

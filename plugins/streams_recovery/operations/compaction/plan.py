@@ -7,7 +7,7 @@ import uuid
 
 from streams_recovery.core.compaction.plan import CompactionPlan, CompactSpec, plan_compaction
 from streams_recovery.core.errors import Damaged, NotFound, Refused
-from streams_recovery.core.ids import same_moment, time_of
+from streams_recovery.core.ids import LATEST, same_moment, time_of
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest
@@ -63,7 +63,7 @@ def plan_job(recovery: RecoveryContext, ticket: CompactTicket) -> JobPlan:
 
 
 def _chosen(recovery: RecoveryContext, savepoint: str) -> Manifest:
-    if savepoint != "latest":
+    if savepoint != LATEST:
         return recovery.savepoints.read(savepoint)
     newest = recovery.savepoints.latest(profile=Profile.FULL)
     if newest is None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.restore.plan_text import markdown
-from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessRequest
 from streams_recovery.core.sandbox.results import PublishPolicy, why_not_replaced
 from streams_recovery.core.timestamps import moment

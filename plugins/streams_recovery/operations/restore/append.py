@@ -10,7 +10,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import LATEST, is_id
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role
@@ -30,7 +30,6 @@ from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
 
-LATEST = "latest"
 _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 
 

@@ -20,7 +20,7 @@ from streams_recovery.operations.restore.open import guarded, note, resume_comma
 from streams_recovery.operations.restore.start import launched
 from streams_recovery.operations.restore.topics import load_progress, refused_topics, work_of
 from streams_recovery.operations.restore.values import EndsSummary, LoadSummary, RestoreTicket, StartSummary, VerifySummary, verify_summary
-from streams_recovery.operations.restore.verify import VERIFIED, compare_job, proven
+from streams_recovery.operations.restore.verify import VERIFIED, compare_job, proven, require_verified
 from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
 _BEGIN = "find out who writes there and stop that; then process the interval again from its beginning"
@@ -82,10 +82,13 @@ def plan_verify_deferred(recovery: RecoveryContext, ticket: RestoreTicket, fed: 
 
 
 def check_verify_deferred(
-    recovery: RecoveryContext, ticket: RestoreTicket, before: VerifySummary, fed: ArtifactRef | None, compared: ArtifactRef | None
+    recovery: RecoveryContext, ticket: RestoreTicket, before: VerifySummary | None, fed: ArtifactRef | None, compared: ArtifactRef | None
 ) -> VerifySummary:
-    """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on."""
+    """Raise ``Damaged`` unless every input of which something was held back is proven. What was proven ``before`` the start counts on; without it, of a
+    restore that is resumed, the journal has it.
+    """
     planned, held = _held(recovery, ticket, before=Phase.CLOSED)
+    before = require_verified(recovery, ticket) if before is None else before
     if not held:
         note(recovery, ticket, Phase.INPUT_COMPLETE)
         return before

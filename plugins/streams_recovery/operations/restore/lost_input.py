@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.survival import archive_begins
 from streams_recovery.core.restore.input_offsets import input_images
 from streams_recovery.core.restore.placement import place
 from streams_recovery.core.restore.plan import TopicToCreate
-from streams_recovery.core.restore.request import LATEST, OutputPolicy
+from streams_recovery.core.restore.request import OutputPolicy
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.placing import present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.savepoint_checks import check_files, check_published, pieces_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, Forged, NotFound
 from streams_recovery.core.escaping import Markdown
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.ids import LATEST, is_id
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SealKeys, split_seal
@@ -24,7 +24,6 @@ from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.savepoints import SavepointStore
 
-LATEST = "latest"
 _KNOWN = 5
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockHeld, NotFound, Refused
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import Phase, may_restart, reached
 from streams_recovery.core.repository.lease import LockRecord
@@ -15,8 +16,6 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore.open import TICKET, entries, stored_plan
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.operations.unfinished import unfinished_restore
-
-LATEST = "latest"
 
 
 def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:

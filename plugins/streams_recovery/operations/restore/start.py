@@ -18,7 +18,7 @@ from streams_recovery.operations.lifecycle.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.drain import inputs_of, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
-from streams_recovery.operations.restore.query_check import QUERIED, Queried, query_stores
+from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
 from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
@@ -29,6 +29,7 @@ from streams_recovery.operations.restore.values import (
     VerifySummary,
     WipeSummary,
 )
+from streams_recovery.operations.restore.verify import require_verified
 
 
 def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSummary:
@@ -167,12 +168,17 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
 
 
 def finish(
-    recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary, query_checks: tuple[QueryCheck, ...] = ()
+    recovery: RecoveryContext,
+    ticket: RestoreTicket,
+    verified: VerifySummary | None = None,
+    query_checks: tuple[QueryCheck, ...] | None = None,
 ) -> RestoreReport:
     """Put topic settings back where nothing restored would expire by it, write the evidence, and give the lock back. ``verified`` and
-    ``query_checks`` are what the steps before found.
+    ``query_checks`` are what the steps before found; None where a restore that is resumed did not take them again: its journal has it then.
     """
     require_lock(recovery, ticket)
+    verified = require_verified(recovery, ticket) if verified is None else verified
+    query_checks = queried_before(recovery, ticket) if query_checks is None else query_checks
     planned = stored_plan(recovery, ticket)
     if planned.deferred:
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)

@@ -1,5 +1,6 @@
 """Taking a savepoint: begin, quiesce, capture, resume, plan_copy, (Spark), gather, publish, finish, in this order."""
 
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.begin import begin, begin_safety, finish
 from streams_recovery.operations.savepoint.capture import capture
 from streams_recovery.operations.savepoint.copy import gather, plan_copy
@@ -13,7 +14,6 @@ from streams_recovery.operations.savepoint.values import (
     PublishedSavepoint,
     Quiesced,
     ResumeReport,
-    SavepointRequest,
     Ticket,
 )
 

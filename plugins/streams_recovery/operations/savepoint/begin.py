@@ -9,12 +9,13 @@ from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover, discover_remaining
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.savepoint.damage import damage_before
-from streams_recovery.operations.savepoint.values import FinishReport, SavepointRequest, Ticket
+from streams_recovery.operations.savepoint.values import FinishReport, Ticket
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 LOGGER = logger("streams_recovery.operations.savepoint")

@@ -15,21 +15,7 @@ from streams_recovery.core.repository.manifest import CutFacts, Gap, TopicAtCut
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.cut import PartitionCut
-from streams_recovery.core.savepoint.damage import ChangedState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointRequest:
-    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it. ``changed_state`` other than
-    ``refuse`` needs the application id typed as ``confirm``.
-    """
-
-    run_id: str
-    requested_by: str
-    reason: str
-    mode: QuiesceMode | None
-    changed_state: ChangedState = ChangedState.REFUSE
-    confirm: str = ""
+from streams_recovery.core.savepoint.request import SavepointRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

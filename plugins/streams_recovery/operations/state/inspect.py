@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
+from streams_recovery.core.ids import LIVE
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import store_name
 from streams_recovery.core.repository.manifest import Manifest
@@ -33,7 +34,7 @@ from streams_recovery.operations.state.compare import compare, difference_cells
 from streams_recovery.operations.state.files import in_columns
 from streams_recovery.operations.state.inspections import record
 from streams_recovery.operations.state.peek import peek
-from streams_recovery.operations.state.read import LIVE, StoreSide, chosen, matching_rows, open_side, side_of
+from streams_recovery.operations.state.read import StoreSide, chosen, matching_rows, open_side, side_of
 from streams_recovery.serdes.rows import Row, schema_of
 
 _RECORDS = 10

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.ids import LIVE
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
 from streams_recovery.core.state.peek import PeekRecord, PeekRequest, first_offset
@@ -17,7 +18,7 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state.read import LIVE, chosen
+from streams_recovery.operations.state.read import chosen
 from streams_recovery.segments.fetch import fetch
 from streams_recovery.segments.files import read_segment
 from streams_recovery.storage.repository import Repository

@@ -9,6 +9,7 @@ from pathlib import Path
 from streams_recovery.config.application import Store
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
+from streams_recovery.core.ids import LATEST, LIVE
 from streams_recovery.core.kafka_types import Profile, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
@@ -21,8 +22,6 @@ from streams_recovery.segments.fetch import fetch
 from streams_recovery.segments.files import read_segment
 from streams_recovery.serdes.rows import Row, RowCodec, entries_of
 from streams_recovery.storage.repository import Repository
-
-LIVE, LATEST = "live", "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

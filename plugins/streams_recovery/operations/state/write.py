@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.ids import same_moment
+from streams_recovery.core.ids import LIVE, same_moment
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
@@ -31,7 +31,7 @@ from streams_recovery.kafka.workspace import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import software
-from streams_recovery.operations.state.read import LIVE, StoreSide, changelog_of, side_of, table
+from streams_recovery.operations.state.read import StoreSide, changelog_of, side_of, table
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
 from streams_recovery.serdes.rows import Row, RowCodec, headers_of

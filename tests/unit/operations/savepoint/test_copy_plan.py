@@ -15,10 +15,11 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.core.savepoint.damage import ChangedState, Damage, DamageKind
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.copy import copy_plan
 from streams_recovery.operations.savepoint.damage import with_damage
 from streams_recovery.operations.savepoint.publish import assemble
-from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, SavepointRequest, Ticket
+from streams_recovery.operations.savepoint.values import Copied, CopyPlan, CutDraft, DraftTopic, Ticket
 from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 POLICY = ChainPolicy(max_savepoints=100, max_age_days=100)

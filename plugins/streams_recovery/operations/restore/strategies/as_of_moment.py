@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
@@ -15,16 +17,12 @@ from streams_recovery.core.restore.request import (
     AS_OF,
     BASE,
     COMPARE_KEYS,
-    CONFIRM,
     DELETE,
     IN_PLACE,
-    LATEST,
     NO_STATE,
     REASON,
     REPLACE,
     SAFETY,
-    FieldKind,
-    FormField,
 )
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.ids import time_of
+from streams_recovery.core.ids import LATEST, time_of
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.point_in_time import (
@@ -25,7 +25,7 @@ from streams_recovery.core.restore.point_in_time import (
     why_not_continued,
     written_by,
 )
-from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state

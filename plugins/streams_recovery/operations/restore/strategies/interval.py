@@ -8,13 +8,14 @@ from functools import partial
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
-from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with

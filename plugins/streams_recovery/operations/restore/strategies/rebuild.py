@@ -5,20 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.ids import PATTERN
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import (
-    CONFIRM,
-    FIRST_OFFSETS,
-    REASON,
-    REPLACE,
-    SAFETY,
-    FieldKind,
-    FormField,
-    OutputPolicy,
-    delete_field,
-)
+from streams_recovery.core.restore.request import FIRST_OFFSETS, REASON, REPLACE, SAFETY, OutputPolicy, delete_field
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.lost_input import lost_input
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource

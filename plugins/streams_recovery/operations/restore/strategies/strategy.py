@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+from streams_recovery.core.forms import FormField
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import LATEST, FormField, Safeguards
+from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
 from streams_recovery.operations.restore.source import RestoreSource

@@ -6,18 +6,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import NotFound
+from streams_recovery.core.forms import CONFIRM, savepoint_field
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.request import (
-    ALLOW_AHEAD,
-    ALLOW_DAMAGED,
-    COMPARE_KEYS,
-    CONFIRM,
-    LATEST,
-    REASON,
-    delete_field,
-    savepoint_field,
-)
+from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, REASON, delete_field
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
@@ -19,7 +20,7 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.interval import Interval as Span
 from streams_recovery.core.restore.interval import IntervalSlice
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, AsOf
-from streams_recovery.core.restore.request import LATEST, NO_STATE
+from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.status.instant import Way, instant
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.operations.context import RecoveryContext
