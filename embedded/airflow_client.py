@@ -33,7 +33,6 @@ class AirflowClient:
         self._environment = dict(environment)
 
     def close(self) -> None:
-        """Hang up."""
         self._http.close()
 
     def trigger(self, dag_id: str, conf: dict[str, Any]) -> str:

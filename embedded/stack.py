@@ -159,5 +159,4 @@ class Stack:
         return stopped
 
     def start_broker(self, processes: Processes) -> None:
-        """Start Kafka."""
         start_broker(processes, self.directory / "broker", port=self.ports.broker, controller_port=self.ports.controller)

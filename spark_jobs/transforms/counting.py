@@ -31,7 +31,6 @@ class LastOfEachTask(AccumulatorParam[Counts]):
     """Records and bytes by the number of a task. A task that ran twice counts once."""
 
     def zero(self, value: Counts) -> Counts:  # noqa: ARG002  # as Spark calls it
-        """Nothing yet."""
         return {}
 
     def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802  # as Spark calls it

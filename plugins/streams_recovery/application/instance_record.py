@@ -100,7 +100,7 @@ class InstanceFiles:
 
     @property
     def home(self) -> Path:
-        """Everything else."""
+        """All other files of the instance are in here."""
         return self.directory / self.name
 
     @property

@@ -35,7 +35,6 @@ class Program(TyperGroup):
     """The program. It remembers the words that it was called with, so that it can tell what to run next. Where nobody looks, help is not wrapped."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """See click."""
         given = remembered(list(args))
         width = None if sys.stdout.isatty() else _WIDE
         context = super().make_context(info_name, args, parent, terminal_width=width, max_content_width=width, **extra)

@@ -22,7 +22,6 @@ class EnvironmentConnections:
         self._environment = environment
 
     def kafka(self, connection_id: str) -> KafkaConnection:
-        """See ConnectionSource."""
         return kafka_connection(self._read(connection_id), where=f"connection {connection_id}")
 
     def storage(self, connection_id: str | None) -> StorageCredentials | None:
@@ -32,7 +31,6 @@ class EnvironmentConnections:
         return StorageCredentials.from_stored(self._read(connection_id), where=f"connection {connection_id}")
 
     def secret(self, connection_id: str) -> str | None:
-        """See ConnectionSource."""
         return self._read(connection_id).password
 
     def spark_master(self, connection_id: str) -> str:

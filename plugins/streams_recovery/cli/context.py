@@ -81,7 +81,6 @@ class ConfiguredSpark:
     logs: Path
 
     def submit(self, job: SparkJob) -> ArtifactRef:
-        """See Submitter."""
         master, allowed = self.recovery.spark_master(), self.recovery.config.spark.allow_insecure_rpc
         return SparkSubmit(master=master, logs=self.logs, allow_insecure_rpc=allowed).submit(job)
 

@@ -31,12 +31,10 @@ class NamedTopics(Protocol):
     """The shape of ``model.Topics``; that module imports this one."""
 
     @property
-    def inputs(self) -> Sequence[str]:
-        """Input topics."""
+    def inputs(self) -> Sequence[str]: ...
 
     @property
-    def outputs(self) -> Sequence[str]:
-        """Output topics."""
+    def outputs(self) -> Sequence[str]: ...
 
     @property
     def declared(self) -> Mapping[str, object]:

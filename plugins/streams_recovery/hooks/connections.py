@@ -47,7 +47,6 @@ class AirflowConnections:
         return found
 
     def spark_master(self, connection_id: str) -> str:
-        """See ConnectionSource."""
         found = self.get(connection_id)
         return master_of(connection_id, found.conn_type, found.host, found.port)
 

@@ -23,7 +23,6 @@ class Logged:
 
     @property
     def log(self) -> Any:
-        """Airflow's logger."""
         return _VisibleLog(super().log)  # type: ignore[misc]
 
 

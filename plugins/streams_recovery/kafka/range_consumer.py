@@ -56,7 +56,6 @@ class ReadingClient:
             raise errors.translated(error, connection, "making a consumer", timeout=0) from error
 
     def close(self) -> None:
-        """End it."""
         self._consumer.close()
 
     def knows(self, tp: TopicPartition) -> bool:

@@ -161,7 +161,6 @@ class StartedByRole:
         return self._application.stop(timeout=timeout)
 
     def pause(self) -> None:
-        """Hold processing."""
         self._application.pause()
 
     def resume(self) -> None:

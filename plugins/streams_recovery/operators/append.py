@@ -27,7 +27,6 @@ class PlanAppendOperator(StepOperator):
         self.restore = restore
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        """Plan."""
         plan: AppendPlan = self.called(recovery, self.restore)
         self.log.info("%s", plan.text)
         return {"hash": approval(plan), "restore": plan.restore_id, "text": plan.text}
@@ -46,7 +45,6 @@ class OpenAppendOperator(StepOperator):
         self.approved_hash = approved_hash or planned("hash", self.task_id)
 
     def step(self, recovery: RecoveryContext, context: Context) -> Any:
-        """Open."""
         return self.called(
             recovery, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
         )

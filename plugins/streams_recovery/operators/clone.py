@@ -32,7 +32,6 @@ class ChooseStepOperator(BaseBranchOperator):
         self.first_tasks = dict(first_tasks)
 
     def choose_branch(self, context: Context) -> str:
-        """The task."""
         return self.first_tasks[self.step]
 
 
@@ -81,7 +80,6 @@ class PlanCutoverOperator(CutoverRequestedOperator):
     takes = steps.PLAN
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, Any]:
-        """Plan."""
         plan: rollout.CutoverPlan = self.called(recovery, self.request)
         text = cutover_text(plan)
         self.log.info("%s", text)
@@ -100,7 +98,6 @@ class OpenCutoverOperator(CutoverRequestedOperator):
         self.approved_hash = approved_hash or planned("hash", self.task_id)
 
     def step(self, recovery: RecoveryContext, context: Context) -> Any:
-        """Open."""
         return self.called(
             recovery,
             self.request,
@@ -152,7 +149,6 @@ class PlanUpgradeOperator(StepOperator):
     takes = steps.PLAN_UPGRADE
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        """Plan."""
         plan: UpgradePlan = self.called(recovery)
         text = upgrade_text(plan)
         self.log.info("%s", text)

@@ -27,7 +27,6 @@ class PlanCompactionOperator(StepOperator):
         self.reason = reason
 
     def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
-        """Plan."""
         request = compaction.CompactRequest(
             savepoint=self.savepoint, run_id=run_id_of(context), requested_by=requested_by(context), reason=self.reason
         )

@@ -20,7 +20,6 @@ class CheckConfigurationOperator(Logged, BaseOperator):
         self.application_name = application_name
 
     def execute(self, context: Context) -> None:
-        """Check."""
         error = unusable_configurations().get(self.application_name)
         if error is not None:
             raise AirflowFailException(str(error))

@@ -21,7 +21,6 @@ class ClearDrillOperator(StepOperator):
     takes = steps.CLEAR_DRILL
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
-        """Clear up."""
         return sandbox.clear(recovery, run_id=run_id_of(context))
 
 
@@ -48,7 +47,6 @@ class ConcludeDrillOperator(StepOperator):
         self.began_at = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('began_at', '') }}"
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.DrillEntry:
-        """Conclude."""
         ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
         entry = sandbox.conclude(
             recovery,

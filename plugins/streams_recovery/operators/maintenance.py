@@ -29,7 +29,6 @@ class PlanCheckOperator(StepOperator):
         self.level = level
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.CheckTicket:
-        """Plan."""
         return maintenance.plan_check(recovery, savepoint=self.savepoint, level=self.level, run_id=run_id_of(context))
 
 
@@ -39,7 +38,6 @@ class ConcludeCheckOperator(StepOperator):
     takes = steps.CONCLUDE_CHECK
 
     def step(self, recovery: RecoveryContext, context: Context) -> CheckReport:
-        """Conclude."""
         report: CheckReport = self.called(recovery)
         for found in report.findings:
             self.log.error("%s", found)
@@ -57,7 +55,6 @@ class PlanExpiryOperator(StepOperator):
     takes = steps.PLAN_EXPIRY
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpirePlan:
-        """Plan."""
         plan = maintenance.plan_expiry(recovery)
         self.log.info("%s", maintenance.expiry_text(plan))
         return plan
@@ -76,7 +73,6 @@ class ExpireOperator(StepOperator):
         self.apply = apply
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
-        """Expire."""
         outlook = maintenance.scheduled(recovery, run_id_of(context), Apply(self.apply))
         if not outlook.due:
             why = "The param `apply` is false." if outlook.apply is Apply.NO else outlook_text(outlook)

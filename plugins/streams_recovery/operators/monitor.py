@@ -33,7 +33,6 @@ class ChooseApplicationsOperator(Logged, BaseOperator):
     """Return the names of the applications that are due, and count a heartbeat. A run by hand looks at all of them."""
 
     def execute(self, context: Context) -> list[str]:
-        """Choose."""
         configs, run = load_applications(), context["dag_run"]
         Stats.incr(metrics.metric("heartbeat"))
         Stats.gauge(metrics.metric("heartbeat_due_at_seconds"), _next_heartbeat(configs))

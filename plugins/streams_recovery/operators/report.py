@@ -41,7 +41,6 @@ class ReportOperator(Logged, BaseOperator):
         self._asset, self._alias = asset, alias
 
     def emit(self, context: Context, facts: dict[str, Any]) -> None:
-        """The event."""
         if self.known:
             context["outlet_events"][self._asset(self.about)].extra = facts
         else:
@@ -55,7 +54,6 @@ class ReportSavepointOperator(ReportOperator):
         super().__init__(summary=summary, about=about, known=known, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Report."""
         published = received(PublishedSavepoint, self.summary, "publish")
         self.emit(context, savepoint_facts(published))
         for warning in published.warnings:
@@ -78,7 +76,6 @@ class ReportCompactedOperator(ReportOperator):
         super().__init__(summary=summary, about=about, known=True, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Report."""
         self.emit(context, compacted_facts(received(CompactSummary, self.summary, "publish")))
 
 
@@ -89,7 +86,6 @@ class ReportRestoreOperator(ReportOperator):
         super().__init__(summary=summary, about=about, known=known, asset=restores_of, alias=RESTORES, **kwargs)
 
     def execute(self, context: Context) -> None:
-        """Report."""
         self.emit(context, restore_facts(received(RestoreReport, self.summary, "finish")))
 
 

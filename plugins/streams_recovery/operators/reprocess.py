@@ -105,7 +105,6 @@ class ClearIntervalOperator(OfIntervalOperator):
     takes = steps.CLEAR_INTERVAL
 
     def step(self, recovery: RecoveryContext, context: Context) -> Removed:
-        """Clear up."""
         return reprocessing.clear(recovery, self.source_id, self.request, run_id=run_id_of(context))
 
 
@@ -115,7 +114,6 @@ class PlanIntervalOperator(OfIntervalOperator):
     takes = steps.PLAN_INTERVAL
 
     def step(self, recovery: RecoveryContext, context: Context) -> Planned:
-        """Plan."""
         planned = reprocessing.plan(recovery, self.source_id, self.request)
         self.log.info("%s", planned.text)
         return planned
@@ -132,7 +130,6 @@ class OpenIntervalOperator(OfIntervalOperator):
         self.planned = result_of(steps.PLAN_INTERVAL.name)
 
     def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
-        """Open."""
         planned = received(Planned, self.planned, "plan")
         if planned.records == 0:
             raise AirflowSkipException(planned.text)
@@ -180,7 +177,6 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         self.removed = result_of(steps.REMOVE_INTERVAL.name)
 
     def step(self, recovery: RecoveryContext, context: Context) -> reprocessing.ReprocessEntry:
-        """Conclude."""
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
             raise AirflowSkipException(why)

@@ -50,7 +50,6 @@ class PlanRestoreOperator(RequestedOperator):
     takes = steps.PLAN
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str | None]:
-        """Plan."""
         request, began_at = self.request(recovery), recovery.clock()
         planned = restore.plan(recovery, request)
         text = markdown(planned)
@@ -71,7 +70,6 @@ class OpenRestoreOperator(RequestedOperator):
         self.approved_hash = approved_hash or planned("hash", self.task_id)
 
     def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
-        """Open."""
         return restore.open_restore(
             recovery,
             self.request(recovery),

@@ -55,7 +55,6 @@ class BeginSavepointOperator(StepOperator):
         return super().execute(context)
 
     def step(self, recovery: RecoveryContext, context: Context) -> savepoint.Ticket:
-        """Begin."""
         request = savepoint.SavepointRequest(
             run_id=run_id_of(context),
             requested_by=requested_by(context),

@@ -25,7 +25,6 @@ class StartRunOperator(StepOperator):
         self.until = until
 
     def step(self, recovery: RecoveryContext, context: Context) -> ScheduledRun:
-        """Start."""
         started: ScheduledRun = self.called(recovery, parse_limit(self.until or recovery.config.run.until), run_id=run_id_of(context))
         return started
 

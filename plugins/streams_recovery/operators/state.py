@@ -37,7 +37,6 @@ class CompareSavepointsOperator(InspectionOperator):
     takes = steps.COMPARE
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        """Compare."""
         asked = declared_params(self, self.params_json)
         request = CompareRequest(
             savepoint=asked["savepoint"],
@@ -55,7 +54,6 @@ class LookUpOperator(InspectionOperator):
     takes = steps.LOOK_UP
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        """Look up."""
         asked = declared_params(self, self.params_json)
         request = LookUpRequest(
             savepoint=asked["savepoint"],

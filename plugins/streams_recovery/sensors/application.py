@@ -98,7 +98,6 @@ class ApplicationStateSensor(WatchSensor):
         self.state = state
 
     def facts(self) -> Mapping[str, Any]:
-        """The state."""
         return {"state": self.state}
 
 

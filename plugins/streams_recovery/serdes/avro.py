@@ -67,7 +67,6 @@ class AvroCodec:
         return data
 
     def same(self, cell: Cell, data: bytes) -> bool:
-        """See Codec."""
         before = self.decode(data)
         return isinstance(cell, str) and isinstance(before, str) and same_document(cell, before)
 

@@ -29,11 +29,9 @@ class PlainCodec:
     format: Format
 
     def decode(self, data: bytes) -> Cell:
-        """See Codec."""
         return cells.decoded(self.format, data)
 
     def encode(self, cell: Cell, like: bytes | None) -> bytes:  # noqa: ARG002  # these formats have everything in the cell
-        """See Codec."""
         return cells.encoded(self.format, cell)
 
     def same(self, cell: Cell, data: bytes) -> bool:

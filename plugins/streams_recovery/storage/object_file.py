@@ -21,7 +21,6 @@ class ObjectFile(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """True."""
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -33,7 +32,6 @@ class ObjectFile(io.RawIOBase):
         return self._position
 
     def tell(self) -> int:
-        """The position."""
         return self._position
 
     def readinto(self, buffer: Any) -> int:

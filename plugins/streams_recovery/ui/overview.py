@@ -87,7 +87,7 @@ class Overview:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Trouble first."""
+        """Those in trouble come first."""
         return list(ShownState).index(self.state), self.name
 
 

@@ -53,7 +53,6 @@ class KnownStatus:
 
     @property
     def report(self) -> StatusReport | None:
-        """The status."""
         return None if self.stored is None else self.stored.report
 
 

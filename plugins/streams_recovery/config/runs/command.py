@@ -35,7 +35,6 @@ class CommandRuns(StartingKind, IntervalSection):
         return [[*self.start, *self.environment.values()]]
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
-        """See StartingKind."""
         return self.model_copy(update={"environment": {**self.environment, **environment}, "start": command or self.start})
 
     def in_sandbox(self, section: CommandRuns) -> CommandRuns:
@@ -43,7 +42,6 @@ class CommandRuns(StartingKind, IntervalSection):
         return section
 
     def in_slot(self, slot: int, filled: Callable[[str], str]) -> CommandRuns:  # noqa: ARG002 - the same programs serve every slot
-        """See IntervalSection."""
         verbs = {verb: tuple(map(filled, argv)) for verb, argv in self if isinstance(argv, tuple)}
         return self.model_copy(update={**verbs, "environment": {name: filled(value) for name, value in self.environment.items()}})
 

@@ -62,12 +62,10 @@ class KubernetesRuns(Kind):
 
     @property
     def start_timeout(self) -> float:
-        """See Kind."""
         return float(self.start_timeout_seconds)
 
     @property
     def stop_timeout(self) -> float:
-        """See Kind."""
         return float(self.stop_timeout_seconds)
 
     @property

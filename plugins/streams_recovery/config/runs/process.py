@@ -81,12 +81,10 @@ class ProcessRuns(StartingKind):
 
     @property
     def start_timeout(self) -> float:
-        """See Kind."""
         return float(self.start_timeout_seconds)
 
     @property
     def stop_timeout(self) -> float:
-        """See Kind."""
         return float(self.stop_timeout_seconds)
 
     @property
@@ -103,12 +101,10 @@ class ProcessRuns(StartingKind):
         return {name: instance.filled(value) for name, value in {**self.environment, **instance.environment}.items()}
 
     def start_texts(self) -> Iterable[Iterable[str]]:
-        """See StartingKind."""
         for one in self.instances:
             yield map(one.filled, (*self.command, *{**self.environment, **one.environment}.values()))
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
-        """See StartingKind."""
         return self.model_copy(update={"environment": {**self.environment, **environment}, "command": command or self.command})
 
     def in_sandbox(self, section: SandboxProcess) -> Self:
@@ -118,7 +114,6 @@ class ProcessRuns(StartingKind):
         return self.model_copy(update=changes).cut_over(section.environment, section.command)
 
     def shared_with(self, sandbox: Self, section: str) -> Iterable[str]:
-        """See StartingKind."""
         if self.directory == sandbox.directory:
             yield f"{section}.process.directory: it is that of the application itself, whose processes {section} would stop"
         urls = {instance.url for instance in self.instances}
@@ -174,11 +169,9 @@ class ReprocessProcess(IntervalSection):
 
     @property
     def most_slots(self) -> int:
-        """See IntervalSection."""
         return len(self.slots)
 
     def in_slot(self, slot: int, filled: Callable[[str], str]) -> SandboxProcess | None:
-        """See IntervalSection."""
         if slot >= len(self.slots):
             return None
         return SandboxProcess(

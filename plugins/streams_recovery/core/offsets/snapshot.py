@@ -85,7 +85,6 @@ class RollbackPlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {
             "the application": self.application_id,
             "the group (`--group`)": self.group_id,

@@ -78,7 +78,6 @@ class Pins:
     notice_ms: int
 
     def kept(self) -> dict[str, tuple[str | None, ...]]:
-        """See ``pinned``."""
         return pinned(self.marks)
 
     def releases(self) -> tuple[Release, ...]:

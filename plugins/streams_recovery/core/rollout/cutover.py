@@ -150,7 +150,6 @@ class CutoverPlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {
             "the direction (cut-over or roll-back)": self.step,
             "the old application": self.old,
@@ -176,7 +175,6 @@ class UpgradePlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {"the old application": self.old, "the clone": self.clone, "the outputs that are transferred": self.outputs}
 
 

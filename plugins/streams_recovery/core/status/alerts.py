@@ -47,7 +47,6 @@ class Alert:
 
     @property
     def cause(self) -> str:
-        """See ``StatusFinding.cause``."""
         return self.finding.cause
 
     def claimed(self, now: int) -> bool:

@@ -63,7 +63,6 @@ class ExpirePlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {
             "savepoints that expire": [decision.savepoint_id for decision in self.expire],
             "safety savepoints that expire": self.expire_safety,

@@ -40,7 +40,6 @@ class SealPlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {"records that are vouched for": sorted(self.records.items())}
 
     @property

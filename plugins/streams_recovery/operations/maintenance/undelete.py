@@ -35,7 +35,6 @@ class UndeletePlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {"objects that are brought back": [[one.key, one.version_id] for one in self.objects]}
 
 

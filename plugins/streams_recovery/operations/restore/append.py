@@ -55,7 +55,6 @@ class AppendPlan:
 
     @property
     def parts(self) -> dict[str, object]:
-        """See Approvable."""
         return {
             "the application": self.application_id,
             "the restore that set the input aside": [self.restore_id, self.moment],

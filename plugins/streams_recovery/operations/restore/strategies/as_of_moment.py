@@ -112,7 +112,6 @@ class AsOfMoment(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """See Strategy."""
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 

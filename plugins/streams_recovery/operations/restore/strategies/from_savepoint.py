@@ -45,7 +45,6 @@ class FromSavepoint(RestoreStrategy):
         return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """See Strategy."""
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 

@@ -73,7 +73,6 @@ class OfInterval(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """See Strategy."""
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 

@@ -70,5 +70,4 @@ class Rebuild(RestoreStrategy):
         return RebuildSource(archived=archived, offsets=self.offsets, outputs=self.outputs, accept_gap=self.accept_gap)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """See Strategy."""
         return replace(self, inputs_from=named(self.inputs_from, planned.inputs_from))

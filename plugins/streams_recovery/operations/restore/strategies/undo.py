@@ -52,13 +52,11 @@ class Undo(RestoreStrategy):
         return RestoreSource(manifest=manifest)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """See Strategy."""
         if self.restore_id != LATEST or planned.savepoint_id is None:
             return self
         return replace(self, restore_id=recovery.safety.read(planned.savepoint_id).provenance.run_id)
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
-        """See Strategy."""
         return recovery.safety
 
 
