@@ -53,7 +53,7 @@ def run(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         scene.await_running()
         scene.await_counted()
         counted = scene.wrong()
-    processed = sum(count for name, count in ran["processed"].items() if name.startswith("orders "))
+    processed = sum(count for name, count in ran["processed"].items() if name.rpartition("-")[0] == "orders")
     checks = {
         "stopped_at_ends": ran["behind"] == {} and down,
         "processed_what_came_in": processed >= _ORDERS,

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from streams_recovery.application import local_state
 from streams_recovery.application.command import run_program
@@ -18,7 +20,7 @@ from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, InstanceFiles
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.config.fields import Section
+from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, LocalPath, Seconds, Section, Text, Url
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
@@ -34,9 +36,9 @@ _ENGINE_VARIABLES = ("DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_T
 class ContainerSettings(Section):
     """One service of a compose project that has one container: its HTTP address and its ``state.dir`` as mounted where this runs."""
 
-    service: str
-    url: str
-    state_directory: str
+    service: InstanceName
+    url: Url
+    state_directory: LocalPath
 
 
 class DockerComposeSettings(Section):
@@ -45,13 +47,13 @@ class DockerComposeSettings(Section):
     (seconds) bounds each call.
     """
 
-    application_id: str
-    project: str
-    docker: tuple[str, ...] | None
-    services: tuple[ContainerSettings, ...]
+    application_id: ApplicationId
+    project: Text
+    docker: Argv | None
+    services: Annotated[tuple[ContainerSettings, ...], Field(min_length=1)]
     control: Control
-    directory: str
-    timeout: float
+    directory: LocalPath
+    timeout: Seconds
 
 
 class DockerComposeApplication:

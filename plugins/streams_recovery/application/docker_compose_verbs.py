@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from streams_recovery.application.command import TOO_LARGE
 from streams_recovery.application.docker_compose import DockerComposeApplication, DockerComposeSettings
 from streams_recovery.application.port import AnswerTooLarge
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, PermanentError, RecoveryError, Refused
 
@@ -63,9 +64,16 @@ def _settings(path: Path) -> DockerComposeSettings:
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be read: {error}", next_step="name the settings file of the application") from error
     except ValidationError as error:
-        # Without the cause, whose text repeats the values.
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False))
+        # The text of the cause repeats the values.
+        found = "; ".join(
+            ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"]))) for one in error.errors(include_input=False)
+        )
         raise ConfigInvalid(f"{path} cannot be used: {found}", next_step="correct the settings file of the application") from None
+    # What a file forgets would be a default: an application that closes when it is asked to would be killed.
+    if missing := sorted(Control.model_fields.keys() - settings.control.model_fields_set):
+        raise ConfigInvalid(
+            f"{path} cannot be used: control has no {', '.join(missing)}", next_step="write null for what the application does not offer"
+        )
     return settings if os.environ.get("DOCKER_HOST") else settings.model_copy(update={"docker": None})
 
 

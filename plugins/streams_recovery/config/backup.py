@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from streams_recovery.config.fields import Integer, Schedule, Seconds, Section, Switch
+from streams_recovery.config.fields import Integer, Seconds, Section, Switch
+from streams_recovery.config.rules import Schedule
 from streams_recovery.core.kafka_types import Profile, QuiesceMode
 
 SURVIVE_CLUSTER_LOSS = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from streams_recovery.config.fields import ApplicationId, Schedule, Switch, TopicName
+from streams_recovery.config.fields import ApplicationId, Switch, TopicName
+from streams_recovery.config.rules import Schedule
 from streams_recovery.config.runs import SandboxRuns
 from streams_recovery.config.sandbox import Sandbox
 

@@ -10,28 +10,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from croniter import CroniterBadDateError, croniter
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from streams_recovery.core import scheduled_run
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.http_address import web_address
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.offsets import strategies
-from streams_recovery.core.repository.check import parse_level
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
 # Airflow takes no longer tag.
 MAX_NAME = 100
-# Work grows with the length of both, and each part of a path is looked up. Linux takes no longer path.
-_MOST_CRON = 200
+# Each part of a path is looked up. Linux takes no longer one.
 _MOST_PATH = 4096
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RANDOM = re.compile(r"(^|\s)R(\(|/|\s|$)", re.IGNORECASE)
-# H in a schedule is a number that depends on a name. Any name tells whether the rest is right.
-_ANY_NAME = b"name"
 
 
 class Section(BaseModel):
@@ -131,47 +123,11 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def _schedule(value: Any) -> Any:
-    if isinstance(value, str) and value.strip().lower() == "none":
-        return None
-    if isinstance(value, str) and len(value) > _MOST_CRON:
-        raise ValueError(f"a cron expression has at most {_MOST_CRON} characters, this one has {len(value)}")
-    # R is another number each time the file is read.
-    if isinstance(value, str) and (not croniter.is_valid(value, hash_id=_ANY_NAME) or _RANDOM.search(value)):
-        raise ValueError(
-            'is not a cron expression; write five fields in quotes, such as "0 * * * *", or "H * * * *" for a minute of its own, '
-            "or none for by hand only"
-        )
-    if isinstance(value, str):
-        _next(value)
-    return value
-
-
-def _next(expression: str) -> None:
-    try:
-        croniter(expression, hash_id=_ANY_NAME).get_next()
-    except CroniterBadDateError as error:
-        raise ValueError(f"{expression!r} is a day that never comes; write none for by hand only") from error
-
-
-def _cron(value: Any) -> Any:
-    if _schedule(value) is None or (isinstance(value, str) and not croniter.is_valid(value)):
-        raise ValueError('needs a cron expression without H; write five fields in quotes, such as "0 0 * * *"')
-    return value
-
-
 def _duration(value: str) -> str:
     milliseconds(value)
     return value
 
 
-def _level(value: str) -> str:
-    parse_level(value)
-    return value
-
-
-Schedule = Annotated[str | None, BeforeValidator(_schedule)]
-Cron = Annotated[str, BeforeValidator(_cron)]
 Duration = Annotated[str, AfterValidator(explained(_duration))]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
@@ -191,11 +147,4 @@ ConnectionId = Annotated[str, AfterValidator(named("connection id"))]
 LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
-Level = Annotated[str, AfterValidator(explained(_level))]
-RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]
-OffsetRule = Annotated[
-    str,
-    AfterValidator(explained(strategies.checked)),
-    WithJsonSchema({"type": "string", "pattern": rf"^({strategies.PATTERN}|.*\$\{{.*)$"}),
-]
 Moment = AwareDatetime

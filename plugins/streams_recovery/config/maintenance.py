@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from streams_recovery.config.fields import Integer, Level, RunLimit, Schedule, Section
+from streams_recovery.config.fields import Integer, Section
+from streams_recovery.config.rules import Level, RunLimit, Schedule
 from streams_recovery.core.repository.announcement import Apply
 
 Count = Annotated[Integer, Field(ge=0, le=100_000)]

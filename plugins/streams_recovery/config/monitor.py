@@ -7,8 +7,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
-from streams_recovery.config.fields import Duration, Integer, Schedule, Section, Url, explained
+from streams_recovery.config.fields import Duration, Integer, Section, Url, explained
 from streams_recovery.config.pauses import longest_pause
+from streams_recovery.config.rules import Schedule
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.http_address import unencrypted
 from streams_recovery.core.status.alerts import AlertPolicy

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from streams_recovery.config.fields import ApplicationId, Cron, Duration, Integer, Switch, TopicName
+from streams_recovery.config.fields import ApplicationId, Duration, Integer, Switch, TopicName
+from streams_recovery.config.rules import Cron
 from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns
 from streams_recovery.config.sandbox import NamedTopics, Sandbox, sandbox_problems, start_problems
 

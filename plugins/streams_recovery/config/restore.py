@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from streams_recovery.config.fields import Integer, Moment, OffsetRule, Seconds, Section, Switch, TopicName
+from streams_recovery.config.fields import Integer, Moment, Seconds, Section, Switch, TopicName
+from streams_recovery.config.rules import OffsetRule
 
 
 class RestoreThrottle(Section):

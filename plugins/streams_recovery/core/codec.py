@@ -36,7 +36,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(encode(key)): encode(item) for key, item in value.items()}
+        return {key if type(key) is str else str(encode(key)): encode(item) for key, item in value.items()}
     return value
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, NamedTuple, Self
 from streams_recovery.core.codec_readers import StoredAs
 from streams_recovery.core.errors import Damaged
 
-# One text for each partition: no leading zeros, and what fits in 31 bits.
+# One text for each partition: no leading zeros.
 _PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})", re.ASCII)
 
 
@@ -34,7 +34,8 @@ class TopicPartition(_TopicAndNumber, StoredAs):
     def from_stored(cls, stored: object) -> Self:
         """The partition of such a text. What is behind the last hyphen is the number, as topics have hyphens too. Raises ``Damaged``."""
         named = _PARTITION.fullmatch(str(stored))
-        if named is None:
+        # Kafka's numbers have 31 bits; its clients fail on more in ways of their own.
+        if named is None or int(named[2]) >= 2**31:
             raise Damaged(f"{str(stored)[:80]!r} is not <topic>-<partition>", next_step="write a partition like orders-0")
         return cls(named[1], int(named[2]))
 

@@ -59,7 +59,7 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
     """
     if reading.hop >= len({tp.topic for tp in own}):
         return None
-    return Reading(targets=dict(own), hop=reading.hop + 1, lag=reading.lag)
+    return Reading(targets=dict(sorted(own.items())), hop=reading.hop + 1, lag=reading.lag)
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

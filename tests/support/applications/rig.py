@@ -104,7 +104,7 @@ class Rig:
                 **self.section["control"],
             },
             "directory": str(self.directory / "control"),
-            "timeout": float(self.section["start_timeout_seconds"]),
+            "timeout": int(self.section["start_timeout_seconds"]),
         }
         file = self.directory / "settings.json"
         file.write_text(json.dumps(settings))

@@ -20,6 +20,12 @@ GOOD = json.loads((PROJECT / "docker" / "order-processor.json").read_text())
         ({"project": None}, "project: Input should be a valid string"),
         ({"port": "canary"}, "port: Extra inputs are not permitted"),
         ({"control": {**GOOD["control"], "pause": "canary"}}, "control.pause"),
+        ({"timeout": float("nan")}, "timeout: "),
+        ({"application_id": "../x"}, "application_id: "),
+        (
+            {"control": {name: value for name, value in GOOD["control"].items() if name not in ("close", "token_file")}},
+            "control has no close, token_file",
+        ),
         ({"services": [{"service": "one", "url": "http://127.0.0.1:1"}]}, "services.0.state_directory: Field required"),
     ],
 )

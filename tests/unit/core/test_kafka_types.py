@@ -26,7 +26,7 @@ def test_every_partition_comes_back_from_its_text_and_no_two_have_one(one: Topic
 
 
 @pytest.mark.parametrize(
-    "text", ["orders", "-1", "orders-01", "orders-+1", "orders-1 ", "orders 1", "orders-\u0661", "a/b-1", "o-12345678901", 7]
+    "text", ["orders", "-1", "orders-01", "orders-+1", "orders-1 ", "orders 1", "orders-\u0661", "a/b-1", "o-2147483648", 7]
 )
 def test_what_is_no_partition_is_damage_wherever_it_stands(text: object) -> None:
     for kind, plain in ((TopicPartition, text), (dict[TopicPartition, int], {str(text): 1})):

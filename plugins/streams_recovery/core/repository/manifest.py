@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 4, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 5, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.

@@ -25,7 +25,6 @@ from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import checked_evidence, evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
@@ -48,7 +47,7 @@ from streams_recovery.operations.restore.values import (
     VerifySummary,
     WipeSummary,
 )
-from streams_recovery.operations.restore.verify import check_verify, plan_verify, require_verified, verify_cleared
+from streams_recovery.operations.restore.verify import check_verify, plan_verify, verify_cleared
 
 __all__ = [
     "AbandonReport",
@@ -107,9 +106,7 @@ __all__ = [
     "plan_verify",
     "plan_verify_deferred",
     "prepare",
-    "queried_before",
     "records_of",
-    "require_verified",
     "resume",
     "save_state",
     "set_offsets",
