@@ -149,6 +149,7 @@ def _under_lock(repository: Repository, spec: object, end: Callable[[RecoveryErr
 
 
 def _failed(repository: Repository, note_key: str | None, error: RecoveryError, tell: Callable[[JobReceipt], object]) -> int:
+    # The submitter first: the repository may be what has failed.
     tell(JobReceipt(result=None, failure=JobFailure.of(error)))
     try:
         if note_key is not None:

@@ -52,6 +52,7 @@ def labelled(batch: pa.RecordBatch, log: int) -> pa.RecordBatch:
 
 def one_log_at_a_time(rows: DataFrame, logs: int, *order: str) -> DataFrame:
     """``rows`` with all of a log in one Spark partition, one log after the other, each in this order. Spark sorts, on disk where it must."""
+    # Spark goes by a hash of the number, which may bring several logs into one partition: so they are sorted by log first.
     return rows.repartition(max(1, logs), "log").sortWithinPartitions("log", *order)
 
 

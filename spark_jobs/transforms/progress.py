@@ -117,6 +117,7 @@ def reporting(board: Board | None) -> Iterator[None]:
     finally:
         _board = None
         over.set()
+        # Not for as long as it takes: a repository that does not answer must not hold up the job.
         looker.join(board.every)
 
 

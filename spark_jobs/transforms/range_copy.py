@@ -51,6 +51,7 @@ def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: JobAccess) 
 
         def copy(wanted: RangeToCopy) -> RangeOutcome:
             context = TaskContext.get()
+            # Spark counts attempts within one job: the next job's begin at 0 again, so the number alone would not be new.
             attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
             return copy_what_is_left(
                 consumers, repository, layout, wanted, compression_level=spec.compression_level, attempt=attempt, seen=counted

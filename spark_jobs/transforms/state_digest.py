@@ -75,6 +75,7 @@ def last_of_each_key(rows: DataFrame, buffers: Sequence[int]) -> DataFrame:
 
 def _foreign(buffers: Sequence[int]) -> Column:
     known = F.exists("headers", lambda header: (header["key"] == _VERSION_HEADER) & (header["value"] == F.lit(_VERSION)))
+    # exists() of a row without headers is null, which a sum leaves out. No suppress buffer has written such a row.
     return F.col("log").isin(list(buffers)) & F.col("value").isNotNull() & ~F.coalesce(known, F.lit(False))  # noqa: FBT003  # as Spark has it
 
 

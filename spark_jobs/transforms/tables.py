@@ -79,6 +79,7 @@ def export_table(spark: SparkSession, spec: StateSpec, access: JobAccess) -> Sta
     rows = state_table(spark, spec, access)
     if spec.directory is not None:
         _write(rows, spec.directory)
+        # rows.count() would make the whole table once more, and tell of that one and not of the files.
         written = spark.read.schema(rows.schema).parquet(spec.directory).count()
         return StateResult(rows=written, parts=(), seconds=time.monotonic() - started)
     parts = _stored(rows, spec, access)

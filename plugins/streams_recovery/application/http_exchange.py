@@ -35,11 +35,13 @@ def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, to
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     remember_secrets([] if token is None else [token])
     try:
+        # Connected here and not by the request: the deadline needs the socket.
         connection.connect()
         with _deadline(connection.sock, seconds):
             connection.request(method, parts.path.rstrip("/") + path, body=b"" if method == "POST" else None, headers=headers)
             answer = connection.getresponse()
             body = _read(answer, limit + 1)
+            # Where the peer ends too early, read1() returns what there is. Unlike read() without a size it raises nothing.
             if len(body) <= limit and answer.length:
                 raise ConnectionError(f"the answer ended {answer.length} bytes too early")
         return Answer(status=answer.status, body=body[:limit], whole=len(body) <= limit)

@@ -42,6 +42,7 @@ def launch(files: InstanceFiles, command: Sequence[str], environment: Mapping[st
         lock=lock,
     )
     supervisor = subprocess.run(
+        # -P: without it Python would look for modules in the directory of the instance first.
         [sys.executable, "-P", "-m", "streams_recovery.application.supervisor"],
         input=codec.dumps(order),
         capture_output=True,

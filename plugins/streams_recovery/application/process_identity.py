@@ -84,6 +84,7 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         """Signal this very process, never one that was given its pid later. Does nothing when it is gone. Raises ``PermissionError``."""
         with contextlib.suppress(ProcessLookupError):
+            # The handle before the look: if the pid had changed hands by then, the look shows it; later the handle stays with the process.
             handle = _handle(self.pid)
             try:
                 if not self.alive:

@@ -81,6 +81,7 @@ class _Supervisor:
             return
         os.close(self._order.lock)
         self._answer(STARTED)
+        # A SIGTERM that came before the instance was known was only noted.
         if self._asked:
             self._pass_on()
         self._see_the_end(self._child, process)
@@ -148,6 +149,7 @@ class _Supervisor:
         left = session_of(process)
         while session_of(process):
             time.sleep(0.1)
+        # Before the child is reaped: after that its pid, and a signal to it, may be another one's.
         self._over = True
         status = child.wait()
         stop_request = self._files.stop_request(self._order.run)

@@ -28,5 +28,6 @@ def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key:
         raise Damaged(
             f"the Spark job has stored {receipt.result.key}, and {result_key} was asked for", next_step="run the step again", key=result_key
         )
+    # Only for its errors: a result that cannot be used fails this step, not the one that needs it.
     read_noted(repository, kind, receipt.result)
     return receipt.result

@@ -93,6 +93,7 @@ def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None,
     home = spark_home or find_spark_home()
     conf = {**(extra or {}), **call.conf}
     settings = [part for key in sorted(conf) for part in ("--conf", f"{key}={conf[key]}")]
+    # Deploy mode client: the driver reads the secrets, and leaves its receipt, in files of this machine.
     where = ["--master", master, "--deploy-mode", "client", "--name", call.name, "--py-files", str(call.py_files)]
     return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
 
@@ -112,6 +113,7 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
+    # A local master neither authenticates nor encrypts, so nobody on another machine may reach it.
     if is_local(master):
         conf |= {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return conf
@@ -123,6 +125,7 @@ def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
         SECRETS_FILE: str(secrets_file),
         SUBMITTER: str(os.getpid()),
         "SPARK_HOME": str(find_spark_home()),
+        # Without it the workers of a local master take any python3, which need not have our packages.
         "PYSPARK_PYTHON": sys.executable if local else "python3",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **_MEMORY,

@@ -64,6 +64,7 @@ class KafkaCluster:
         brokers = self._metadata().brokers
 
         def ask() -> Any:
+            # Supported, not finalized: an upgraded cluster may stay at an older finalized level, which hides the release.
             return self._clients.pure.describe_features().get("metadata.version", {}).get("supported")
 
         level = self._clients.patiently("asking for the brokers' features", ask)
@@ -139,6 +140,7 @@ class KafkaCluster:
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
         """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
+        # Sent once: after a lost answer a second request would find the new topic, and refuse it as somebody else's.
         with self._clients.requesting(f"creating topic {name}"):
             wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(config)}
             answer = self._clients.pure.create_topics({name: wanted}, raise_errors=False)
@@ -166,6 +168,7 @@ class KafkaCluster:
             if code not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION):
                 raise errors.by_code(code, f"deleting topic {topic['name']} failed: {errors.name_of(code)}")
         deadline = Deadline(self._clients.timeout)
+        # Both clients are asked: each may ask another broker, and one that still has the topic gives it to whoever asks there.
         while left := sorted({*names} & {*self.topic_names(), *self._clients.patiently("describing topics", lambda: self._shapes(names))}):
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)

@@ -95,11 +95,13 @@ class ExactProducer:
         producer_id, epoch = self._id = self._id or self._new_id(within)
         builder = DefaultRecordBatchBuilder(
             magic=2,
+            # The other producer's lz4 is an extra package for kafka-python, and gzip is not.
             compression_type=DefaultRecordBatchBuilder.CODEC_GZIP,
             is_transactional=False,
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=self._sequences.get(tp, 0),
+            # More than any batch has: a record that passes this size is left out of the batch, and append() raises nothing.
             batch_size=2**31,
         )
         for at, (stamp, key, value, headers) in enumerate(batch):

@@ -45,6 +45,7 @@ def describe_group(clients: Clients, group_id: str) -> GroupDescription:
     listed = list_group_kinds(clients).get(group_id)
     if listed is None:
         return GroupDescription(group_id=group_id, kind="absent", state="Dead", members=())
+    # Described, a running group of the streams protocol is Dead and has no members: that would pass for a stopped application.
     if listed.kind not in ("classic", "consumer"):
         return GroupDescription(group_id=group_id, kind=listed.kind, state=listed.state, members=())
 

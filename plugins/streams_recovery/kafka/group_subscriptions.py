@@ -264,6 +264,7 @@ def topics_of(group: Any) -> frozenset[str] | None:
         topics.update(member.subscribed_topic_names)
         for assignment in (member.assignment, getattr(member, "target_assignment", None)):
             topics.update(one.topic_name for one in (assignment.topic_partitions if assignment is not None else ()))
+        # A broker resolves the pattern. Before the group is stable, the assignment does not show all topics that it stands for.
         if getattr(member, "subscribed_topic_regex", None) and group.group_state != "Stable":
             return None
     return frozenset(topics) if topics else None

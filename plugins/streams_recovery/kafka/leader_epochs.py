@@ -59,6 +59,7 @@ def _request(partitions: list[TopicPartition], epochs: Mapping[TopicPartition, i
         )
         for name, group in itertools.groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
+    # Replica -1 is a client. Without a current leader epoch (-1) the broker does not compare ours with its own: we have none.
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
 
 

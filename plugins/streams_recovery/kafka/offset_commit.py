@@ -115,6 +115,7 @@ def _put_back(clients: Clients, group_id: str, before: Committed, error: Recover
     """``error``, told together with what became of the partitions that had been written when it happened."""
     try:
         left = _restored(clients, group_id, before)
+        # Kafka makes a group, of the classic kind, of a commit to one that does not exist.
         if delete_group and not left:
             with clients.requesting(f"deleting group {group_id}"):
                 clients.pure.delete_groups([group_id])

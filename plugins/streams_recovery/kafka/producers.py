@@ -15,6 +15,7 @@ from streams_recovery.kafka.exact_producer import ExactProducer
 # What waits for acknowledgement, so the memory a writer takes; one record may be this large.
 IN_FLIGHT_KBYTES: Final = 128 << 10
 BATCH_BYTES: Final = 1_000_000
+# The largest that librdkafka accepts for message.max.bytes.
 LARGEST_MESSAGE: Final = 1_000_000_000
 ASK_SECONDS: Final = 30.0
 

@@ -112,6 +112,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeC
         end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
         if start == end:
             return end, None, readable.gone
+        # After the last row: a log start inside the range then tells that records were deleted under the reader.
         fetched, log_start = reader.fetched, reader.log_start()
         key = how.layout.segment(wanted.tp, start, end, how.attempt)
         if segment is not None:

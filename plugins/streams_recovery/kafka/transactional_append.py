@@ -61,6 +61,7 @@ class _Attempt:
                 **{
                     "transactional.id": transactional_id,
                     "transaction.timeout.ms": TRANSACTION_MS,
+                    # librdkafka refuses one that is longer than the transaction's.
                     "message.timeout.ms": TRANSACTION_MS,
                     "message.max.bytes": LARGEST_MESSAGE,
                     "compression.type": "lz4",
@@ -70,6 +71,7 @@ class _Attempt:
         )
 
     def begin(self) -> None:
+        # Also aborts what a killed attempt under the same transactional id has left open.
         self._producer.init_transactions(ASK_SECONDS)
         self._producer.begin_transaction()
         self._open = True
@@ -91,6 +93,7 @@ class _Attempt:
                 self._check()
 
     def commit(self) -> dict[TopicPartition, int]:
+        # commit_transaction() would flush too, but then commit before anybody saw that a record came to another offset.
         self._producer.flush(TRANSACTION_MS / 1000)
         self._check()
         self._producer.commit_transaction(ASK_SECONDS)

@@ -93,6 +93,7 @@ class PartitionWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Hand one batch of segment rows to the client; blocks while too much waits for acknowledgement."""
         check_sizes(batch, self._tp, self._limit)
+        # All from the first to the last of these rows goes the slow way: each change of producer waits for every acknowledgement.
         zeros = pc.indices_nonzero(pc.equal(batch.column("timestamp"), 0))
         first, behind = (zeros[0].as_py(), zeros[-1].as_py() + 1) if len(zeros) else (len(batch), len(batch))
         self._write(batch.slice(0, first))
@@ -266,6 +267,7 @@ def check_sizes(batch: pa.RecordBatch, tp: TopicPartition, limit: int) -> None:
     for at in pc.indices_nonzero(pc.greater(sizes, limit)).to_pylist():
         size, compressed = sizes[at].as_py(), 0
         for name in ("key", "value"):
+            # The codec of the producers.
             compressed += len(pa.compress(batch.column(name)[at].as_py() or b"", codec="lz4", asbytes=True))
         if compressed > limit:
             offset = batch.column("offset")[at].as_py()

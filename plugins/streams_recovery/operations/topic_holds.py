@@ -115,6 +115,7 @@ def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple
     held = tuple(held)
     own = _own(recovery, held)
     there = _there(recovery, own)
+    # Settings first, the record after them: killed in between, the next release finds the hold and has nothing left to change.
     for (_, purpose, mark), topics in _by_run(there).items():
         recovery.cluster.change_configs([topic.topic for topic in topics], holding.change_of_release(purpose, mark))
     later = _for_later(recovery, set(held).difference(own))

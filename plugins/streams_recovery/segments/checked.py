@@ -43,6 +43,7 @@ class CheckedSegment:
             self._check_pages(name, self._groups[group])
         with _as_damage(self._file):
             for batch in self._parquet.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns), use_threads=False):
+                # Full: anything less does not look whether the keys of headers are UTF-8.
                 batch.validate(full=True)
                 yield batch
 

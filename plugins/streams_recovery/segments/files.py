@@ -122,6 +122,7 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
         SEGMENT_SCHEMA,
         compression="zstd",
         compression_level=compression_level,
+        # Dictionaries, and other encodings than these, are refused when a segment is read: see footer.py.
         use_dictionary=False,
         column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
         # The only version that ``checked_segment`` reads.

@@ -80,6 +80,7 @@ def _chunk(column: Struct) -> tuple[str, Chunk]:
     name = b".".join(one for one in path if isinstance(one, bytes)).decode("ascii", "replace") if isinstance(path, list) else ""
     encodings = found.get(2)
     known = isinstance(encodings, list) and all(isinstance(one, int) and one in _ENCODINGS for one in encodings)
+    # The numbers are those of parquet.thrift. 10 and 11 are where pages of an index and of a dictionary begin: ours have neither.
     if _number(found, 1) != _TYPES.get(name) or _number(found, 4) != _ZSTD or not known or found.keys() & {10, 11}:
         raise NotThrift(f"it has a column {name[:60]!r} that is not as this software writes it")
     return name, Chunk(start=_number(found, 9), packed=_number(found, 7), unpacked=_number(found, 6), values=_number(found, 5))

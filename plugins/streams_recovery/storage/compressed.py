@@ -36,6 +36,7 @@ def unpacked(data: bytes, key: str, what: str = "manifest") -> bytes:
         elif size > most:
             why = f"it would unpack to {size} bytes, and no {what} of {len(data)} bytes has more than {most}"
         else:
+            # By default the library passes over whatever follows the frame.
             return zstandard.ZstdDecompressor().decompress(data, max_output_size=most, allow_extra_data=False)
     except zstandard.ZstdError as error:
         why = str(error)

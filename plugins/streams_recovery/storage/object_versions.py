@@ -40,6 +40,7 @@ class BucketVersions:
     def bring_back(self, key: str, version_id: str) -> None:
         """Copy an older version over the latest, in the server and with its metadata. Needs no right to delete; up to 5 GiB."""
         where, name = self._location, self._prefix + key
+        # The copy is a new object: S3 encrypts it as this request or the bucket says, not as the old version was.
         encryption = {"ServerSideEncryption": where.sse, "SSEKMSKeyId": where.kms_key_id}
         source = {"Bucket": where.bucket, "Key": name, "VersionId": version_id}
         more = {argument: value for argument, value in encryption.items() if value}

@@ -53,13 +53,16 @@ class SavepointStore:
         placed, tables = self._tables().placed(published, where=key)
         plain = packed_value(key, placed)
         stored = packed(plain)
+        # Read once before anything is stored: a savepoint that no reader would accept must not exist.
         stored_manifest.read(unpacked(stored, key), where=key)
+        # Tables before the manifest: a savepoint that exists has all that its manifest names.
         for table in tables:
             self._tables().create(table)
         confirm()
         try:
             self._repository.create(key, stored)
         except AlreadyExists:
+            # Compared unpacked: another version of zstd may pack the same manifest into other bytes. The record is of those that are there.
             if unpacked(self._stored(key), key) != plain:
                 raise Damaged(
                     f"a different savepoint {published.savepoint_id} exists already",

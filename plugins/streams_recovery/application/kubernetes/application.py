@@ -70,6 +70,7 @@ class KubernetesApplication:
         autoscaling.resumed(self._cluster, record.paused if record else (), seconds=_AUTOSCALER_SECONDS)
         autoscaling.proven_on(self._cluster, seconds=_AUTOSCALER_SECONDS)
         if record is not None:
+            # Last: as long as something is left to be done, the next start needs the record.
             self._cluster.write(None)
 
     def stop(self, *, timeout: float) -> StopReport:
@@ -151,6 +152,7 @@ class KubernetesApplication:
             pods=requested(pods, fleet.reports(pods), before, closes=closes),
             paused=(*(stored.paused if stored else ()), *to_pause),
         )
+        # Before anything is paused: whoever starts it after a kill has to know what to resume.
         self._cluster.write(record)
         autoscaling.paused(self._cluster, to_pause, seconds=_AUTOSCALER_SECONDS)
         answers = fleet.closed(pods, seconds=seconds)

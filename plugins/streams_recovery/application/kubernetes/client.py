@@ -102,6 +102,7 @@ class Client:
             if section.kubeconfig is None:
                 config.load_incluster_config(client_configuration=configuration)
             else:
+                # The file is the user's: by default the client writes tokens that it renews into it.
                 config.load_kube_config(
                     config_file=section.kubeconfig, context=section.context, client_configuration=configuration, persist_config=False
                 )

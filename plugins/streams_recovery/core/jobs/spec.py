@@ -291,6 +291,7 @@ class JobFailure:
 
     def as_error(self) -> errors.RecoveryError:
         """The error again. A class that is not one of ``core.errors`` becomes the nearest there is: ``SparkJobFailed``."""
+        # The name is data: it may be that of anything in the module, or of nothing.
         kind = getattr(errors, self.error, None)
         if not (isinstance(kind, type) and issubclass(kind, errors.RecoveryError)):
             kind = errors.SparkJobFailed

@@ -7,6 +7,7 @@ from typing import Final
 
 from streams_recovery.core.errors import Damaged
 
+# Kafka's protocol has 32 bits for a leader epoch, and 16 for a replication factor.
 _MOST_EPOCH: Final = 2**31 - 1
 _MOST_REPLICAS: Final = 2**15 - 1
 _LONG: Final = 2**63

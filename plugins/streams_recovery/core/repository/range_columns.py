@@ -228,4 +228,5 @@ def _wrapped(numbers: Iterable[int]) -> array[int]:
     try:
         return array("q", known)
     except OverflowError:
+        # The sums in take() wrap in the same way, so the original numbers come back.
         return array("q", ((number + _HALF) % (2 * _HALF) - _HALF for number in known))

@@ -36,6 +36,7 @@ MOST_FORGED: Final = 50
 _DOMAIN: Final = b"streams-recovery seal 1"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _FRAME: Final = struct.Struct("<II")
+# One of the sixteen magic numbers (0x184D2A50 to 5F) of frames that every decoder of zstd passes over.
 _SKIPPABLE: Final = 0x184D2A5A
 _SIGNATURE: Final = r"[A-Za-z0-9+/]{86}=="
 _LINE: Final = re.compile(

@@ -22,6 +22,7 @@ from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionIm
 # The clocks of producers and of this software may differ by so much.
 CLOCK_DIFFERENCE_MS: Final = 60_000
 # The ends of inputs are read when a cut has settled, which is after its time by the longest transaction at most.
+# Brokers allow a transaction 15 minutes by default (transaction.max.timeout.ms).
 SETTLED_MS: Final = 900_000
 # Roles of topics whose archived records can be cut at a moment.
 CUT_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)

@@ -157,6 +157,7 @@ def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | No
     alone = only_its_own(topic, known.application_id)
     saved = known.saved.get(topic)
     found = {
+        # The strongest first: the first that holds is the one that is recorded.
         Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
         # Only the application that owns a repartition topic commits on it.
         Evidence.COMMITTED: any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else read_beside(topic))),

@@ -24,6 +24,7 @@ Overrides = Mapping[str, str]
 Changes = Mapping[str, str | None]
 
 RESTORE_MARK = 0
+# Marks are bits of a note of five digits (see held_value.py): 16 bits fit, 17 do not.
 COPY_MARKS = range(1, 16)
 # No copy takes this long. An older guard was left by a dead run.
 FORGOTTEN_DAYS = 7

@@ -22,6 +22,7 @@ TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.
 # Put back for an owner's value that is too large to be stored: 31 years, or 10 petabytes, have the same effect as no limit.
 UNLIMITED = 2**63 - 1
 _UNIT = 10**18
+# The smallest value of an owner is -1, and 0 stands for none.
 _SHIFT = 2
 
 

@@ -51,6 +51,7 @@ def carry_out(
             refuse_if_unfinished(recovery)
             _check_gone(recovery)
         recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, waiting=WaitNotice(f"group {group_id} to become empty").waiting)
+        # Planned only now: no member can move the group's offsets any more.
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
         before = _keep_what_is_there(recovery, planned, run_id, requested_by)

@@ -210,6 +210,7 @@ def open_append(recovery: RecoveryContext, restore_id: str, *, run_id: str, requ
     try:
         planned = plan_append(recovery, restore_id)
         check_approved(planned, approved_hash)
+        # Only the first attempt writes it: a later one counts from there what is present, and would else append it twice.
         if not any(entry.kind == "begins" for entry in quarantine_log(recovery, planned.restore_id).read_all()):
             _note(recovery, planned.restore_id, "begins", run_id, ends=planned.ends)
         stored = recovery.artifacts.write(_run(planned.restore_id), _PLAN, planned)
@@ -289,6 +290,7 @@ def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: Artif
     if wrong:
         raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
     _note(recovery, planned.restore_id, "appended", ticket.run_id)
+    # Unpinned last: as long as the append is not on record, its records must not expire.
     pins.pin(
         recovery,
         planned.savepoint_id,

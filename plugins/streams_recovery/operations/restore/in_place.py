@@ -233,6 +233,7 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
     _check_ends(recovery, here)
     log = quarantine_log(recovery, ticket.restore_id)
     if here.later and log.last() is None:
+        # Pinned before it is written down that the records are there: expiry must never take a savepoint that an entry names.
         pins.pin(
             recovery,
             now.point.archive,
@@ -251,6 +252,7 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
                 topics=here.later,
             )
         )
+        # Again: the pin and the entry took time, and the inputs are deleted next.
         _check_ends(recovery, here)
 
 

@@ -40,6 +40,7 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     current = _still(recovery, ticket, planned, written)
     set_aside(recovery, ticket, planned, current)
     kept = _filled(recovery, planned, written)
+    # Written before the first deletion: after a kill too, nobody may start the application on what is left.
     note(recovery, ticket, Phase.DESTROYING)
     making = [step for step in planned.create if step.name not in kept]
     existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])

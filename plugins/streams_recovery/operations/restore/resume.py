@@ -74,6 +74,7 @@ def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_
     """
     ticket = _ticket(recovery, restore_id)
     _check_resumable(recovery, ticket)
+    # Before the lock is taken from anybody: who did not approve this plan must not end a run.
     check_approved(stored_plan(recovery, ticket), approved_hash)
     if take_over:
         held = recovery.lock.holder()
@@ -81,6 +82,7 @@ def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_
             recovery.lock.take_from(held.owner)
     lock = recovery.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=_purpose(restore_id))
     try:
+        # Again under the lock: before it was ours, another run may have finished this restore or begun a later one.
         _check_resumable(recovery, ticket)
         return replace(ticket, lock=lock)
     except BaseException:
@@ -93,6 +95,7 @@ def _purpose(restore_id: str) -> str:
 
 
 def _is_of(held: LockRecord, ticket: RestoreTicket) -> bool:
+    # A run that has resumed it is another owner. Its purpose names the restore.
     return held.owner == ticket.lock.owner or held.purpose == _purpose(ticket.restore_id)
 
 

@@ -47,6 +47,7 @@ def restored_state(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartiti
     def image_of(name: str, before: PartitionImage) -> PartitionImage:
         found = next(image for image in later[name].partitions if image.partition == before.partition)
         committed = before.committed
+        # It had begun at the end of its log. Without an offset it would begin at the archive's end, and skip what lies between.
         if committed is None and auto_offset_reset == "latest":
             committed = CommittedOffset(offset=before.end, metadata="", leader_epoch=None)
         return replace(found, committed=committed, gaps=relevant_gaps(found, cuts[TopicPartition(name, before.partition)].rows))

@@ -77,6 +77,7 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """
     before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
     planned = stored_plan(recovery, ticket)
+    # One that runs has committed since an earlier attempt of this step: its offsets need not be those that were set.
     if all(i.state is InstanceState.GONE for i in recovery.application.status()):
         if before is Phase.WIPED:
             _check_committed(recovery, ticket, planned)
@@ -184,6 +185,7 @@ def finish(
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, query_checks=query_checks)
     report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    # Before the last phase: a restore that is closed cannot be resumed, so nobody could write the evidence any more.
     report = keep_evidence(recovery.repository, recovery.layout, report)
     quiesce_record.end(recovery)
     note(recovery, ticket, Phase.CLOSED)

@@ -37,6 +37,7 @@ def create_topic(recovery: RecoveryContext, ticket: RestoreTicket, step: TopicTo
     created = recovery.cluster.create_topic(
         step.name, partitions=len(step.partitions), replication_factor=step.replication_factor, config=step.held_config
     )
+    # Only now there is an id to write down. An attempt that dies before leaves an empty topic, and the next one replaces it.
     if step.held_config != step.final_config:
         hold = TopicHold(topic=step.name, topic_id=created.topic_id)
         topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))

@@ -85,6 +85,7 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
         if last is not None and last.role is Role.RETIRED:
             if last.run != ticket.request.run_id:
                 return BroughtBack(live=last.other, started=())
+            # First: were only the other entry written before a kill, the application would be down and nobody would start it.
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
             old.ownership.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)

@@ -109,6 +109,7 @@ def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], kee
     for log in journals.values():
         last = log.last()
         if last is not None and last.phase is not Phase.CLOSED:
+            # Whatever phase it failed in: what is removed cannot be resumed, and its artifacts need not be kept for that.
             log.append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()))
     _prove(recovery, what, (*topics, *kept_back), wiped.remaining)
     return Removed(topics=tuple(topics), directories=wiped.removed, stopped=stopped)

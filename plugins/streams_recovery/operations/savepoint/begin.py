@@ -35,6 +35,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
     lock = recovery.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {recovery.application_id}")
     try:
         savepoint_id = new_id(now, request.run_id, after=recovery.savepoints.ids())
+        # Refused before anything is started: an application must not run on state that a restore has left half way.
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
@@ -46,6 +47,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         if recovery.config.backup.profile is Profile.FULL:
             require_whole(recovery.application_id, damage_before(recovery, found), request.changed_state)
         mark = topic_holds.guard(recovery, savepoint_id, found.to_read)
+        # Asked last: what was brought back above is to run after this savepoint too.
         running = tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE)
     except BaseException:
         _give_back(recovery, lock)

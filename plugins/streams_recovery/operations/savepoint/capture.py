@@ -94,6 +94,7 @@ def _take(
             reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
             continue
         try:
+            # Before the wait for outputs, which may last its whole timeout: a running application reads and deletes them meanwhile.
             tails = _copy_tails(recovery, ticket, found, cut)
         except OffsetsGone as error:
             # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.

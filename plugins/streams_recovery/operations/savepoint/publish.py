@@ -69,6 +69,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     plan = copy.plan
     parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
     manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
+    # Before the manifest: whoever finds the savepoint finds the offsets of the other groups too.
     keep_with_savepoint(recovery, copy.groups)
     # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
     key = store.publish(manifest, confirm=lambda: require_lock(recovery, ticket))

@@ -163,6 +163,7 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
         return ResumeReport(mode=ticket.mode, instances=quiesce_record.working(recovery, ticket.running) or ())
     own = bool(ticket.running) and quiesce_record.check_may_resume(recovery, ticket)
     back = quiesce_record.resume(recovery, mode, ticket.running, own=own)
+    # Ended last: a run that is killed before leaves the record, and the next one resumes what may still be held.
     quiesce_record.end(recovery, of=ticket.savepoint_id)
     return ResumeReport(mode=ticket.mode, instances=back)
 

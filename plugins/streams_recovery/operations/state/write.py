@@ -187,6 +187,7 @@ def _published(recovery: RecoveryContext, request: EditRequest, source: Manifest
 
 
 def _image(recovery: RecoveryContext, topic: TopicImage, image: PartitionImage, entries: Sequence[Entry]) -> PartitionImage:
+    # Asked twice: the key of the file has the end in it, so the end is needed before there is a file.
     end, _ = edited_range(image, entries, None)
     tp = TopicPartition(topic.name, image.partition)
     end, ranges = edited_range(image, entries, _stored(recovery, tp, image, end, entries) if entries else None)

@@ -67,6 +67,7 @@ class BaseSavepointFinder:
         """The base and the archive that goes with it."""
         named = self.wanted.savepoint
         if named != LATEST:
+            # Only for its error: below, one that is missing or damaged would be passed over.
             self.recovery.savepoints_of(self.wanted.source).read(named)
         for manifest in self._newest_first():
             if named not in (LATEST, manifest.savepoint_id):

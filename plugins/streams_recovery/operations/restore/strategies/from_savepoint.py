@@ -63,6 +63,7 @@ def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
 def _newest(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
     source = request.source or recovery.application_id
     store, label = recovery.savepoints_of(source), None if request.allow_ahead else Consistency.EXACT
+    # Where there are only minimal ones, the caller refuses the newest of them, which says more than that there is none.
     newest = store.latest(label, Profile.FULL) or store.latest(label)
     if newest is None:
         raise NotFound(
