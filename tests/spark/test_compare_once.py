@@ -66,11 +66,11 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
 
         check = restore.plan_verify(recovery, ticket, result)
         wanted = recovery.artifacts.read(VerifySpec, check.spec)
-        assert [(one.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
+        assert [(one.tp.partition, one.topic_id) for one in wanted.partitions] == [(0, case.topic_id())], how
         assert wanted.keyed == (topic,), how
         compared = case.job("verify", check, ticket)
         found = recovery.artifacts.read(VerifyResult, compared)
-        assert [(one.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
+        assert [(one.tp.partition, one.keys_compared, one.keys_different, one.examples) for one in found.keys] == [
             (0, KEYS, 1, (b"k49".hex(),))
         ], how
         told = f"{tp}: {ROWS} records in the savepoint, {ROWS} in the topic, not the same; 1 of {KEYS} keys differ, such as {b'k49'.hex()}"

@@ -341,7 +341,7 @@ def test_partitions_of_the_load_are_those_of_the_plan(case):
     ticket = case.created()
     plan = restore.plan_load(case.recovery, ticket)
     spec = case.recovery.artifacts.read(RestoreSpec, plan.spec)
-    assert [TopicPartition(part.topic, part.partition) for part in spec.partitions] == case.app.logs
+    assert [part.tp for part in spec.partitions] == case.app.logs
     assert [(part.first_offset, part.present, part.topic_id) for part in spec.partitions] == [(0, 0, case.topic_id())] * PARTITIONS
     assert spec.lock == ticket.lock
     assert spec.throttle is None

@@ -24,10 +24,10 @@ def opening(directory, failing=-1):
     @contextmanager
     def opened(items):
         name = uuid.uuid4().hex
-        (directory / f"{name}.opened").write_text(" ".join(str(item.partition) for item in items))
+        (directory / f"{name}.opened").write_text(" ".join(str(item.tp.partition) for item in items))
 
         def work(item):
-            if item.partition == failing:
+            if item.tp.partition == failing:
                 raise Damaged("the one that fails", next_step="none")
             return item
 

@@ -70,5 +70,5 @@ def test_zero_keys_are_told_as_zero(spark):
 def test_topics_are_kept_apart_and_examples_are_bounded(spark):
     archived = [row(number, b"%03d" % number, b"v") for number in range(50)] + [row(0, b"k", b"v", topic="u")]
     found = compare(spark, archived, [row(0, b"k", b"v", topic="u")], ("u", "t"))
-    assert [(store.topic, store.keys_compared, store.keys_different) for store in found] == [("u", 1, 0), ("t", 50, 50)]
+    assert [(store.tp.topic, store.keys_compared, store.keys_different) for store in found] == [("u", 1, 0), ("t", 50, 50)]
     assert found[1].examples == tuple((b"%03d" % number).hex() for number in range(20))

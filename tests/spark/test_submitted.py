@@ -44,7 +44,7 @@ def test_records_pass_through_both_executors_and_never_through_the_driver(submit
         assert all(done.copied.file.payload_bytes > RESULT_LIMIT for done in backup.ranges)
         assert len({done.worker for done in backup.ranges}) == 2
 
-        files = {done.partition: (done.copied.file,) for done in backup.ranges}
+        files = {done.tp.partition: (done.copied.file,) for done in backup.ranges}
         loads = tuple(
             PartitionToLoad(tp=TopicPartition(target, number), first_offset=0, files=SegmentFiles.of(files[number])) for number in files
         )
