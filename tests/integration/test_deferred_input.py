@@ -16,6 +16,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import interval, restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.verify import require_verified
 from tests.support.applications.reprocessing import GONE, Again, again_at, configured, read, write
 from tests.support.applications.restore_steps import load, verified
 from tests.support.applications.small import says
@@ -91,7 +92,7 @@ def test_the_interval_is_given_to_an_application_that_has_processed_what_comes_b
         restore.drain(recovery, ticket)
     commit(recovery, {copy: 6})
     assert restore.drain(recovery, ticket).partitions == 1
-    assert restore.require_verified(recovery, ticket) == compared, "for whoever resumes it"
+    assert require_verified(recovery, ticket) == compared, "for whoever resumes it"
     assert restore.finish(recovery, ticket, compared).verdict is restore.Verdict.EQUAL
     interval.remove(recovery, ticket, None)
 

@@ -18,6 +18,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import entries, note, stored_plan
 from streams_recovery.operations.restore.report import Checked, report_of
+from streams_recovery.operations.restore.verify import require_verified
 from tests.support.applications.restore_steps import checked, compare, load, load_of, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked
@@ -140,7 +141,7 @@ def test_what_somebody_wrote_after_the_load_is_compared_again_and_never_passes(s
     assert (partition, "4 records" in problem, "5 in the topic" in problem) == (str(small.changelog), True, True)
     assert restore.phase_of(recovery, ticket) is Phase.LOADED
     with pytest.raises(Damaged) as caught:
-        restore.require_verified(recovery, ticket)
+        require_verified(recovery, ticket)
     assert caught.value.facts == {"restore": ticket.restore_id}
     restore.abandon(recovery, ticket)
 

@@ -14,7 +14,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import note, stored_plan
-from streams_recovery.operations.restore.query_check import Queried, query_stores
+from streams_recovery.operations.restore.query_check import Queried, queried_before, query_stores
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, small_application
@@ -37,9 +37,9 @@ def test_answers_are_held_against_the_newest_keys_of_the_savepoint(bootstrap: st
         answers.write_text(json.dumps(RESTORED | {"k9": "new"}))
         [store] = query_stores(recovery, planned)
         assert (store.store, store.sampled, store.equal, store.different) == ("totals", 4, 4, ())
-        assert restore.queried_before(recovery, ticket) == ()
+        assert queried_before(recovery, ticket) == ()
         note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, "queried", Queried(stores=(store,))))
-        assert restore.queried_before(recovery, ticket) == (store,), "for whoever resumes it"
+        assert queried_before(recovery, ticket) == (store,), "for whoever resumes it"
 
         answers.write_text(json.dumps(RESTORED | {"k1": "v7"}))
         with pytest.raises(Damaged) as caught:

@@ -19,6 +19,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import holdings
 from streams_recovery.operations.restore import OutputPolicy
+from streams_recovery.operations.restore.verify import require_verified
 from streams_recovery.operations.unfinished import unfinished_restore
 from tests.support.applications.rebuilds import archiving, cleared, rebuild, strategy
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
@@ -260,7 +261,7 @@ def test_into_an_emptied_cluster_inputs_and_outputs_come_from_a_minimal_savepoin
     with pytest.raises(Refused, match="this step belongs between verified"):
         restore.set_offsets(recovery, ticket)
     restore.verify_cleared(recovery, ticket, found)
-    assert restore.require_verified(recovery, ticket) == found, "for whoever resumes it"
+    assert require_verified(recovery, ticket) == found, "for whoever resumes it"
     restore.set_offsets(recovery, ticket)
     assert committed(small)[small.input.topic] == CommittedOffset(offset=0, metadata="", leader_epoch=None)
     assert (end(small, small.input), end(small, small.output)) == (5, 4)
