@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from streams_recovery.cli.app import app
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.small import small_application
 from tests.support.applications.topic_records import delete_below
+from tests.support.kafka.consumers import invoked
 from tests.support.kafka.streams_member import StreamsMember
 from tests.support.programs.kafka_group_tools import GroupTools, group_tools
 
@@ -56,9 +56,7 @@ class Twins:
             self.recovery.groups.set_offsets(group, self.before)
 
     def cli(self, *words: str) -> Result:
-        kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.recovery.connection.bootstrap_servers}})
-        environment = {"AIRFLOW_CONN_KAFKA_DEFAULT": kafka, "COLUMNS": "400"}
-        return CliRunner().invoke(app, [*words, "--configs", str(self.directory)], env=environment)
+        return invoked(self.directory, self.recovery, *words)
 
     def done(self, *words: str) -> Result:
         """A command of ours that has to succeed."""

@@ -37,6 +37,11 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes
 from streams_recovery.operations.status.groups import look_at_group
 
+_TITLES = {
+    GroupAction.RESET: "Reset the offsets of",
+    GroupAction.DELETE_OFFSETS: "Delete offsets of",
+    GroupAction.DELETE: "Delete",
+}
 groups_app = typer.Typer(help="Consumer groups of the cluster: look at them, reset and delete their offsets.", no_args_is_help=True)
 
 Group = Annotated[list[str] | None, typer.Option("--group", metavar="G", help="A group; may be repeated. Default: the application's own.")]
@@ -140,7 +145,7 @@ def reset_groups(
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set the offsets of groups as kafka-consumer-groups does. Nothing may read in the groups. Shows the plan and asks first."""
+    """Set the offsets of groups as kafka-consumer-groups does. The groups may have no members. Shows the plan and asks first."""
     if export and as_json:
         raise typer.BadParameter("Only one of --export and --json.")
     scenario = _scenario(
@@ -173,7 +178,7 @@ def delete_offsets(
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete offsets of groups, and keep the groups. Nothing may read in them. Shows the plan and asks first."""
+    """Delete offsets of groups, and keep the groups. They may have no members. Shows the plan and asks first."""
     scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
     if scope is None:
         raise typer.BadParameter("Name partitions with --topic, --all-topics or --all-input-topics.")
@@ -345,7 +350,7 @@ def _text(planned: GroupChangePlan) -> Markdown:
     }[planned.action]
     return joined(
         [
-            md("### {} of {}", planned.action.value, joined([code(group.group_id) for group in planned.groups], md(", "))),
+            md("### {} {}", _TITLES[planned.action], joined([code(group.group_id) for group in planned.groups], md(", "))),
             md(""),
             md("Plan {}{}", code(planned.hash), md(", for {}", code(planned.what)) if planned.what else md("")),
             md(""),
