@@ -16,8 +16,9 @@ from typer.testing import Result
 
 from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound, OffsetsUnstable, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupRequest, Scope
+from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupRequest, PartitionScope
 from streams_recovery.core.offsets.reset_scenarios import ShiftBy, ToEarliest, ToLatest, ToOffset
+from streams_recovery.core.preflight.facts import BrokerFacts
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes, restore_snapshot, snapshots
@@ -45,7 +46,7 @@ def reader(small: Small) -> Iterator[str]:
 
 
 def to(offset: int, *groups: str, topic: str) -> GroupRequest:
-    return GroupRequest(action=GroupAction.RESET, groups=groups, scope=Scope.parse([topic]), scenario=ToOffset(offset))
+    return GroupRequest(action=GroupAction.RESET, groups=groups, scope=PartitionScope.parse([topic]), scenario=ToOffset(offset))
 
 
 def carried_out(recovery: RecoveryContext, request: GroupRequest, approved: str | None = None) -> GroupChangeDone:
@@ -62,7 +63,10 @@ def back(recovery: RecoveryContext, snapshot: str | None, group: str) -> None:
 def test_a_reset_is_taken_back_with_metadata_and_with_what_was_not_there(small: Small, reader: str) -> None:
     recovery = small.recovery
     request = GroupRequest(
-        action=GroupAction.RESET, groups=(reader,), scope=Scope.parse([small.output.topic, small.input.topic]), scenario=ToEarliest()
+        action=GroupAction.RESET,
+        groups=(reader,),
+        scope=PartitionScope.parse([small.output.topic, small.input.topic]),
+        scenario=ToEarliest(),
     )
     done = carried_out(recovery, request)
     assert done.moved == {reader: 2}
@@ -92,6 +96,15 @@ def test_a_group_that_did_not_exist_has_no_offsets_again(small: Small) -> None:
         assert recovery.groups.committed_partitions(name) == ()
     finally:
         recovery.groups.delete(name)
+
+
+@pytest.mark.parametrize(("level", "said"), [(26, "Kafka 4.1"), (30, None)])
+def test_the_defect_of_brokers_that_such_a_group_can_meet_is_said(small: Small, level: int, said: str | None) -> None:
+    recovery = small.recovery
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recovery.cluster, "facts", lambda: BrokerFacts(brokers=1, settings={}, metadata_level=level))
+        warnings = group_changes.plan(recovery, to(2, f"{recovery.application_id}.new", topic=small.output.topic)).warnings
+    assert [said in one for one in warnings if "KAFKA-20254" in one] == ([] if said is None else [True])
 
 
 def test_a_deleted_group_comes_back_whole(small: Small, reader: str) -> None:
@@ -124,7 +137,9 @@ def test_a_group_with_members_is_described_planned_and_refused(small: Small, rea
 
 def test_what_was_not_approved_and_what_another_run_holds_is_refused(small: Small, reader: str) -> None:
     recovery = small.recovery
-    request = GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=Scope.parse([], everything=True), scenario=ShiftBy(-1))
+    request = GroupRequest(
+        action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], everything=True), scenario=ShiftBy(-1)
+    )
     approved = group_changes.plan(recovery, request).hash
     recovery.groups.set_offsets(reader, {small.output: at(4)})
     with pytest.raises(PlanChanged, match="was not approved"):
@@ -137,7 +152,7 @@ def test_what_was_not_approved_and_what_another_run_holds_is_refused(small: Smal
     for absent, what in ((f"{reader}.no", "there is no group"), (reader, "has no offset there")):
         with pytest.raises(NotFound, match=what):
             group_changes.plan(
-                recovery, GroupRequest(action=GroupAction.DELETE_OFFSETS, groups=(absent,), scope=Scope.parse([small.input.topic]))
+                recovery, GroupRequest(action=GroupAction.DELETE_OFFSETS, groups=(absent,), scope=PartitionScope.parse([small.input.topic]))
             )
 
 
@@ -167,7 +182,7 @@ def test_the_application_s_own_group_is_changed_only_when_its_instances_are_gone
     started = tmp_path / "started"
     with small_application(bootstrap, tmp_path, programs={"status": running_once(started)}) as found:
         recovery = found.recovery
-        request = GroupRequest(action=GroupAction.RESET, scope=Scope.parse([], inputs=True), scenario=ToEarliest())
+        request = GroupRequest(action=GroupAction.RESET, scope=PartitionScope.parse([], inputs=True), scenario=ToEarliest())
         planned = group_changes.plan(recovery, request)
         assert [change.tp for change in planned.groups[0].changes] == [found.input], "its repartition topic is no input"
         assert "only offsets change: the state" in planned.warnings[0]
@@ -188,12 +203,12 @@ def test_a_group_of_another_kafka_streams_application_is_known_by_its_metadata(s
     with pytest.raises(Refused, match="are not known"):
         group_changes.plan(
             recovery,
-            GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=Scope.parse([], inputs=True), scenario=ToEarliest()),
+            GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=PartitionScope.parse([], inputs=True), scenario=ToEarliest()),
         )
 
 
 def test_records_of_open_transactions_are_said_and_offsets_in_one_stop_a_change(small: Small, reader: str) -> None:
-    recovery, latest = small.recovery, Scope.parse([small.output.topic])
+    recovery, latest = small.recovery, PartitionScope.parse([small.output.topic])
     request = GroupRequest(action=GroupAction.RESET, groups=(reader,), scope=latest, scenario=ToLatest())
     assert group_changes.plan(recovery, request).warnings == ()
     with transaction(recovery) as producer, ConsumerGroups(recovery.connection, timeout=1.0) as hasty:
@@ -264,7 +279,9 @@ def test_all_groups_are_changed_but_those_with_members(own_bootstrap: str, tmp_p
         recovery, name = small.recovery, small.recovery.application_id
         for group in ("a", "b"):
             recovery.groups.set_offsets(group, {small.output: at(3)})
-        request = GroupRequest(action=GroupAction.RESET, all_groups=True, scope=Scope.parse([small.output.topic]), scenario=ToOffset(1))
+        request = GroupRequest(
+            action=GroupAction.RESET, all_groups=True, scope=PartitionScope.parse([small.output.topic]), scenario=ToOffset(1)
+        )
         with member(recovery, "b", small.output.topic):
             planned = group_changes.plan(recovery, request)
             assert (planned.left_out, [one.group_id for one in planned.groups]) == (("b",), ["a", name])

@@ -20,7 +20,14 @@ from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import ListedGroup, TopicPartition
 from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, csv_text
-from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupChangePlan, GroupPlan, GroupRequest, Scope
+from streams_recovery.core.offsets.group_changes import (
+    GroupAction,
+    GroupChangeDone,
+    GroupChangePlan,
+    GroupPlan,
+    GroupRequest,
+    PartitionScope,
+)
 from streams_recovery.core.offsets.reset_scenarios import (
     ByDuration,
     FromFile,
@@ -268,7 +275,7 @@ def _request(
     groups: list[str] | None,
     *,
     all_groups: bool = False,
-    scope: Scope | None = None,
+    scope: PartitionScope | None = None,
     scenario: ResetScenario | None = None,
 ) -> GroupRequest:
     if groups and all_groups:
@@ -284,12 +291,12 @@ def _scenario(*given: ResetScenario | None) -> ResetScenario:
     return found[0]
 
 
-def _scope(topics: list[str] | None, *, all_topics: bool, all_input_topics: bool) -> Scope | None:
+def _scope(topics: list[str] | None, *, all_topics: bool, all_input_topics: bool) -> PartitionScope | None:
     if bool(topics) + all_topics + all_input_topics > 1:
         raise typer.BadParameter("Only one of --topic, --all-topics and --all-input-topics.")
     if not (topics or all_topics or all_input_topics):
         return None
-    return Scope.parse(topics or (), everything=all_topics, inputs=all_input_topics)
+    return PartitionScope.parse(topics or (), everything=all_topics, inputs=all_input_topics)
 
 
 def _content(file: Path) -> bytes:

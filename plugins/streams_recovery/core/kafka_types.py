@@ -199,8 +199,8 @@ class GroupMember:
 
 
 class ListedGroup(NamedTuple):
-    """A group as a listing shows it. ``kind`` and ``state`` are as in ``GroupDescription``; ``protocol`` is the broker's word for what the group is for:
-    ``consumer``, ``connect`` and others, empty for one that has offsets and never had a member.
+    """A group as a listing shows it. ``kind`` and ``state`` are as in ``GroupDescription``; ``protocol`` is the broker's word for what the group is for,
+    such as `consumer` or `connect`, empty for one that has offsets and never had a member.
     """
 
     kind: str

@@ -103,10 +103,12 @@ def _described_by_message(clients: Clients, group_id: str, listed: ListedGroup) 
 
 
 def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
-    """The coordinator's description. None for a kind that cannot be described so, and for a group that went after it was listed."""
+    """The coordinator's description. None for a kind that cannot be described so, for a group that went after it was listed, and for one with a topic that
+    this user may not see: then the coordinator tells nothing of it.
+    """
     for coordinator, names in by_coordinator(clients, [group_id] if kind in DESCRIBED else []):
         for found in described_groups(clients, kind, names, coordinator) or ():
-            if found.error_code not in (0, errors.GROUP_ID_NOT_FOUND):
+            if found.error_code not in (0, errors.GROUP_ID_NOT_FOUND, errors.TOPIC_AUTHORIZATION_FAILED):
                 name = errors.name_of(found.error_code)
                 raise errors.by_code(found.error_code, f"describing group {group_id} failed: {name} {found.error_message or ''}".rstrip())
             return found if found.error_code == 0 else None

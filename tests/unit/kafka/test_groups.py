@@ -23,7 +23,9 @@ def listed(state: str, kind: str = "classic") -> list[dict[str, str]]:
 
 
 def described(state: ConsumerGroupState, *clients: str) -> dict[str, Any]:
-    members = [SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None, assignment=None) for name in clients]
+    members = [
+        SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None, assignment=None) for name in clients
+    ]
     return {"g": future(SimpleNamespace(state=state, members=members))}
 
 

@@ -34,7 +34,7 @@ class GroupAction(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class PartitionScope:
     """Partitions to change: all that the group has offsets for, those of its inputs, or these topics; of a topic only some partitions unless it is None."""
 
     topics: Mapping[str, frozenset[int] | None]
@@ -42,7 +42,7 @@ class Scope:
     inputs: bool = False
 
     @classmethod
-    def parse(cls, topics: Iterable[str], *, everything: bool = False, inputs: bool = False) -> Scope:
+    def parse(cls, topics: Iterable[str], *, everything: bool = False, inputs: bool = False) -> PartitionScope:
         """Topics as Kafka's tools take them: ``orders``, or ``orders:0,1``. Raises ``ConfigInvalid``."""
         found: dict[str, frozenset[int] | None] = {}
         for text in topics:
@@ -55,7 +55,7 @@ class Scope:
         return cls(topics=found, everything=everything, inputs=inputs)
 
     @classmethod
-    def of(cls, partitions: Iterable[TopicPartition]) -> Scope:
+    def of(cls, partitions: Iterable[TopicPartition]) -> PartitionScope:
         """These partitions."""
         found: dict[str, frozenset[int] | None] = {}
         for tp in partitions:
@@ -79,7 +79,7 @@ class GroupRequest:
     action: GroupAction
     groups: tuple[str, ...] = ()
     all_groups: bool = False
-    scope: Scope | None = None
+    scope: PartitionScope | None = None
     scenario: ResetScenario | None = None
 
     @property
@@ -171,7 +171,7 @@ class GroupChangeDone:
 
 
 def scoped_partitions(
-    scope: Scope, group: GroupNow, inputs: Collection[str] | None, topics: Mapping[str, TopicDescription]
+    scope: PartitionScope, group: GroupNow, inputs: Collection[str] | None, topics: Mapping[str, TopicDescription]
 ) -> set[TopicPartition]:
     """The partitions that a scope means for a group. ``topics`` are those of the scope and of the group that exist. Raises ``NotFound`` naming what does
     not exist, and ``Refused`` for a group whose inputs are not known.

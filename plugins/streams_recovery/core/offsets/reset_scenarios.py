@@ -119,7 +119,7 @@ class ShiftBy(ResetScenario):
 
 
 @dataclass(frozen=True, slots=True)
-class _ByTime(ResetScenario):
+class _AtTime(ResetScenario):
     FROM_LOG: ClassVar = True
 
     def wanted(self, tp: TopicPartition, committed: int | None, logs: Logs) -> int:
@@ -129,7 +129,7 @@ class _ByTime(ResetScenario):
 
 
 @dataclass(frozen=True, slots=True)
-class ToDatetime(_ByTime):
+class ToDatetime(_AtTime):
     """``at`` in milliseconds."""
 
     OPTION: ClassVar = "--to-datetime"
@@ -139,8 +139,8 @@ class ToDatetime(_ByTime):
     @classmethod
     def parse(cls, text: str) -> Self:
         """A time; one without a zone is in UTC, as Kafka's tools read it. Raises ``ConfigInvalid``."""
-        date, _, time = text.strip().partition("T")
-        return cls(parse_moment(text if _HAS_ZONE.search(time) else f"{date}T{time}Z"))
+        _, with_time, time = text.partition("T")
+        return cls(parse_moment(f"{text}Z" if with_time and not _HAS_ZONE.search(time) else text))
 
     @property
     def text(self) -> str:
@@ -151,7 +151,7 @@ class ToDatetime(_ByTime):
 
 
 @dataclass(frozen=True, slots=True)
-class ByDuration(_ByTime):
+class ByDuration(_AtTime):
     """``back`` in milliseconds before now."""
 
     OPTION: ClassVar = "--by-duration"

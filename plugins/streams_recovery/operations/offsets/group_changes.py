@@ -19,7 +19,7 @@ from streams_recovery.core.offsets.group_changes import (
     GroupNow,
     GroupPlan,
     GroupRequest,
-    Scope,
+    PartitionScope,
     plan_deletion,
     plan_reset,
     scoped_partitions,
@@ -35,7 +35,7 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 _EMPTY_SECONDS = 5.0
-_EVERYTHING = Scope(topics={}, everything=True)
+_EVERYTHING = PartitionScope(topics={}, everything=True)
 
 
 def plan(recovery: RecoveryContext, request: GroupRequest) -> GroupChangePlan:
@@ -54,19 +54,15 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
     with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id):
         planned = _plan(recovery, request, settled=True)
         check_approved(planned, approved_hash)
-        topics = {change.tp.topic for group in planned.groups for change in group.moving}
-        changing = [group for group in planned.groups if group.moving]
+        changing = {
+            group.group_id: None if request.action is GroupAction.DELETE else {change.tp.topic for change in group.moving}
+            for group in planned.groups
+            if group.moving
+        }
         before = None
         if changing:
             reason = f"before groups {request.action.value}: {planned.what}"[:500]
-            before = keep_present(
-                recovery,
-                [group.group_id for group in changing],
-                topics=None if request.action is GroupAction.DELETE else topics,
-                run_id=run_id,
-                requested_by=requested_by,
-                reason=reason,
-            )
+            before = keep_present(recovery, changing, run_id=run_id, requested_by=requested_by, reason=reason)
         done: dict[str, int] = {}
         for group in planned.groups:
             try:
@@ -99,23 +95,23 @@ def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: s
 
 
 def keep_present(
-    recovery: RecoveryContext, groups: Collection[str], *, topics: Collection[str] | None, run_id: str, requested_by: str, reason: str
+    recovery: RecoveryContext, groups: Mapping[str, Collection[str] | None], *, run_id: str, requested_by: str, reason: str
 ) -> str:
-    """Keep what groups have committed on ``topics``, or wherever they have, also that it is nothing. Returns the snapshot's id. Raises ``Damaged``."""
-    before = snapshots.take(
-        recovery,
-        groups,
-        snapshot_id=new_id(recovery.clock(), run_id),
-        topics=topics,
-        requested_by=requested_by,
-        reason=reason,
-        without_offsets=True,
-    )
-    if before.unread:
-        problems = "; ".join(f"group {group_id}: {why}" for group_id, why in before.unread.items())
+    """Keep what each group has committed on its topics here, or wherever it has (None), also that it is nothing. Returns the snapshot's id. Raises
+    ``Damaged``.
+    """
+    snapshot_id = new_id(recovery.clock(), run_id)
+    taken = [
+        snapshots.take(
+            recovery, [group_id], snapshot_id=snapshot_id, topics=topics, requested_by=requested_by, reason=reason, without_offsets=True
+        )
+        for group_id, topics in groups.items()
+    ]
+    if unread := {group_id: why for one in taken for group_id, why in one.unread.items()}:
+        problems = "; ".join(f"group {group_id}: {why}" for group_id, why in unread.items())
         raise Damaged(f"the offsets that are there cannot be kept: {problems}", next_step="nothing was changed; try again")
-    snapshots.keep(recovery, before)
-    return before.snapshot_id
+    snapshots.keep(recovery, replace(taken[0], groups=tuple(group for one in taken for group in one.groups)))
+    return snapshot_id
 
 
 def export(recovery: RecoveryContext, request: GroupRequest) -> dict[str, dict[TopicPartition, int]]:
@@ -144,7 +140,7 @@ def _plan(recovery: RecoveryContext, request: GroupRequest, *, settled: bool) ->
     if request.action is not GroupAction.DELETE:
         planned = _with_offsets(request, planned)
     if not planned:
-        raise NotFound("there is no group to change", next_step="nothing was changed; `streams-recovery groups list` has them all")
+        raise NotFound("there is no group to change", next_step="nothing was changed; streams-recovery groups list has them all")
     scenario, scope = request.scenario.text if request.scenario else "", request.scope.text if request.scope else ""
     return GroupChangePlan(
         application_id=recovery.application_id,
@@ -175,7 +171,7 @@ def _check_there(named: Collection[str], listed: Mapping[str, ListedGroup]) -> N
     if missing := sorted({*named} - listed.keys()):
         raise NotFound(
             f"there is no group {', '.join(missing)}",
-            next_step="nothing was changed; `streams-recovery groups list` has the names",
+            next_step="nothing was changed; streams-recovery groups list has the names",
             groups=missing,
         )
 
@@ -197,7 +193,7 @@ def _now(recovery: RecoveryContext, group_id: str, listed: Mapping[str, ListedGr
     )
 
 
-def _topics(recovery: RecoveryContext, scope: Scope | None, groups: Collection[GroupNow]) -> dict[str, TopicDescription]:
+def _topics(recovery: RecoveryContext, scope: PartitionScope | None, groups: Collection[GroupNow]) -> dict[str, TopicDescription]:
     names = {*(scope.topics if scope else ())} | {tp.topic for group in groups for tp in group.committed}
     return recovery.cluster.describe_topics(sorted(names)) if names else {}
 
@@ -216,7 +212,7 @@ def _resets(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[G
     chosen: dict[str, set[TopicPartition]] = {}
     for group in groups:
         given = scenarios[group.group_id].partitions
-        scope = request.scope if given is None else Scope.of(given)
+        scope = request.scope if given is None else PartitionScope.of(given)
         there = topics if given is None else recovery.cluster.describe_topics({tp.topic for tp in given})
         chosen[group.group_id] = scoped_partitions(scope or _EVERYTHING, group, _inputs(recovery, request, group), there)
     logs = _logs(recovery, request.scenario, set().union(*chosen.values()))
@@ -229,7 +225,7 @@ def _with_offsets(request: GroupRequest, planned: list[GroupPlan]) -> list[Group
     if empty and not request.all_groups:
         raise NotFound(
             f"group {', '.join(empty)} has no offset there",
-            next_step="nothing was changed; `streams-recovery groups describe` shows the offsets of a group",
+            next_step="nothing was changed; streams-recovery groups describe shows the offsets of a group",
             groups=empty,
         )
     return [group for group in planned if group.changes]

@@ -43,8 +43,7 @@ def carry_out(
         check_approved(planned, approved_hash)
         before = keep_present(
             recovery,
-            [group_id],
-            topics={change.tp.topic for change in planned.changes},
+            {group_id: {change.tp.topic for change in planned.changes}},
             run_id=run_id,
             requested_by=requested_by,
             reason=f"before group {group_id} went back to {planned.snapshot_id}",

@@ -20,7 +20,7 @@ def look_at_group(recovery: RecoveryContext, group_id: str | None = None) -> Gro
     if group.group_id != recovery.application_id:
         if group.kind == "absent":
             raise NotFound(
-                f"there is no group {group.group_id}", next_step="`streams-recovery groups list` has the names", groups=[group.group_id]
+                f"there is no group {group.group_id}", next_step="streams-recovery groups list has the names", groups=[group.group_id]
             )
         return group_lag(group, {}, _lags(recovery, group))
     inputs = recovery.cluster.describe_topics(recovery.config.topics.inputs)

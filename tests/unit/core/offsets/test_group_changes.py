@@ -17,7 +17,7 @@ from streams_recovery.core.offsets.group_changes import (
     GroupNow,
     GroupPlan,
     GroupRequest,
-    Scope,
+    PartitionScope,
     plan_deletion,
     plan_reset,
     scoped_partitions,
@@ -204,14 +204,14 @@ def test_a_refused_approval_names_what_differs() -> None:
     ],
 )
 def test_topics_as_kafka_s_tools_take_them(topics: list[str], found: dict[str, frozenset[int] | None], text: str) -> None:
-    scope = Scope.parse(topics)
+    scope = PartitionScope.parse(topics)
     assert (scope.topics, scope.text) == (found, text)
 
 
 @pytest.mark.parametrize("text", ["", "a:", "a:x", "a:-1", "a:0,", "a:0:1", "a b", ":0", "a\n", "*", "a" * 250])
 def test_what_is_no_topic_is_refused(text: str) -> None:
     with pytest.raises(ConfigInvalid, match="is not a topic"):
-        Scope.parse([text])
+        PartitionScope.parse([text])
 
 
 def test_a_scope_chooses_what_exists() -> None:
@@ -222,16 +222,16 @@ def test_a_scope_chooses_what_exists() -> None:
     gone = TopicPartition("gone", 0)
     known = group({ONE: at(1), PARTITIONS[2]: at(1), gone: at(1), TopicPartition("a", 7): at(1)})
     choose = scoped_partitions
-    assert choose(Scope.parse([], everything=True), known, None, topics) == {ONE, PARTITIONS[2]}
-    assert choose(Scope.parse([], inputs=True), known, {"a"}, topics) == {ONE}
-    assert choose(Scope.parse(["a", "b:1"]), known, None, topics) == {ONE, OTHER, PARTITIONS[3]}
-    assert Scope.of([ONE, OTHER, PARTITIONS[3]]) == Scope.parse(["a:0,1", "b:1"])
+    assert choose(PartitionScope.parse([], everything=True), known, None, topics) == {ONE, PARTITIONS[2]}
+    assert choose(PartitionScope.parse([], inputs=True), known, {"a"}, topics) == {ONE}
+    assert choose(PartitionScope.parse(["a", "b:1"]), known, None, topics) == {ONE, OTHER, PARTITIONS[3]}
+    assert PartitionScope.of([ONE, OTHER, PARTITIONS[3]]) == PartitionScope.parse(["a:0,1", "b:1"])
     with pytest.raises(NotFound) as caught:
-        choose(Scope.parse(["a:1,2", "b:9", "gone", "lost:1"]), known, None, topics)
+        choose(PartitionScope.parse(["a:1,2", "b:9", "gone", "lost:1"]), known, None, topics)
     assert caught.value.facts["missing"] == ["a-2", "b-9", "gone", "lost"]
     with pytest.raises(Refused, match="inputs of group g are not known"):
-        choose(Scope.parse([], inputs=True), known, None, topics)
-    assert Scope.parse([], inputs=True).text == "--all-input-topics"
+        choose(PartitionScope.parse([], inputs=True), known, None, topics)
+    assert PartitionScope.parse([], inputs=True).text == "--all-input-topics"
 
 
 def test_several_groups_are_shown_with_their_names() -> None:
