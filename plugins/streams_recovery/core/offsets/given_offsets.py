@@ -17,6 +17,7 @@ ReadFile = Callable[[str], bytes]
 MAX_FILE_BYTES = 16 << 20
 
 _GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
+_LINE = re.compile(r".*,\d+,\d+\s*$", re.ASCII | re.MULTILINE)
 _LARGEST = 2**63 - 1
 _LOOKED_AT = 24
 
@@ -47,7 +48,8 @@ def parse_file(content: bytes, *, where: str, group: str, several: bool = False)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unreadable(where, "it is not text") from error
-    listed = text.lstrip().startswith("[")
+    # The id of a group may begin so, too.
+    listed = text.lstrip().startswith("[") and not _LINE.match(text.lstrip())
     if listed and several:
         raise _unreadable(where, "it is for one group, and several are named")
     found = _once(_json(text, where) if listed else _csv(text, where, group, several=several), where)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
@@ -76,6 +76,7 @@ def test_the_lines_of_several_groups_must_have_their_group() -> None:
         max_size=3,
     )
 )
+@example({"[": {TopicPartition("a", 0): 5}})
 def test_what_is_written_is_read_again(offsets: dict[str, dict[TopicPartition, int]]) -> None:
     text = csv_text(offsets, with_group=True)
     for group, known in offsets.items():
