@@ -36,6 +36,9 @@ def test_a_running_application_never_looks_stopped(on: Stage) -> None:
     recovery, before = on.recovery, on.await_running()
     group = recovery.groups.describe(recovery.application_id)
     assert (group.kind, group.empty) == ("streams", False)
+    members = sorted(member.member_id for member in group.members)
+    assert members, "they are named"
+    assert all("-StreamThread-" in member.client_id and member.tasks for member in group.members)
     answer = says(STOPPED)
     mistaken = Runs.model_validate({"kind": "command", "command": {"status": answer, "stop": answer, "start": ["true"], "wipe": ["true"]}})
     blind = replace(recovery, application=open_application(mistaken, recovery.application_id))
@@ -43,12 +46,13 @@ def test_a_running_application_never_looks_stopped(on: Stage) -> None:
     try:
         with pytest.raises(ApplicationRunning, match="streams protocol") as caught:
             savepoint.quiesce(blind, ticket)
-        assert caught.value.facts == {"group": recovery.application_id, "members": []}
+        assert caught.value.facts["group"] == recovery.application_id
+        assert sorted(caught.value.facts["members"]) == members
     finally:
         savepoint.finish(blind, ticket)
     committed = recovery.groups.committed(recovery.application_id, recovery.groups.committed_partitions(recovery.application_id))
     tp = next(iter(committed))
-    with pytest.raises(ApplicationRunning, match="of the streams protocol is "):
+    with pytest.raises(ApplicationRunning, match="of the streams protocol has members: "):
         recovery.groups.set_offsets(recovery.application_id, {tp: CommittedOffset(offset=0, metadata="", leader_epoch=None)})
     assert on.await_running() == before
     assert on.held() == []

@@ -28,7 +28,7 @@ from streams_recovery.cli.context import (
     recovery_of,
     runner,
 )
-from streams_recovery.cli.groups import groups
+from streams_recovery.cli.groups import groups_app
 from streams_recovery.cli.info import info
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.paths import paths
@@ -67,6 +67,7 @@ app = typer.Typer(
 savepoints_app = typer.Typer(help="What is in the repository.", no_args_is_help=True)
 app.add_typer(savepoints_app, name="savepoints")
 app.add_typer(offsets_app, name="offsets")
+app.add_typer(groups_app, name="groups")
 
 Reason = Annotated[str, option(REASON)]
 Changed = Annotated[ChangedState, option(CHANGED_STATE)]
@@ -227,7 +228,6 @@ app.command()(drill.drills)
 app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
 app.command()(info)
-app.command()(groups)
 app.command()(peek)
 app.command()(evidence)
 app.command()(advise)

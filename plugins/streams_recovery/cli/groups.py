@@ -1,33 +1,384 @@
-"""The command that shows the application's consumer group: who is in it, and how far it is behind."""
+"""The commands for the consumer groups of the cluster: what Kafka's own group tools do, with a plan before and a snapshot to go back to."""
 
 from __future__ import annotations
 
+import getpass
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
 from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
-from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import data, line, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
-from streams_recovery.core.status.group import PartitionLag
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.escaping import Markdown, code, joined, md, warned
+from streams_recovery.core.kafka_types import ListedGroup, TopicPartition
+from streams_recovery.core.next_command import command
+from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, csv_text
+from streams_recovery.core.offsets.group_changes import (
+    GroupAction,
+    GroupChangeDone,
+    GroupChangePlan,
+    GroupPlan,
+    GroupRequest,
+    PartitionScope,
+)
+from streams_recovery.core.offsets.reset_scenarios import (
+    ByDuration,
+    FromFile,
+    ResetScenario,
+    ShiftBy,
+    ToCurrent,
+    ToDatetime,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+)
+from streams_recovery.core.status.group import GroupLag, PartitionLag
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.offsets import group_changes
 from streams_recovery.operations.status.groups import look_at_group
 
+_TITLES = {
+    GroupAction.RESET: "Reset the offsets of",
+    GroupAction.DELETE_OFFSETS: "Delete offsets of",
+    GroupAction.DELETE: "Delete",
+}
+groups_app = typer.Typer(help="Consumer groups of the cluster: look at them, reset and delete their offsets.", no_args_is_help=True)
 
-def groups(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
-    """Show the application's consumer group as it is now: kind, state, members, and how many offsets it is behind in each partition."""
+Group = Annotated[list[str] | None, typer.Option("--group", metavar="G", help="A group; may be repeated. Default: the application's own.")]
+AllGroups = Annotated[
+    bool, typer.Option("--all-groups", help="Every group that commits offsets. Those with members are left out of a change.")
+]
+Topic = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "--input-topic", metavar="T", help="A topic, or some of its partitions: orders, orders:0,1. May be repeated."),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="Every partition that the group has an offset for.")]
+AllInputTopics = Annotated[
+    bool,
+    typer.Option("--all-input-topics", help="The same, but only of inputs: of a group of the streams protocol, or of the application."),
+]
+
+
+@groups_app.command("list")
+def list_groups(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    state: Annotated[str | None, typer.Option(help="Only groups in these states, such as Stable,Empty.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", help="Only groups of these types: classic, consumer, streams, share.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the groups of the cluster with type and state."""
     with recovery_of(name, configs) as recovery:
-        found = look_at_group(recovery)
+        listed = recovery.groups.listed()
+    states, kinds = _lower(state), _lower(kind)
+    found = {
+        group_id: one
+        for group_id, one in listed.items()
+        if (states is None or one.state.lower() in states) and (kinds is None or one.kind in kinds)
+    }
     if as_json:
-        print_json({**codec.encode(found), "behind": found.behind})
-        return
-    line(f"group {found.group_id}: {found.kind}, {found.state}, {len(found.members)} members, {found.behind:,} offsets behind")
-    if found.members:
-        members = [(one.client_id, one.host, one.group_instance_id or "-", one.member_id) for one in found.members]
-        print_table(("client", "host", "instance", "member"), members)
-    if found.partitions:
-        print_table(
-            ("topic", "partition", "role", "committed", "end", "behind", "undecided", "deleted unread"), map(_cells, found.partitions)
+        print_json(
+            [{"group_id": group_id, "type": one.kind, "state": one.state, "protocol": one.protocol} for group_id, one in found.items()]
         )
+    else:
+        print_table(("group", "type", "state"), map(_listed, found.items()))
+
+
+@groups_app.command("describe")
+def describe_groups(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Group = None,
+    all_groups: AllGroups = False,
+    members: Annotated[bool, typer.Option("--members", help="Only the members.")] = False,
+    state: Annotated[bool, typer.Option("--state", help="Only type, state and number of members.")] = False,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Only the offsets.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show groups as they are now: type, state, members, and how many offsets they are behind in each partition."""
+    if members + state + offsets > 1:
+        raise typer.BadParameter("Only one of --members, --state and --offsets. Without them all is shown.")
+    request = _request(GroupAction.RESET, group, all_groups=all_groups)
+    with recovery_of(name, configs) as recovery:
+        names: list[str | None] = [*request.groups]
+        if all_groups:
+            names = [group_id for group_id, one in recovery.groups.listed().items() if one.commits]
+        found = [look_at_group(recovery, one) for one in names or [None]]
+    if as_json:
+        shown = [{**codec.encode(one), "behind": one.behind} for one in found]
+        print_json(shown if request.several else shown[0])
+        return
+    everything = not (members or state or offsets)
+    for one in found:
+        if everything or state:
+            line(f"group {one.group_id}: {one.kind}, {one.state}, {len(one.members)} members, {one.behind:,} offsets behind")
+        if members or (everything and one.members):
+            _show_members(one)
+        if offsets or (everything and one.partitions):
+            _show_offsets(one)
+
+
+@groups_app.command("reset")
+def reset_groups(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Group = None,
+    all_groups: AllGroups = False,
+    topic: Topic = None,
+    all_topics: AllTopics = False,
+    all_input_topics: AllInputTopics = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offset that is still there.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end of the log.")] = False,
+    to_current: Annotated[bool, typer.Option("--to-current", help="To the present offset, or the end where there is none.")] = False,
+    to_offset: Annotated[int | None, typer.Option(help="To this offset, within the log.")] = None,
+    to_datetime: Annotated[
+        str | None, typer.Option(help="To the first record of this time or later. Without a time zone it is in UTC.")
+    ] = None,
+    by_duration: Annotated[str | None, typer.Option(help="To the first record of this long ago or later, such as P1DT2H.")] = None,
+    shift_by: Annotated[int | None, typer.Option(help="So many offsets forward, or back if negative, within the log.")] = None,
+    from_file: Annotated[Path | None, typer.Option(help="To the offsets in this file, which names the partitions.")] = None,
+    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV.")] = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set the offsets of groups as kafka-consumer-groups does. The groups may have no members. Shows the plan and asks first."""
+    if export and as_json:
+        raise typer.BadParameter("Only one of --export and --json.")
+    scenario = _scenario(
+        ToEarliest() if to_earliest else None,
+        ToLatest() if to_latest else None,
+        ToCurrent() if to_current else None,
+        None if to_offset is None else ToOffset(to_offset),
+        None if to_datetime is None else ToDatetime.parse(to_datetime),
+        None if by_duration is None else ByDuration.parse(by_duration),
+        None if shift_by is None else ShiftBy(shift_by),
+        None if from_file is None else FromFile(from_file.name, _content(from_file)),
+    )
+    scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
+    if (scope is None) is not isinstance(scenario, FromFile):
+        raise typer.BadParameter("Name partitions with --topic, --all-topics or --all-input-topics. A file has them itself.")
+    request = _request(GroupAction.RESET, group, all_groups=all_groups, scope=scope, scenario=scenario)
+    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json, export=export)
+
+
+@groups_app.command("delete-offsets")
+def delete_offsets(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Group = None,
+    topic: Topic = None,
+    all_topics: AllTopics = False,
+    all_input_topics: AllInputTopics = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete offsets of groups, and keep the groups. They may have no members. Shows the plan and asks first."""
+    scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
+    if scope is None:
+        raise typer.BadParameter("Name partitions with --topic, --all-topics or --all-input-topics.")
+    request = _request(GroupAction.DELETE_OFFSETS, group, scope=scope)
+    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json)
+
+
+@groups_app.command("delete")
+def delete_groups(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Group = None,
+    all_groups: AllGroups = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete groups with all their offsets. They may have no members. Shows the plan and asks first."""
+    request = _request(GroupAction.DELETE, group, all_groups=all_groups)
+    _change(name, configs, request, plan_only=plan_only, approve=approve, as_json=as_json)
+
+
+@groups_app.command("export")
+def export_groups(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    group: Group = None,
+    all_groups: AllGroups = False,
+    topic: Topic = None,
+    all_topics: AllTopics = False,
+    all_input_topics: AllInputTopics = False,
+) -> None:
+    """Print what groups have committed as CSV, for reset --from-file and for Kafka's own tools. Default: on every topic."""
+    scope = _scope(topic, all_topics=all_topics, all_input_topics=all_input_topics)
+    request = _request(GroupAction.RESET, group, all_groups=all_groups, scope=scope)
+    with recovery_of(name, configs) as recovery:
+        found = group_changes.export(recovery, request)
+    _print_csv(found, request)
+
+
+def _change(
+    name: str, configs: Path, request: GroupRequest, *, plan_only: bool, approve: str | None, as_json: bool, export: bool = False
+) -> None:
+    with recovery_of(name, configs) as recovery:
+        planned = group_changes.plan(recovery, request)
+        text = _text(planned)
+        if plan_only and export:
+            _print_csv(planned.offsets(), request)
+            return
+        if plan_only:
+            show_plan(planned, text, as_json=as_json)
+            return
+        approved(planned, text, approve, typed=recovery.application_id)
+        done = _carried_out(recovery, request, planned)
+    if export:
+        _print_csv(planned.offsets(), request)
+    elif as_json:
+        print_json(done)
+    else:
+        for group_id, moved in done.moved.items():
+            line(f"group {group_id}: {_said(done, moved)}")
+    if done.before is not None:
+        for group in planned.groups:
+            if group.moving:
+                say_command(
+                    f"This takes {group.group_id} back:", command("offsets", "restore", name, done.before, "--group", group.group_id)
+                )
+
+
+def _carried_out(recovery: RecoveryContext, request: GroupRequest, planned: GroupChangePlan) -> GroupChangeDone:
+    run_id = f"cli-{uuid.uuid4().hex}"
+    return group_changes.carry_out(recovery, request, approved_hash=planned.hash, run_id=run_id, requested_by=getpass.getuser())
+
+
+def _said(done: GroupChangeDone, moved: int) -> str:
+    return {
+        GroupAction.RESET: f"{moved} offsets were set",
+        GroupAction.DELETE_OFFSETS: f"{moved} offsets were deleted",
+        GroupAction.DELETE: f"it was deleted with {moved} offsets",
+    }[done.action]
+
+
+def _request(
+    action: GroupAction,
+    groups: list[str] | None,
+    *,
+    all_groups: bool = False,
+    scope: PartitionScope | None = None,
+    scenario: ResetScenario | None = None,
+) -> GroupRequest:
+    if groups and all_groups:
+        raise typer.BadParameter("Only one of --group and --all-groups.")
+    return GroupRequest(action=action, groups=tuple(dict.fromkeys(groups or ())), all_groups=all_groups, scope=scope, scenario=scenario)
+
+
+def _scenario(*given: ResetScenario | None) -> ResetScenario:
+    found = [one for one in given if one is not None]
+    if len(found) != 1:
+        known = ", ".join(one.OPTION for one in (ToEarliest, ToLatest, ToCurrent, ToOffset, ToDatetime, ByDuration, ShiftBy, FromFile))
+        raise typer.BadParameter(f"Exactly one of {known}.")
+    return found[0]
+
+
+def _scope(topics: list[str] | None, *, all_topics: bool, all_input_topics: bool) -> PartitionScope | None:
+    if bool(topics) + all_topics + all_input_topics > 1:
+        raise typer.BadParameter("Only one of --topic, --all-topics and --all-input-topics.")
+    if not (topics or all_topics or all_input_topics):
+        return None
+    return PartitionScope.parse(topics or (), everything=all_topics, inputs=all_input_topics)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigInvalid(f"{file} cannot be read: {error.strerror or error}", next_step="name a file of offsets") from error
+
+
+def _print_csv(offsets: Mapping[str, Mapping[TopicPartition, int]], request: GroupRequest) -> None:
+    data().write(csv_text(offsets, with_group=request.several))
+
+
+def _lower(text: str | None) -> set[str] | None:
+    return None if text is None else {part.strip().lower() for part in text.split(",")}
+
+
+def _listed(item: tuple[str, ListedGroup]) -> tuple[str, ...]:
+    group_id, one = item
+    return group_id, one.kind, one.state or "-"
+
+
+def _show_members(one: GroupLag) -> None:
+    columns = ("client", "host", "instance", "member", "partitions", *(("tasks",) if one.kind == "streams" else ()))
+    rows = [
+        (
+            member.client_id,
+            member.host,
+            member.group_instance_id or "-",
+            member.member_id,
+            str(len(member.assigned)),
+            *((", ".join(member.tasks) or "-",) if one.kind == "streams" else ()),
+        )
+        for member in one.members
+    ]
+    print_table(columns, rows)
+
+
+def _show_offsets(one: GroupLag) -> None:
+    columns = ("topic", "partition", "role", "committed", "end", "behind", "undecided", "deleted unread", "client")
+    print_table(columns, map(_cells, one.partitions))
 
 
 def _cells(one: PartitionLag) -> tuple[str, ...]:
     committed = "-" if one.committed is None else f"{one.committed:,}"
     numbers = (f"{number:,}" for number in (one.end, one.behind, one.undecided, one.gone))
-    return one.topic, str(one.partition), one.role, committed, *numbers
+    return one.topic, str(one.partition), one.role or "-", committed, *numbers, one.client or "-"
+
+
+def _text(planned: GroupChangePlan) -> Markdown:
+    moving = sum(len(group.moving) for group in planned.groups)
+    staying = sum(len(group.changes) for group in planned.groups) - moving
+    what = {
+        GroupAction.RESET: md("{} offsets change. {} stay as they are, with their metadata.", moving, staying),
+        GroupAction.DELETE_OFFSETS: md("{} offsets are deleted:", moving),
+        GroupAction.DELETE: md("The groups are deleted with {} offsets:", moving),
+    }[planned.action]
+    return joined(
+        [
+            md("### {} {}", _TITLES[planned.action], joined([code(group.group_id) for group in planned.groups], md(", "))),
+            md(""),
+            md("Plan {}{}", code(planned.hash), md(", for {}", code(planned.what)) if planned.what else md("")),
+            md(""),
+            *warned(planned.warnings),
+            what,
+            md(""),
+            md("| group | partition | before | after |"),
+            md("|---|---|---:|---:|"),
+            *(row for group in planned.groups for row in _rows(group)),
+        ]
+    )
+
+
+def _rows(group: GroupPlan) -> list[Any]:
+    return [
+        md(
+            "| {} | {} | {} | {} |",
+            group.group_id,
+            change.tp,
+            "-" if change.before is None else change.before,
+            "deleted" if change.after is None else change.after.offset,
+        )
+        for change in group.moving
+    ]

@@ -187,20 +187,38 @@ class ClaimedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A live member of a consumer group."""
+    """A live member of a consumer group. ``assigned`` are the partitions that it reads. ``tasks`` are those that a member of the streams protocol has, as
+    Kafka Streams names them, such as ``0_3``, with `standby` or `warm-up` behind one that is not active.
+    """
 
     member_id: str
     client_id: str
     host: str
     group_instance_id: str | None
+    assigned: tuple[TopicPartition, ...] = ()
+    tasks: tuple[str, ...] = ()
+
+
+class ListedGroup(NamedTuple):
+    """A group as a listing shows it. ``kind`` and ``state`` are as in ``GroupDescription``; ``protocol`` is the broker's word for what the group is for,
+    such as `consumer` or `connect`, empty for one that has offsets and never had a member.
+    """
+
+    kind: str
+    state: str
+    protocol: str = ""
+
+    @property
+    def commits(self) -> bool:
+        """True for groups that read topics and commit offsets. Share groups and those of Connect do not."""
+        return self.kind in ("consumer", "streams") or (self.kind == "classic" and self.protocol in ("consumer", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
     """A consumer group. ``kind`` is ``classic``, ``consumer``, ``streams``, ``share`` or ``absent``. ``state`` is the state that the broker reports.
 
-    A running group of the streams protocol looks dead to clients that do not know the protocol. So ``kind``, and for streams groups also ``state``,
-    come from listing groups, not from describing one.
+    A running group looks dead to clients that do not know its protocol. So ``kind`` comes from listing groups, and each kind is described in its own way.
     """
 
     group_id: str

@@ -10,13 +10,13 @@ from typing import Self
 from kafka.admin import MemberToRemove
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, TopicPartition
+from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, ListedGroup, TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.committed_offsets import read_committed_offsets, read_unsettled
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
-from streams_recovery.kafka.group_listing import describe_group, in_use
+from streams_recovery.kafka.group_listing import describe_group, in_use, input_topics, list_group_kinds
 from streams_recovery.kafka.group_subscriptions import live_subscriptions, share_positions
 from streams_recovery.kafka.offset_commit import replace_offsets
 
@@ -42,11 +42,16 @@ class ConsumerGroups:
         self.close()
 
     def describe(self, group_id: str) -> GroupDescription:
-        """The group, of kind ``absent`` when the cluster does not list it.
-
-        Members of a group of the streams protocol cannot be named, so it has none here even while it runs: its ``state`` tells.
-        """
+        """The group, of kind ``absent`` when the cluster does not list it."""
         return describe_group(self._clients, group_id)
+
+    def listed(self) -> dict[str, ListedGroup]:
+        """Every group of the cluster, by its id."""
+        return dict(sorted(list_group_kinds(self._clients).items()))
+
+    def input_topics(self, group_id: str) -> frozenset[str] | None:
+        """The inputs of a group of the streams protocol, by its topology. None when its coordinator has none."""
+        return input_topics(self._clients, group_id)
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
         """What the group committed for each of ``partitions``, None where nothing; all at one moment, with no open transaction over any.
@@ -117,8 +122,8 @@ class ConsumerGroups:
         """Wait until the group is empty, then for ``settle`` more seconds in which it must stay so; it is seen empty at least twice. Times are in seconds.
 
         An evicted member that is alive after all leaves its group empty for a second or so, then joins again: one look would miss it.
-        ``waiting`` is called after each look, with what was seen. Raises ``ApplicationRunning`` naming the members, or the state of a group whose members
-        cannot be named.
+        ``waiting`` is called after each look, with what was seen. Raises ``ApplicationRunning`` naming the members, or the state of a group without
+        members that are known.
         """
         deadline = Deadline(timeout)
         settled: Deadline | None = None

@@ -198,10 +198,11 @@ def _streams_groups(recovery: RecoveryContext, names: Collection[str]) -> set[st
         return set()
     kinds = recovery.cluster.groups()
     likely = {group for group in kinds if any(longer_owner(name, me, (group,)) is not None for name in names)}
-    return {group for group in likely if kinds[group] == "streams" or _is_streams(recovery, group)}
+    return {group for group in likely if kinds[group] == "streams" or is_of_streams(recovery, group)}
 
 
-def _is_streams(recovery: RecoveryContext, group: str) -> bool:
+def is_of_streams(recovery: RecoveryContext, group: str) -> bool:
+    """True for a group with Kafka Streams' members or metadata, and for one that cannot be looked at."""
     try:
         if any(_STREAM_THREAD in member.client_id for member in recovery.groups.describe(group).members):
             return True

@@ -125,6 +125,12 @@ def test_a_group_of_the_streams_protocol_is_taken_for_what_it_is(groups: Consume
     running = groups.describe(group_id)
     assert (running.kind, running.empty) == ("streams", False)
     assert running.state not in ("Empty", "Dead")
+    (named,) = running.members
+    assert (named.client_id, named.group_instance_id) == ("it-member", None)
+    assert groups.input_topics(group_id) == {topic}
+    with pytest.raises(ApplicationRunning, match="it-member on ") as caught:
+        groups.set_offsets(group_id, {partition: committed(1)})
+    assert caught.value.facts["members"] == [named.member_id]
     with pytest.raises(ApplicationRunning, match="streams protocol"):
         groups.set_offsets(group_id, {partition: committed(1)})
     with pytest.raises(ApplicationRunning, match="streams protocol"):

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer
+from typer.testing import CliRunner, Result
 
+from streams_recovery.cli.app import app
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.small import RUNNING, STOPPED
@@ -79,3 +81,9 @@ def cli(tmp_path: Path, recovery: RecoveryContext, *arguments: str) -> tuple[int
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def invoked(directory: Path, recovery: RecoveryContext, *arguments: str) -> Result:
+    """The command line in this process, beside a test's configuration in ``directory``. An error is the result's exception."""
+    kafka = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}})
+    return CliRunner().invoke(app, [*arguments, "--configs", str(directory)], env={"AIRFLOW_CONN_KAFKA_DEFAULT": kafka, "COLUMNS": "1000"})

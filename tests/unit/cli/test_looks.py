@@ -88,7 +88,9 @@ def test_a_key_of_a_store(run: Run) -> None:
     assert "value" not in deleted
 
 
-@pytest.mark.parametrize("words", [("advise", "shop"), ("groups", "shop"), ("peek", "shop", "orders")])
+@pytest.mark.parametrize(
+    "words", [("advise", "shop"), ("groups", "describe", "shop"), ("groups", "list", "shop"), ("peek", "shop", "orders")]
+)
 def test_what_asks_the_cluster_names_the_connection_that_is_missing(run: Run, words: tuple[str, ...]) -> None:
     with pytest.raises(NotFound, match="connection kafka_default is not defined"):
         raise run(*words).exception or AssertionError

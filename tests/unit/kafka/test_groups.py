@@ -23,7 +23,9 @@ def listed(state: str, kind: str = "classic") -> list[dict[str, str]]:
 
 
 def described(state: ConsumerGroupState, *clients: str) -> dict[str, Any]:
-    members = [SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None) for name in clients]
+    members = [
+        SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None, assignment=None) for name in clients
+    ]
     return {"g": future(SimpleNamespace(state=state, members=members))}
 
 
@@ -47,7 +49,7 @@ def test_a_group_is_empty_only_when_both_answers_say_so(state: str, answer: Cons
     assert found.empty is empty
 
 
-@pytest.mark.parametrize(("kind", "state", "empty"), [("streams", "Stable", False), ("streams", "Dead", False), ("streams", "Empty", True)])
+@pytest.mark.parametrize(("kind", "state", "empty"), [("later", "Stable", False), ("later", "Empty", True)])
 def test_kinds_that_cannot_be_described_are_taken_as_listed(kind: str, state: str, empty: bool) -> None:
     found = groups(Script(), Script(list_groups=[listed(state, kind)])).describe("g")
     assert (found.kind, found.state, found.empty) == (kind, state, empty)

@@ -56,7 +56,10 @@ class Coordinator:
         return [{"group_id": "g", "group_type": "classic", "group_state": state}] if self.exists else []
 
     def describe_consumer_groups(self, *_: object, **__: object) -> dict[str, Any]:
-        members = [SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None) for name in self.members]
+        members = [
+            SimpleNamespace(member_id=f"{name}-1", client_id=name, host="/h", group_instance_id=None, assignment=None)
+            for name in self.members
+        ]
         return {"g": future(SimpleNamespace(state=ConsumerGroupState.STABLE if members else ConsumerGroupState.EMPTY, members=members))}
 
     def list_group_offsets(self, asked: dict[str, list[PurePartition]]) -> dict[str, Any]:

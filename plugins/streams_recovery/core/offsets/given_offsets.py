@@ -1,11 +1,11 @@
-"""Offsets that a person names, in one line or in a file."""
+"""Offsets that a person names, in one line or in a file, and offsets as such a file."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core import codec
@@ -17,7 +17,9 @@ ReadFile = Callable[[str], bytes]
 MAX_FILE_BYTES = 16 << 20
 
 _GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
+_LINE = re.compile(r".*,\d+,\d+\s*$", re.ASCII | re.MULTILINE)
 _LARGEST = 2**63 - 1
+_LOOKED_AT = 24
 
 
 Given = dict[TopicPartition, int]
@@ -35,9 +37,10 @@ def parse_list(argument: str) -> Given:
     return _once(_parts(argument), "the offsets named")
 
 
-def parse_file(content: bytes, *, where: str, group: str) -> Given:
+def parse_file(content: bytes, *, where: str, group: str, several: bool = False) -> Given:
     """Offsets as ``kafka-consumer-groups --export`` writes them, ``topic,partition,offset`` a line (with the group before them when it was asked
-    for several; lines of other groups are passed over), or as a JSON list of objects with these keys. Raises ``ConfigInvalid``.
+    for several; lines of other groups are passed over), or as a JSON list of objects with these keys. For ``several`` groups each line must have its
+    group, and there may be none for this one. Raises ``ConfigInvalid``.
     """
     if len(content) > MAX_FILE_BYTES:
         raise ConfigInvalid(f"{where} is larger than {MAX_FILE_BYTES} bytes", next_step="name a file of offsets")
@@ -45,8 +48,12 @@ def parse_file(content: bytes, *, where: str, group: str) -> Given:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _unreadable(where, "it is not text") from error
-    found = _once(_json(text, where) if text.lstrip().startswith("[") else _csv(text, where, group), where)
-    if not found:
+    # The id of a group may begin so, too.
+    listed = text.lstrip().startswith("[") and not _LINE.match(text.lstrip())
+    if listed and several:
+        raise _unreadable(where, "it is for one group, and several are named")
+    found = _once(_json(text, where) if listed else _csv(text, where, group, several=several), where)
+    if not found and not several:
         raise _unreadable(where, f"it names no offset of group {group}")
     return found
 
@@ -64,7 +71,22 @@ def _json(text: str, where: str) -> Iterable[tuple[TopicPartition, int]]:
         yield TopicPartition(item.topic, item.partition), item.offset
 
 
-def _csv(text: str, where: str, group: str) -> Iterable[tuple[TopicPartition, int]]:
+def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
+    """The offsets of groups as ``kafka-consumer-groups --export`` writes them, a line each, ordered."""
+    return "".join(
+        f"{_cell(group) + ',' if with_group else ''}{_cell(tp.topic)},{tp.partition},{offset}\n"
+        for group, known in sorted(offsets.items())
+        for tp, offset in sorted(known.items())
+    )
+
+
+def _cell(text: str) -> str:
+    # As Kafka's writer of CSV decides it: it looks for what needs quotes in short texts only.
+    plain = len(text) <= _LOOKED_AT and all(one >= "-" for one in text)
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+def _csv(text: str, where: str, group: str, *, several: bool) -> Iterable[tuple[TopicPartition, int]]:
     rows = csv.reader(io.StringIO(text), strict=True)
     try:
         for row in rows:
@@ -76,6 +98,8 @@ def _csv(text: str, where: str, group: str) -> Iterable[tuple[TopicPartition, in
                 if cells[0] != group:
                     continue
                 del cells[0]
+            elif several:
+                raise _unreadable(line, "it names no group, and several are named")
             if len(cells) != len(("topic", "partition", "offset")):
                 raise _unreadable(line, f"expected topic,partition,offset and found {len(row)} values")
             topic, partition, offset = cells

@@ -135,7 +135,7 @@ def plan_rollback(
     if found:
         raise Refused(
             f"group {group_id} cannot go back to snapshot {snapshot.snapshot_id}: {'; '.join(found[:20])}",
-            next_step="nothing was changed; choose a newer snapshot, or set offsets with kafka-consumer-groups",
+            next_step="nothing was changed; choose a newer snapshot, or set offsets with streams-recovery groups reset",
             problems=found,
         )
     partitions = sorted({*known, *(tp for tp in now if tp.topic in wanted.topics)})

@@ -146,18 +146,22 @@ def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]
     return defaults | topic.config
 
 
-def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
-    """Setting offsets for a group that does not exist creates a classic group. If a streams application then takes it over, a coordinator of these
-    releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
+def brokers_with_group_trap(metadata_level: int | None) -> tuple[PreflightSeverity, str] | None:
+    """Whether setting offsets for a group that does not exist can hurt on brokers of this level: it creates a classic group, and if a streams application
+    then takes that over, a coordinator of these releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
     """
-    if manifest.group_type != "streams" or application.group_kind == "streams" or cluster.metadata_level is None:
+    if metadata_level in _LEVELS_41:
+        return PreflightSeverity.BLOCKING, "Kafka 4.1, which has"
+    if metadata_level in _LEVELS_42:
+        return PreflightSeverity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
+    return None
+
+
+def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
+    found = brokers_with_group_trap(cluster.metadata_level)
+    if manifest.group_type != "streams" or application.group_kind == "streams" or found is None:
         return []
-    if cluster.metadata_level in _LEVELS_41:
-        severity, which = PreflightSeverity.BLOCKING, "Kafka 4.1, which has"
-    elif cluster.metadata_level in _LEVELS_42:
-        severity, which = PreflightSeverity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
-    else:
-        return []
+    severity, which = found
     return [
         PreflightFinding(
             severity=severity,

@@ -11,11 +11,13 @@ from streams_recovery.core.lag import Lag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """One partition that the group reads, with its numbers as ``core.lag.Lag`` has them. ``committed`` is None when it has committed nothing there."""
+    """One partition that the group reads, with its numbers as ``core.lag.Lag`` has them. ``committed`` is None when it has committed nothing there, ``role``
+    when the group is not the application's, or the topic none of its topics. ``client`` is that of the member that reads it, None if there is none.
+    """
 
     topic: str
     partition: int
-    role: TopicRole
+    role: TopicRole | None
     committed: int | None
     start: int
     stable: int
@@ -23,6 +25,7 @@ class PartitionLag:
     behind: int
     undecided: int
     gone: int
+    client: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class GroupLag:
 
 def group_lag(group: GroupDescription, roles: Mapping[TopicPartition, TopicRole], lags: Mapping[TopicPartition, Lag]) -> GroupLag:
     """How far ``group`` is behind in each of these partitions."""
+    clients = {tp: member.client_id for member in group.members for tp in member.assigned}
     return GroupLag(
         group_id=group.group_id,
         kind=group.kind,
@@ -52,7 +56,7 @@ def group_lag(group: GroupDescription, roles: Mapping[TopicPartition, TopicRole]
             PartitionLag(
                 topic=tp.topic,
                 partition=tp.partition,
-                role=roles[tp],
+                role=roles.get(tp),
                 committed=lag.committed,
                 start=lag.start,
                 stable=lag.stable,
@@ -60,6 +64,7 @@ def group_lag(group: GroupDescription, roles: Mapping[TopicPartition, TopicRole]
                 behind=lag.behind,
                 undecided=lag.undecided,
                 gone=lag.gone,
+                client=clients.get(tp),
             )
             for tp, lag in sorted(lags.items())
         ),

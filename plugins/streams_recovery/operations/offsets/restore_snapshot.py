@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.approval import check_approved
-from streams_recovery.core.errors import ApplicationRunning, Damaged, Refused
-from streams_recovery.core.ids import new_id
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot, RollbackPlan, RollbackReport, plan_rollback
-from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
-from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.unfinished import refuse_if_unfinished
-
-_EMPTY_SECONDS = 5.0
+from streams_recovery.operations.offsets.group_changes import empty_groups, keep_present
 
 
 def plan(recovery: RecoveryContext, snapshot_id: str, group_id: str) -> RollbackPlan:
@@ -44,41 +38,21 @@ def carry_out(
     Raises ``PlanChanged`` when it is not what was approved, ``ApplicationRunning`` unless the group is empty and stays so, and for the
     application's own group unless its instances are gone too. The offsets are as before after any error, or the error says which are not.
     """
-    lock = recovery.lock.acquire(f"rollback {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"rollback of the offsets of {group_id}")
-    try:
-        own = group_id == recovery.application_id
-        if own:
-            refuse_if_unfinished(recovery)
-            _check_gone(recovery)
-        recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, waiting=WaitNotice(f"group {group_id} to become empty").waiting)
+    with empty_groups(recovery, [group_id], purpose=f"rollback of the offsets of {group_id}", run_id=run_id):
         # Planned only now: no member can move the group's offsets any more.
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
-        before = _keep_what_is_there(recovery, planned, run_id, requested_by)
+        before = keep_present(
+            recovery,
+            {group_id: {change.tp.topic for change in planned.changes}},
+            run_id=run_id,
+            requested_by=requested_by,
+            reason=f"before group {group_id} went back to {planned.snapshot_id}",
+        )
         recovery.groups.set_offsets(group_id, {change.tp: change.after for change in planned.changes})
         return RollbackReport(
             group_id=group_id, snapshot_id=snapshot_id, before=before, partitions=len(planned.changes), moved=planned.moving
         )
-    finally:
-        recovery.lock.release(lock)
-
-
-def _keep_what_is_there(recovery: RecoveryContext, planned: RollbackPlan, run_id: str, requested_by: str) -> str:
-    group_id = planned.group_id
-    before = snapshots.take(
-        recovery,
-        [group_id],
-        snapshot_id=new_id(recovery.clock(), run_id),
-        topics={change.tp.topic for change in planned.changes},
-        requested_by=requested_by,
-        reason=f"before group {group_id} went back to {planned.snapshot_id}",
-    )
-    if before.unread:
-        raise Damaged(
-            f"the offsets of group {group_id} cannot be kept: {before.unread[group_id]}", next_step="nothing was changed; try again"
-        )
-    snapshots.keep(recovery, before)
-    return before.snapshot_id
 
 
 def _check_cluster(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
@@ -87,14 +61,4 @@ def _check_cluster(recovery: RecoveryContext, snapshot: OffsetSnapshot) -> None:
         raise Refused(
             f"snapshot {snapshot.snapshot_id} was taken of cluster {snapshot.cluster_id}, this is {cluster_id}",
             next_step="offsets of one cluster mean nothing on another; choose a snapshot of this one",
-        )
-
-
-def _check_gone(recovery: RecoveryContext) -> None:
-    alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
-    if alive:
-        raise ApplicationRunning(
-            f"instances of {recovery.application_id} run: {', '.join(alive)}",
-            next_step="nothing was changed; stop them first",
-            instances=alive,
         )

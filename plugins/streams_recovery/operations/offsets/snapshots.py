@@ -36,16 +36,18 @@ def take(
     savepoint_id: str | None = None,
     requested_by: str,
     reason: str,
+    without_offsets: bool = False,
 ) -> OffsetSnapshot:
-    """The offsets that these groups have now, on ``topics`` or wherever they have any. A group that has none there is left out; one that cannot
-    be read is noted with the reason: it is of somebody else, and must not keep anybody from a savepoint.
+    """The offsets that these groups have now, on ``topics`` or wherever they have any. A group that has none there is left out, and so is a topic, unless
+    ``without_offsets`` are wanted too: then going back deletes what is set there later. A group that cannot be read is noted with the reason: it is of
+    somebody else, and must not keep anybody from a savepoint.
     """
     found: list[GroupOffsets] = []
     unread: dict[str, str] = {}
     taken_at = recovery.clock()
     for group_id in groups:
         try:
-            read = _read(recovery, group_id, topics)
+            read = _read(recovery, group_id, topics, without_offsets=without_offsets)
         except RecoveryError as error:
             unread[group_id] = error.reason
             continue
@@ -64,13 +66,13 @@ def take(
     )
 
 
-def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | None) -> GroupOffsets | None:
+def _read(recovery: RecoveryContext, group_id: str, topics: Collection[str] | None, *, without_offsets: bool) -> GroupOffsets | None:
     committed = [tp for tp in recovery.groups.committed_partitions(group_id) if topics is None or tp.topic in topics]
-    described = recovery.cluster.describe_topics({tp.topic for tp in committed})
+    described = recovery.cluster.describe_topics({tp.topic for tp in committed} | {*(topics or () if without_offsets else ())})
     partitions = [tp for tp in committed if tp.topic in described]
-    if not partitions:
+    if not described or not (partitions or without_offsets):
         return None
-    offsets = recovery.groups.committed(group_id, partitions)
+    offsets = recovery.groups.committed(group_id, partitions) if partitions else {}
     return GroupOffsets(
         group_id=group_id,
         kind=recovery.groups.describe(group_id).kind,

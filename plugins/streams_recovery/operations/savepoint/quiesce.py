@@ -113,7 +113,6 @@ def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
 
 def _members(recovery: RecoveryContext) -> tuple[str, ...]:
     group = recovery.groups.describe(recovery.application_id)
-    # Members of a group of the streams protocol cannot be named; when one joins or leaves, the group's state shows it.
     return tuple(sorted(member.member_id for member in group.members)) or (f"{group.kind} group, {group.state}",)
 
 

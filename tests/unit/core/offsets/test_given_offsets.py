@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.given_offsets import parse_file
+from streams_recovery.core.offsets.given_offsets import csv_text, parse_file
 
 partitions = st.builds(TopicPartition, st.from_regex(r"\A[a-zA-Z0-9._-]{1,40}\Z"), st.integers(0, 10**9 - 1))
 
@@ -54,3 +54,38 @@ def test_every_form_of_a_file_says_the_same(offsets: dict[TopicPartition, int], 
 def test_a_file_that_is_not_understood_whole_is_not_used(content: bytes, said: str) -> None:
     with pytest.raises(ConfigInvalid, match=said):
         parse_file(content, where="f", group="orders")
+
+
+def test_the_lines_of_several_groups_must_have_their_group() -> None:
+    def read(content: bytes, group: str) -> dict[TopicPartition, int]:
+        return parse_file(content, where="f", group=group, several=True)
+
+    assert read(b"g,a,0,5\nh,a,0,6\n", "h") == {TopicPartition("a", 0): 6}
+    assert read(b"g,a,0,5\n", "h") == {}
+    with pytest.raises(ConfigInvalid, match="f:2 cannot be used: it names no group"):
+        read(b"g,a,0,5\na,0,6\n", "g")
+    with pytest.raises(ConfigInvalid, match="it is for one group"):
+        read(b"[]", "g")
+
+
+@given(
+    offsets=st.dictionaries(
+        st.text(min_size=1, max_size=40).filter(lambda text: text == text.strip()),
+        st.dictionaries(partitions, st.integers(0, 10**18 - 1), min_size=1, max_size=5),
+        min_size=1,
+        max_size=3,
+    )
+)
+@example({"[": {TopicPartition("a", 0): 5}})
+def test_what_is_written_is_read_again(offsets: dict[str, dict[TopicPartition, int]]) -> None:
+    text = csv_text(offsets, with_group=True)
+    for group, known in offsets.items():
+        assert parse_file(text.encode(errors="surrogatepass"), where="f", group=group, several=True) == known
+        assert parse_file(csv_text({group: known}, with_group=False).encode(), where="f", group="any") == known
+
+
+def test_texts_are_quoted_as_kafka_s_writer_does_it() -> None:
+    """It does not look into texts of more than 24 characters."""
+    names = ("a" * 24, "a" * 25)
+    assert csv_text({"g": {TopicPartition(name, 0): 5 for name in names}}, with_group=False) == f'{names[0]},0,5\n"{names[1]}",0,5\n'
+    assert csv_text({'a "b"': {TopicPartition("t", 1): 2}}, with_group=True) == '"a ""b""",t,1,2\n'
