@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from embedded.jars import KAFKA_VERSION, JarSet, jar_files, write_lock
+from embedded.jars import KAFKA_VERSION, JarSet, write_lock
 
 TOOLS: Final = JarSet(
     name=f"kafka-tools-{KAFKA_VERSION}",
