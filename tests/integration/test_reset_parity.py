@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from streams_recovery.cli.rebuild import OF_THE_RESET_TOOL
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
@@ -22,7 +24,7 @@ from tests.support.applications.topic_records import transaction
 from tests.support.applications.twins import STREAM_TIME, Twin, leave_a_member, twin
 from tests.support.kafka.consumers import member
 from tests.support.kafka.secured_broker import ADMIN, PASSWORDS, Secured
-from tests.support.programs.reset_tool import ResetTool, reset_tool
+from tests.support.programs.reset_tool import ResetTool, help_text, reset_tool
 
 pytestmark = pytest.mark.kafka
 
@@ -124,6 +126,11 @@ def compare(theirs: Twin, ours: Twin, expected: dict[str, tuple[int, str]], inte
     for one in (theirs, ours):
         assert settled(one.internal_topics, internal) == internal
         assert settled(one.offsets, expected) == expected
+
+
+def test_each_option_of_the_tool_has_its_counterpart() -> None:
+    options = set(re.findall(r"^(?:\* )?(--[a-z-]+)", help_text(), re.MULTILINE))
+    assert options == {*OF_THE_RESET_TOOL, "--input-topics", "--internal-topics", "--help", "--version"}
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
