@@ -326,7 +326,7 @@ def test_a_rebuild_of_part_of_the_input_has_to_be_confirmed(two_inputs: Twin, tm
     assert f"| {two_inputs.second}-0 | 2 | stays |" in markdown(planned)
     # Five records of one input again, and four and two of the other that were not read yet.
     assert planned.observed.records_to_catch_up == 5 + 4 + 2
-    with pytest.raises(Refused, match=r"disagree with the rebuilt state.*type the application id"):
+    with pytest.raises(Refused, match=r"disagree with the state.*type the application id"):
         restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=planned.hash)
     assert recovery.lock.holder() is None
     with pytest.raises(Refused, match=f"these are no inputs: nobody; the inputs are: {two_inputs.first}, {two_inputs.second}"):

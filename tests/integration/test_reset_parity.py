@@ -89,10 +89,14 @@ def ours(bootstrap: str, tmp_path: Path) -> Iterator[Twin]:
         yield made
 
 
+def called(tool: ResetTool, one: Twin, *arguments: str) -> tuple[int, str]:
+    place = ("--bootstrap-server", one.recovery.connection.bootstrap_servers, "--application-id", one.id)
+    return tool.call(*place, *map(one.named, arguments))
+
+
 def reset(tool: ResetTool, one: Twin, *arguments: str) -> str:
     """The tool has done it."""
-    place = ("--bootstrap-server", one.recovery.connection.bootstrap_servers, "--application-id", one.id)
-    code, said = tool.call(*place, *(one.named(argument) for argument in arguments))
+    code, said = called(tool, one, *arguments)
     assert code == 0, said
     return said
 
@@ -129,7 +133,7 @@ def compare(theirs: Twin, ours: Twin, expected: dict[str, tuple[int, str]], inte
 
 
 def test_each_option_of_the_tool_has_its_counterpart() -> None:
-    options = set(re.findall(r"^(?:\* )?(--[a-z-]+)", help_text(), re.MULTILINE))
+    options = set(re.findall(r"^(?:\* )?(--[a-z][a-z-]*)", help_text(), re.MULTILINE))
     assert options == {*OF_THE_RESET_TOOL, "--input-topics", "--internal-topics", "--help", "--version"}
 
 
@@ -179,8 +183,7 @@ def test_force_and_a_stop_remove_members_of_instances_that_are_gone(tool: ResetT
     for one in (theirs, ours):
         leave_a_member(one)
         assert one.members() == 1
-    place = ("--bootstrap-server", theirs.recovery.connection.bootstrap_servers, "--application-id", theirs.id)
-    code, said = tool.call(*place, *map(theirs.named, ALL))
+    code, said = called(tool, theirs, *ALL)
     assert (code, "is still active" in said) == (1, True)
     reset(tool, theirs, *ALL, "--force")
     rebuild(ours, request_of(ours, "earliest", tmp_path))
@@ -205,6 +208,40 @@ def test_the_end_is_before_an_open_transaction_where_the_tool_is_told_so(tool: R
         reset(tool, theirs, *ALL, "--to-latest", "--command-config", str(settings))
         rebuild(ours, request_of(ours, "latest", tmp_path))
         compare(theirs, ours, ROWS["to-latest"].expected)
+        producer.abort_transaction(30)
+
+
+def test_what_the_table_says_of_the_tool_is_true(tool: ResetTool, theirs: Twin, tmp_path: Path) -> None:
+    """It and a rebuild differ here on purpose; another version of it may not."""
+    recovery, first = theirs.recovery, theirs.small.input
+    longer = f"{theirs.id}-eu-counts-changelog"
+    recovery.cluster.create_topic(longer, partitions=1, replication_factor=1, config={})
+    processed = {tp: found for tp, found in theirs.offsets().items() if "repartition" not in tp}
+    leave_a_member(theirs)
+    reset(tool, theirs, "--dry-run", "--force")
+    assert theirs.members() == 0, "removed although nothing is to be done"
+    assert len(theirs.internal_topics()) == 3
+    reset(tool, theirs)
+    assert settled(theirs.internal_topics, BOTH_GONE) == BOTH_GONE, "also the topic of a longer id"
+    assert settled(theirs.offsets, processed) == processed, "no input is named, and none is moved"
+
+    def begins(code: int, *arguments: str) -> int:
+        found, said = called(tool, theirs, *arguments)
+        assert found == code, said
+        return theirs.offsets()["app.in-0"][0]
+
+    assert begins(1, "--input-topics", "{first},nobody") == 0, "a topic that does not exist is passed over"
+    recovery.groups.set_offsets(theirs.id, {first: None})
+    assert begins(0, "--input-topics", "{first}", "--shift-by", "-2") == 3, "from the end, where nothing is committed"
+    file = tmp_path / "offsets.csv"
+    file.write_text(theirs.named("{first},0,99\n"))
+    assert begins(0, "--input-topics", "{first}", "--from-file", str(file)) == 5
+    code, said = called(tool, theirs, *ALL, "--from-file", str(file))
+    assert (code, "NullPointerException" in said) == (1, True)
+    with transaction(recovery) as producer:
+        producer.produce(theirs.first, b"v", b"k", 0)
+        producer.flush(30)
+        assert begins(0, "--input-topics", "{first}", "--to-latest") == 6, "behind a record that is not committed yet"
         producer.abort_transaction(30)
 
 

@@ -93,11 +93,12 @@ def twin(bootstrap: str | Mapping[str, object], directory: Path) -> Iterator[Twi
 
 
 def leave_a_member(one: Twin) -> None:
-    """A stream thread's consumer that has closed without leaving: its session lasts until it times out, as a static member's does."""
+    """A stream thread's consumer that has closed without leaving, as static members do. Its session lasts longer than anybody waits."""
     settings = {
         "group.id": one.id,
         "client.id": f"{one.id}-StreamThread-1-consumer",
         "group.instance.id": "one",
+        "session.timeout.ms": 300_000,
         "enable.auto.commit": False,
     }
     consumer = Consumer(one.recovery.connection.client_config(**settings))

@@ -237,9 +237,8 @@ class RestorePlan:
 def require_agreement(plan: RestorePlan, safeguards: Safeguards) -> None:
     """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
     if not plan.offsets_agree and safeguards.confirm != plan.application_id:
-        state, agreeing = ("rebuilt", "let all inputs begin anew") if plan.from_input else ("restored", "use exact")
         raise Refused(
-            f"offsets set by {plan.strategy!r} disagree with the {state} state: {'; '.join(plan.warnings)}",
-            next_step=f"nothing was changed; {agreeing}, or type the application id {plan.application_id} to confirm it",
+            f"offsets set by {plan.strategy!r} disagree with the state: {'; '.join(plan.warnings)}",
+            next_step=f"nothing was changed; use exact, or in a rebuild all inputs, or type the application id {plan.application_id} to confirm it",
             strategy=plan.strategy,
         )

@@ -172,7 +172,7 @@ def test_offsets_that_disagree_with_the_state_need_the_application_s_name(agree:
 
 def test_a_rebuild_of_part_of_the_input_needs_it_too() -> None:
     plan = replace(PLAN, savepoint_id=None, offsets_agree=False, strategy="earliest", warnings=("the new state lacks 5 records",))
-    with pytest.raises(Refused, match=r"disagree with the rebuilt state: the new state lacks 5.*let all inputs begin anew, or type"):
+    with pytest.raises(Refused, match=r"disagree with the state: the new state lacks 5.*in a rebuild all inputs, or type"):
         require_agreement(plan, Safeguards())
     require_agreement(plan, Safeguards(confirm=plan.application_id))
 
