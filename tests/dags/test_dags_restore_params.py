@@ -83,6 +83,7 @@ def test_by_default_a_restore_replaces_nothing_and_saves_what_is_there(dags: dic
             assert (dag_id, asked.allow_ahead, asked.allow_damaged) == (UNDO, False, False)
         case Rebuild():
             assert (dag_id, asked.accept_gap, asked.inputs_from, asked.outputs) == (REBUILD, False, "", OutputPolicy.KEEP)
+            assert (asked.input_topics, asked.internal_topics) == ((), ())
         case AsOfMoment():
             assert (dag_id, asked.allow_ahead, asked.in_place, asked.groups, asked.source) == (PITR, False, False, (), "")
         case OfInterval():
@@ -103,6 +104,8 @@ def test_what_the_form_does_not_ask_for_is_never_done(dags: dict[str, Any], dag_
         "outputs": "recreate",
         "accept_gap": True,
         "inputs_from": "latest",
+        "input_topics": ["c"],
+        "internal_topics": ["d"],
         "as_of": MOMENT,
         "by": "position",
         "in_place": True,

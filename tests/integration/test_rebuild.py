@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import NotFound, PlanChanged, Refused, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Claim, CommittedOffset, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan_text import markdown
@@ -22,10 +24,12 @@ from streams_recovery.operations.restore import OutputPolicy
 from streams_recovery.operations.restore.verify import require_verified
 from streams_recovery.operations.unfinished import unfinished_restore
 from tests.support.applications.rebuilds import archiving, cleared, rebuild, strategy
-from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.restore_steps import loaded, opened, reach, saved, verified
 from tests.support.applications.savepoint_steps import publish, take
-from tests.support.applications.small import STREAMS_METADATA, Small, asked, configured_for, lose
+from tests.support.applications.small import STREAMS_METADATA, Small, asked, configured_for, lose, lose_state
 from tests.support.applications.topic_records import commit, delete_below, produce, recreate
+from tests.support.applications.twins import STREAM_TIME, Twin, twin
+from tests.support.kafka.consumers import cli
 from tests.support.kafka.topic_settings import alter
 
 
@@ -303,3 +307,54 @@ def test_a_savepoint_without_the_inputs_brings_none_back(small: Small) -> None:
     with pytest.raises(Refused, match="is gone") as caught:
         restore.plan(small.recovery, rebuild(small.recovery, inputs_from=savepoint))
     assert caught.value.facts["topics"] == [small.input.topic]
+
+
+@pytest.fixture
+def two_inputs(bootstrap: str, tmp_path: Path) -> Iterator[Twin]:
+    with twin(bootstrap, tmp_path) as found:
+        publish(found.small)
+        yield found
+
+
+def test_a_rebuild_of_part_of_the_input_has_to_be_confirmed(two_inputs: Twin, tmp_path: Path) -> None:
+    recovery = two_inputs.recovery
+    # Nothing else of it would have to be confirmed: there is no state to replace.
+    lose_state(two_inputs.small)
+    request = asked(recovery, restore.Rebuild, offsets=strategy("earliest"), input_topics=(two_inputs.first,), confirm="")
+    planned = restore.plan(recovery, request)
+    assert (planned.offsets_agree, {tp.topic for tp in planned.offsets_kept}) == (False, {two_inputs.second})
+    assert any("the new state lacks up to 3 records before these" in told for told in planned.warnings)
+    assert f"| {two_inputs.second}-0 | 2 | stays |" in markdown(planned)
+    # Five records of one input again, and four and two of the other that were not read yet.
+    assert planned.observed.records_to_catch_up == 5 + 4 + 2
+    with pytest.raises(Refused, match=r"disagree with the state.*type the application id"):
+        restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=planned.hash)
+    assert recovery.lock.holder() is None
+    with pytest.raises(Refused, match=f"these are no inputs: nobody; the inputs are: {two_inputs.first}, {two_inputs.second}"):
+        restore.plan(recovery, rebuild(recovery, input_topics=("nobody",)))
+    code, out, err = cli(tmp_path, recovery, "rebuild", "small", "--plan", "--input-topics", two_inputs.first, "--json")
+    assert code == 0, err
+    assert [item["tp"] for item in json.loads(out)["offsets"]] == [str(two_inputs.small.input)]
+
+
+def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not_where_it_was_planned(two_inputs: Twin) -> None:
+    recovery, kept = two_inputs.recovery, TopicPartition(two_inputs.second, 0)
+    request = rebuild(recovery, input_topics=(two_inputs.first,))
+    approved = restore.plan(recovery, request).hash
+    later = CommittedOffset(offset=3, metadata=STREAM_TIME, leader_epoch=None)
+    recovery.groups.set_offsets(recovery.application_id, {kept: later})
+    assert restore.plan(recovery, request).hash == approved, "the application may go on while a plan is read"
+    ticket = cleared(recovery, request)
+    restore.verify_cleared(recovery, ticket, verified(recovery, ticket))
+    assert restore.set_offsets(recovery, ticket).partitions == 1
+    assert two_inputs.offsets() == {"app.in-0": (0, ""), "app.second-0": (3, STREAM_TIME), "app.second-1": (1, STREAM_TIME)}
+    reach(recovery, ticket, Phase.WIPED)
+    recovery.groups.set_offsets(recovery.application_id, {kept: None})
+    with pytest.raises(Damaged, match=rf"1 committed offsets .* {kept}: nothing in place of 3"):
+        restore.start(recovery, ticket)
+    reach(recovery, ticket, Phase.STARTED)
+    with pytest.raises(Damaged, match=rf"1 of its committed offsets are gone: {kept}: nothing in place of 3"):
+        restore.start(recovery, ticket)
+    recovery.groups.set_offsets(recovery.application_id, {kept: later})
+    assert restore.start(recovery, ticket).ends == {two_inputs.small.input: 5, kept: 6, TopicPartition(two_inputs.second, 1): 3}
+    restore.abandon(recovery, ticket)

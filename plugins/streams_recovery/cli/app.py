@@ -211,7 +211,7 @@ def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedS
 
 
 app.command(FromSavepoint.COMMAND)(restore.restore)
-app.command(Rebuild.COMMAND)(rebuild.rebuild)
+app.command(Rebuild.COMMAND, cls=rebuild.ResetToolCommand)(rebuild.rebuild)
 app.command(Undo.COMMAND)(restore.undo)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)

@@ -1,8 +1,12 @@
-"""The commands that rebuild an application's state from its input."""
+"""The command that rebuilds an application's state from its input, and what it says to people who know Kafka's own reset tool."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperCommand
 
 from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, option, recovery_of
@@ -15,6 +19,43 @@ Begin = Annotated[str, option(_FORM["offsets"])]
 AcceptGap = Annotated[bool, option(_FORM["accept_gap"])]
 InputsFrom = Annotated[str, option(_FORM["inputs_from"])]
 Outputs = Annotated[OutputPolicy, option(_FORM["outputs"])]
+InputTopics = Annotated[list[str] | None, option(_FORM["input_topics"])]
+InternalTopics = Annotated[list[str] | None, option(_FORM["internal_topics"])]
+
+# What stands in place of each option of kafka-streams-application-reset that is none here. docs/strategies/rebuild.md has the reasons.
+OF_THE_RESET_TOOL: Final[Mapping[str, str]] = {
+    "--application-id": "the id is in the configuration (application.id): give the configuration's name",
+    "--bootstrap-server": "the connection of the configuration says which cluster it is",
+    "--by-duration": "use --offsets duration:P1DT2H30M",
+    "--command-config": "settings of the client belong to the connection of the configuration",
+    "--config-file": "settings of the client belong to the connection of the configuration",
+    "--dry-run": "use --plan",
+    "--force": "nothing is needed: members of instances that are proven gone are removed. A running instance would join again and commit over the "
+    "new offsets, so it has to be stopped",
+    "--from-file": "use --offsets file:NAME",
+    "--intermediate-topics": "name the topic under topics.inputs and topics.outputs in the configuration: then it begins at its end",
+    "--shift-by": "use --offsets shift:-100",
+    "--to-datetime": "use --offsets timestamp:2026-11-21T12:00:00Z, with a time zone",
+    "--to-earliest": "use --offsets earliest",
+    "--to-latest": "use --offsets latest",
+    "--to-offset": "use --offsets offset:1000",
+}
+
+
+class ResetToolCommand(TyperCommand):
+    """A command that is asked for with options of Kafka's reset tool, and says what to use here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises ``BadParameter`` for an option of the tool, with its counterpart."""
+        for option_name in (word.partition("=")[0] for word in args):
+            if (counterpart := OF_THE_RESET_TOOL.get(option_name)) is not None:
+                raise typer.BadParameter(f"{option_name} is an option of kafka-streams-application-reset; here, {counterpart}.", ctx)
+        return super().parse_args(ctx, args)
+
+
+def names(given: list[str] | None) -> tuple[str, ...]:
+    """Names of topics, each in an option of its own or several with commas: no topic has one in its name."""
+    return tuple(name.strip() for one in given or () for name in one.split(",") if name.strip())
 
 
 def rebuild(
@@ -27,6 +68,8 @@ def rebuild(
     accept_gap: AcceptGap = False,
     inputs_from: InputsFrom = "",
     outputs: Outputs = OutputPolicy.KEEP,
+    input_topics: InputTopics = None,
+    internal_topics: InternalTopics = None,
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
@@ -43,5 +86,7 @@ def rebuild(
             outputs=outputs,
             accept_gap=accept_gap,
             inputs_from=inputs_from,
+            input_topics=names(input_topics),
+            internal_topics=names(internal_topics),
         )
         carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -37,10 +37,14 @@ def _offsets(recovery: RecoveryContext, asked: Params) -> OffsetStrategy:
     return offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory()))
 
 
+def _topics(names: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(checked_name("topic", name) for name in names or ())
+
+
 def _safeguards(asked: Params, *, replace: bool) -> Safeguards:
     return Safeguards(
         replace=replace,
-        delete=tuple(checked_name("topic", name) for name in asked.get("delete") or ()),
+        delete=_topics(asked.get("delete")),
         safety=SafetyPolicy(asked.get("safety", SafetyPolicy.REQUIRED)),
         confirm=asked.get("confirm") or "",
     )
@@ -55,5 +59,7 @@ _READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
     "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
     "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
     "groups": lambda _, asked: tuple(asked.get("groups") or ()),
+    "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
+    "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
     "restore_id": lambda _, asked: asked.get("restore"),
 }

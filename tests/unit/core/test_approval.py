@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.approval import StatedPlan, approval, check_approved, different_parts, is_approved
 from streams_recovery.core.errors import PlanChanged
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan, SafetyPolicy, TopicToDelete
 from streams_recovery.core.rollout.cutover import UpgradePlan
 from tests.support.examples.restore_plan import PLAN
@@ -101,6 +101,7 @@ CHANGES = {
     "offsets": ((), "the offsets that are set"),
     "strategy": ("earliest", "how the input offsets are chosen (`--offsets`)"),
     "inputs_from": ("20261122T012345Z-0123456789", "the savepoint of the inputs (`--inputs-from`)"),
+    "offsets_kept": ((TopicPartition("returns", 0),), "the inputs that keep their offsets (`--input-topics`)"),
 }
 
 

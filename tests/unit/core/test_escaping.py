@@ -139,7 +139,7 @@ OUTLETS: dict[str, tuple[Callable[..., Markdown], object]] = {
     "restore": (markdown, _CLAIMED),
     "restore to a moment": (markdown, replace(PAST, in_place=IN_PLACE, claimed=CLAIMED)),
     "rebuild": (markdown, _REBUILT),
-    "rebuild with inputs": (markdown, replace(_REBUILT, inputs_from="s")),
+    "rebuild with inputs": (markdown, replace(_REBUILT, inputs_from="s", offsets_kept=(TopicPartition("k", 0),))),
     "evidence": (
         lambda report: report_page(report, "e" * 64),
         replace(REPORT, reason="why", missing=("x-1",), still_held=("t",), safety_savepoint="s"),

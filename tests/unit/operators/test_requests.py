@@ -55,6 +55,11 @@ def asked(strategy: type[RestoreRequest], **params: Any) -> RestoreRequest:
             Rebuild(reason="", offsets=offsets("earliest"), inputs_from="latest", outputs=OutputPolicy.RECREATE, accept_gap=True),
         ),
         (
+            Rebuild,
+            {"offsets": "offset:3", "input_topics": ["a", "b"], "internal_topics": ["c"]},
+            Rebuild(reason="", offsets=offsets("offset:3"), input_topics=("a", "b"), internal_topics=("c",)),
+        ),
+        (
             AsOfMoment,
             {"as_of": MOMENT, "by": "position", "savepoint": "none", "in_place": True, "groups": ["a", "b"]},
             AsOfMoment(

@@ -30,6 +30,7 @@ _PARTS: Final = {
     "topics that are created, and those that they replace": ("create",),
     "how the input offsets are chosen (`--offsets`)": ("strategy",),
     "the offsets that are set": ("offsets",),
+    "the inputs that keep their offsets (`--input-topics`)": ("offsets_kept",),
     "the moment (`--as-of`, `--by`)": ("point",),
     "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
     "topics of other applications whose names begin like this one's": ("claimed",),
@@ -135,7 +136,8 @@ class RestorePlan:
     asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
     loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
     unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
-    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own.
+    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``offsets_kept`` are inputs whose
+    committed offsets nobody touches, whatever they are by then.
     """
 
     application_id: str
@@ -156,6 +158,7 @@ class RestorePlan:
     claimed: tuple[ClaimedTopic, ...] = ()
     evidence: dict[str, Evidence] = field(default_factory=dict)
     inputs_from: str | None = None
+    offsets_kept: tuple[TopicPartition, ...] = ()
 
     @property
     def hash(self) -> str:
@@ -235,7 +238,7 @@ def require_agreement(plan: RestorePlan, safeguards: Safeguards) -> None:
     """Raise ``Refused`` when the plan's offsets disagree with its state and nobody has typed that this is meant."""
     if not plan.offsets_agree and safeguards.confirm != plan.application_id:
         raise Refused(
-            f"offsets set by {plan.strategy!r} disagree with the restored state: {'; '.join(plan.warnings)}",
-            next_step=f"nothing was changed; use exact, or type the application id {plan.application_id} to confirm it",
+            f"offsets set by {plan.strategy!r} disagree with the state: {'; '.join(plan.warnings)}",
+            next_step=f"nothing was changed; use exact, or in a rebuild all inputs, or type the application id {plan.application_id} to confirm it",
             strategy=plan.strategy,
         )

@@ -18,7 +18,7 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     check_names("topic", [*(topic.name for topic in planned.create), *(topic.name for topic in planned.delete)], where=where)
     for topic in planned.create:
         check_numbered(topic.name, [part.partition for part in topic.partitions], where=where)
-    check_partitions("offsets", [item.tp for item in planned.offsets], where=where)
+    check_partitions("offsets", [*(item.tp for item in planned.offsets), *planned.offsets_kept], where=where)
     if planned.in_place:
         check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
     groups = planned.in_place.groups if planned.in_place else ()

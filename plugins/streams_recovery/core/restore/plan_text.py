@@ -28,7 +28,6 @@ _LABELS = {
 
 def markdown(plan: RestorePlan) -> Markdown:
     """The plan in the order in which it would be carried out."""
-    before = plan.observed.offsets_before
     return joined(
         [
             *_head(plan),
@@ -44,16 +43,20 @@ def markdown(plan: RestorePlan) -> Markdown:
             *(_rebuilt(plan) if plan.from_input else _loaded(plan)),
             md("5. **Set {} committed offsets**, the inputs' by {}:", len(plan.offsets), code(plan.strategy)),
             _EMPTY,
-            md("| partition | before | after |"),
-            md("|---|---:|---:|"),
-            *(md("| {} | {} | {} |", one.tp, before.get(one.tp, "-"), one.wanted.offset) for one in plan.offsets[:_SHOWN_OFFSETS]),
-            *further(len(plan.offsets), 3),
+            *_offsets(plan),
             _EMPTY,
             md("6. **Wipe** the local state of every instance."),
             md("7. **Start**, and wait until {}.", _catching_up(plan)),
             *([] if plan.from_input else [_EMPTY, _elsewhere(plan)]),
         ]
     )
+
+
+def _offsets(plan: RestorePlan) -> list[Markdown]:
+    before = plan.observed.offsets_before
+    after = {item.tp: str(item.wanted.offset) for item in plan.offsets} | dict.fromkeys(plan.offsets_kept, "stays")
+    rows = [md("| {} | {} | {} |", tp, before.get(tp, "-"), offset) for tp, offset in sorted(after.items())]
+    return [md("| partition | before | after |"), md("|---|---:|---:|"), *rows[:_SHOWN_OFFSETS], *further(len(rows), 3)]
 
 
 def _claimed(plan: RestorePlan) -> list[Markdown]:

@@ -83,8 +83,9 @@ def _unread(
 
 
 def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """The inputs that the plan sets offsets of."""
-    return [item.tp for item in planned.offsets if internal_role(item.tp.topic, recovery.application_id) is None]
+    """The inputs that the plan sets offsets of, and those that keep one."""
+    set_now = [item.tp for item in planned.offsets if internal_role(item.tp.topic, recovery.application_id) is None]
+    return [*set_now, *(tp for tp in planned.offsets_kept if tp in planned.observed.offsets_before)]
 
 
 def _read_by(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:

@@ -54,6 +54,6 @@ def check_cleared(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str,
 
 
 def offsets_to_remove(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """What the group has committed and the plan does not set: offsets on topics that are gone would be past the end of those that come."""
-    wanted = {item.tp for item in planned.offsets}
+    """What the group has committed and the plan neither sets nor keeps: offsets on topics that are gone would be past the end of those that come."""
+    wanted = {*(item.tp for item in planned.offsets), *planned.offsets_kept}
     return sorted(set(recovery.groups.committed_partitions(recovery.application_id)) - wanted)

@@ -6,7 +6,7 @@ Where the cluster has lost inputs, they are made from a savepoint first, if one 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
@@ -15,13 +15,12 @@ from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.plan import (
     Observed,
-    OffsetToSet,
     PartitionLoad,
     RestorePlan,
     TopicToCreate,
     TopicToDelete,
 )
-from streams_recovery.core.restore.rebuild import rebuild_start
+from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
 from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
@@ -35,13 +34,15 @@ from streams_recovery.operations.restore.target_checks import proven, refuse_exi
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildSource:
     """No state, and inputs that begin where ``offsets`` says, with ``accept_gap`` also where older input is gone. ``archived`` is what is made from a
-    savepoint first, None for nothing.
+    savepoint first, None for nothing. ``input_topics`` are the inputs that begin anew, empty for all; ``internal_topics`` what is expected to go.
     """
 
     archived: Archived | None
     offsets: OffsetStrategy
     outputs: OutputPolicy
     accept_gap: bool
+    input_topics: tuple[str, ...]
+    internal_topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,9 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
     archived = source.archived
     warnings = required_for_rebuild(recovery, safeguards, archived.manifest if archived else None)
     found = _look(recovery, archived)
-    evidence = proven(recovery, found.internal, found.whose, safeguards)
+    check_all_go(recovery.application_id, found.internal, source.internal_topics)
+    named = replace(safeguards, delete=(*safeguards.delete, *source.internal_topics))
+    evidence = proven(recovery, found.internal, found.whose, named)
     gone = tuple(TopicToDelete(name=name, topic_id=found.topics[name].topic_id) for name in evidence)
     outputs = _outputs(found) if source.outputs is OutputPolicy.RECREATE else ()
     held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
@@ -91,6 +94,7 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         found.committed,
         written_by_application=both,
         accept_gap=source.accept_gap,
+        topics=source.input_topics,
         archived=archived.begins if archived else None,
     )
     return RestorePlan(
@@ -104,12 +108,13 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         create=(*(archived.create if archived else ()), *outputs),
         offsets=begun.offsets,
         strategy=source.offsets.text,
-        offsets_agree=True,
+        offsets_agree=begun.agree,
         warnings=(*warnings, *begun.warnings, *_about_archive(archived), *_about_outputs(recovery, found, outputs, held)),
-        observed=_observe(recovery, begun.offsets, found, logs, held),
+        observed=_observe(recovery, begun, found, logs, held),
         claimed=found.inventory.claimed,
         evidence=evidence,
         inputs_from=archived.manifest.savepoint_id if archived else None,
+        offsets_kept=begun.kept,
     )
 
 
@@ -179,10 +184,13 @@ def _about_outputs(recovery: RecoveryContext, found: _Found, outputs: tuple[Topi
     return [f"outputs are emptied: {', '.join(lost)}; {groups}{kept}; `undo` does not bring their records back"]
 
 
-def _observe(recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
+def _observe(recovery: RecoveryContext, begun: RebuildStart, found: _Found, logs: Logs, held: dict[str, int]) -> Observed:
+    wanted = {item.tp: item.wanted.offset for item in begun.offsets}
+    before = {tp: found.committed[tp] for tp in (*wanted, *begun.kept) if tp in found.committed}
+    from_here = wanted | {tp: before[tp] for tp in begun.kept if tp in before}
     return Observed(
         instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
         offsets_replaced=held,
-        offsets_before={item.tp: found.committed[item.tp] for item in offsets if item.tp in found.committed},
-        records_to_catch_up=sum(logs.lag(item.tp, item.wanted.offset).behind for item in offsets),
+        offsets_before=before,
+        records_to_catch_up=sum(logs.lag(tp, offset).behind for tp, offset in from_here.items()),
     )

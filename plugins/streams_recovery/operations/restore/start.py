@@ -113,19 +113,28 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
         if recovery.groups.committed(one.group, [one.tp])[one.tp] is None
     ]
     wrong += [f"{one.tp} of group {one.group}: nothing in place of {one.wanted.offset}" for one in lost]
+    wrong += _lost_kept(recovery, planned)
     if wrong:
         raise Damaged(
             f"{len(wrong)} committed offsets of {recovery.application_id} are not those that were set: {'; '.join(wrong[:20])}",
-            next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again",
+            next_step="find out what else commits for this group or deletes its offsets, then resume the restore: it sets them again, but not those that "
+            "were to stay as they are: set these with kafka-consumer-groups first",
             wrong=wrong,
             lost=[(one.group, str(one.tp), one.wanted.offset) for one in lost],
         ).then(resume_command(recovery, ticket))
 
 
+def _lost_kept(recovery: RecoveryContext, planned: RestorePlan) -> list[str]:
+    """Inputs that were to go on at their offset and have none any more: they would begin elsewhere by auto.offset.reset."""
+    had = {tp: planned.observed.offsets_before[tp] for tp in planned.offsets_kept if tp in planned.observed.offsets_before}
+    found = recovery.groups.committed(recovery.application_id, list(had)) if had else {}
+    return [f"{tp}: nothing in place of {offset}" for tp, offset in had.items() if found[tp] is None]
+
+
 def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
     """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
     found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
-    gone = [str(item.tp) for item in planned.offsets if found[item.tp] is None]
+    gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_lost_kept(recovery, planned)]
     if gone:
         raise Damaged(
             f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",

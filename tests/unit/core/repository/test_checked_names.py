@@ -65,6 +65,7 @@ ELSEWHERE = replace(FILE, key="another/segments/t/0/0.parquet")  # type: ignore[
         (replace(PLAN, delete=(TopicToDelete(name=TOPIC.name, topic_id="x"),)), TWICE),
         (replace(PLAN, delete=(TopicToDelete(name="a b", topic_id="x"),)), "'a b' is not allowed"),
         (replace(PLAN, offsets=(OFFSET, OFFSET)), f"offsets of orders-0 {TWICE}"),
+        (replace(PLAN, offsets_kept=(OFFSET.tp,)), f"offsets of orders-0 {TWICE}"),
         (replace(PLAN, offsets=(replace(OFFSET, tp=TopicPartition("orders", -1)),)), "there is no such partition"),
         (replace(PLAN, create=(replace(TOPIC, partitions=(TOPIC.partitions[0], TOPIC.partitions[0])),)), r"partitions \[0, 0\]"),
         (replace(PLAN, source_application_id=".."), "application id '..' is not allowed"),

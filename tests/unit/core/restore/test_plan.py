@@ -41,6 +41,7 @@ def with_topic(**changes: object) -> RestorePlan:
         replace(PLAN, offsets=(replace(OFFSET, fixed=False),)),
         replace(PLAN, strategy="latest"),
         replace(PLAN, inputs_from="20261121T012346Z-0123456789"),
+        replace(PLAN, offsets_kept=(TopicPartition("returns", 0),)),
         replace(PLAN, offsets=(replace(OFFSET, wanted=replace(OFFSET.wanted, metadata="AgAB")),)),
         with_topic(name="another"),
         with_topic(replication_factor=2),
@@ -167,6 +168,22 @@ def test_offsets_that_disagree_with_the_state_need_the_application_s_name(agree:
     with pytest.raises(Refused, match="12 records are never counted") as caught:
         require_agreement(plan, request)
     assert caught.value.facts == {"strategy": "latest"}
+
+
+def test_a_rebuild_of_part_of_the_input_needs_it_too() -> None:
+    plan = replace(PLAN, savepoint_id=None, offsets_agree=False, strategy="earliest", warnings=("the new state lacks 5 records",))
+    with pytest.raises(Refused, match=r"disagree with the state: the new state lacks 5.*in a rebuild all inputs, or type"):
+        require_agreement(plan, Safeguards())
+    require_agreement(plan, Safeguards(confirm=plan.application_id))
+
+
+def test_a_person_reads_which_offsets_stay() -> None:
+    kept = TopicPartition("returns", 0)
+    plan = replace(PLAN, offsets_kept=(kept,), observed=replace(PLAN.observed, offsets_before={kept: 12, OFFSET.tp: 99}))
+    assert "| returns-0 | 12 | stays |" in markdown(plan)
+    assert f"| {OFFSET.tp} | 99 | {OFFSET.wanted.offset} |" in markdown(plan)
+    many = replace(plan, offsets_kept=tuple(TopicPartition("returns", number) for number in range(45)))
+    assert "| 6 more, all of them in the plan as JSON | | |" in markdown(many)
 
 
 def test_a_person_reads_the_moment_and_where_each_log_is_cut() -> None:

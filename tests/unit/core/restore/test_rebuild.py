@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.strategies import OffsetStrategy, parse
-from streams_recovery.core.restore.rebuild import RebuildStart, rebuild_start
+from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, rebuild_start
 
 ORDERS, MORE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOGS = Logs(starts={ORDERS: 0, MORE: 0}, stable={ORDERS: 40, MORE: 7}, ends={ORDERS: 42, MORE: 7}, at_time={ORDERS: 12, MORE: None})
@@ -30,10 +30,11 @@ def begun(
     committed: dict[TopicPartition, int] | None = None,
     gap: bool = False,
     own: tuple[str, ...] = (),
+    topics: tuple[str, ...] = (),
     archived: dict[TopicPartition, int] | None = None,
 ) -> RebuildStart:
     known = {ORDERS: 20, MORE: 3} if committed is None else committed
-    return rebuild_start(logs, strategy(text), known, written_by_application=own, accept_gap=gap, archived=archived)
+    return rebuild_start(logs, strategy(text), known, written_by_application=own, accept_gap=gap, topics=topics, archived=archived)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,7 @@ def begun(
         ("duration:P1D", [12, 7]),
         ("shift:-4", [16, 0]),
         ("shift:100", [40, 7]),
+        ("offset:9", [9, 7]),
         ("specific:orders:0=9,orders:1=1", [9, 1]),
     ],
 )
@@ -60,7 +62,7 @@ def test_each_strategy_begins_where_it_says_and_never_with_metadata(text: str, e
     [
         ("exact", "exact offsets belong to a savepoint's state"),
         ("specific:orders:0=9", "no offset is named for orders-1"),
-        ("specific:orders:0=9,orders:1=1,other:0=0", "other-0 is no input"),
+        ("specific:orders:0=9,orders:1=1,other:0=0", "other-0 is no input that begins anew"),
         ("specific:orders:0=43,orders:1=1", r"orders-0: offset 43 is outside \[0, 42\]"),
     ],
 )
@@ -118,9 +120,151 @@ def test_what_is_left_out_is_told_with_its_size() -> None:
     assert begun("earliest").warnings == ()
 
 
+def test_where_the_log_limits_an_offset_is_told() -> None:
+    assert "offset 9 is limited to the start and end of the logs: orders-1" in begun("offset:9").warnings
+    assert any("the shift is limited" in warning for warning in begun("shift:-4").warnings)
+    assert not any("limited" in warning for warning in begun("offset:7").warnings)
+
+
+RETURNS = TopicPartition("returns", 0)
+TWO = Logs(
+    starts={ORDERS: 0, MORE: 0, RETURNS: 2},
+    stable={ORDERS: 40, MORE: 7, RETURNS: 9},
+    ends={ORDERS: 42, MORE: 7, RETURNS: 9},
+    at_time=dict.fromkeys((ORDERS, MORE, RETURNS)),
+)
+KNOWN = {ORDERS: 20, MORE: 3, RETURNS: 5}
+
+
+def test_an_input_that_is_left_out_keeps_its_offset_and_the_plan_says_what_the_state_lacks() -> None:
+    found = begun("earliest", TWO, committed=KNOWN, topics=("orders",))
+    assert {item.tp: item.wanted.offset for item in found.offsets} == {ORDERS: 0, MORE: 0}
+    assert (found.kept, found.agree) == ((RETURNS,), False)
+    assert "the new state lacks up to 5 records before these: returns-0" in found.warnings[0]
+    assert begun("earliest", TWO, committed={**KNOWN, RETURNS: 2}, topics=("returns",), gap=True).kept == (ORDERS, MORE)
+
+
+def test_nothing_lacks_before_the_first_offset_and_what_nobody_committed_begins_as_always() -> None:
+    never = begun("earliest", replace(TWO, starts=dict.fromkeys(KNOWN, 0)), committed={**KNOWN, RETURNS: 0}, topics=("orders",))
+    assert (never.agree, never.warnings) == (True, ())
+    nowhere = begun("earliest", TWO, committed={ORDERS: 20}, topics=("orders",))
+    assert (nowhere.agree, nowhere.kept) == (True, (RETURNS,))
+    assert nowhere.warnings == ("nothing is committed on these, so they begin by auto.offset.reset: returns-0",)
+
+
+@pytest.mark.parametrize("text", ["earliest", "latest", "shift:-1", "offset:3"])
+def test_all_inputs_by_their_names_are_all_inputs(text: str) -> None:
+    everything = begun(text, TWO, committed=KNOWN, gap=True)
+    assert begun(text, TWO, committed=KNOWN, topics=("returns", "orders"), gap=True) == everything
+    assert (everything.kept, everything.agree) == ((), True)
+
+
+def test_input_that_is_gone_matters_only_where_it_is_read() -> None:
+    with pytest.raises(Refused) as caught:
+        begun("earliest", TWO, committed=KNOWN, topics=("returns",))
+    assert caught.value.facts == {"gap": {"returns-0": 2}}
+    assert begun("earliest", TWO, committed=KNOWN, topics=("orders",)).offsets
+
+
+@pytest.mark.parametrize("offset", [1, 10])
+def test_an_offset_that_is_kept_must_be_in_its_log(offset: int) -> None:
+    with pytest.raises(Refused, match=rf"returns-0: offset {offset} is outside \[2, 9\].*begin anew too"):
+        begun("earliest", TWO, committed={**KNOWN, RETURNS: offset}, topics=("orders",))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("specific:returns:0=3,orders:0=1,orders:1=1", "returns-0 is no input that begins anew"),
+        ("specific:orders:0=1", "no offset is named for orders-1"),
+    ],
+)
+def test_offsets_are_named_for_what_begins_anew_and_nothing_else(text: str, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        begun(text, TWO, committed=KNOWN, topics=("orders",))
+    assert begun("specific:orders:0=1,orders:1=1", TWO, committed=KNOWN, topics=("orders",)).kept == (RETURNS,)
+
+
+def test_only_what_begins_anew_needs_an_offset_to_shift_from() -> None:
+    assert begun("shift:-1", TWO, committed={ORDERS: 20, MORE: 3}, topics=("orders",)).offsets
+    with pytest.raises(Refused, match="no committed offset to shift from: returns-0"):
+        begun("shift:-1", TWO, committed={ORDERS: 20, MORE: 3}, topics=("returns",))
+
+
+def test_a_topic_that_is_no_input_is_refused_with_those_that_are() -> None:
+    with pytest.raises(Refused, match="these are no inputs: Orders; the inputs are: orders, returns") as caught:
+        begun("earliest", TWO, committed=KNOWN, topics=("orders", "Orders"))
+    assert caught.value.facts == {"topics": ["Orders"]}
+
+
+def test_an_input_that_is_made_has_no_offset_to_keep() -> None:
+    with pytest.raises(Refused, match="have no offset to keep") as caught:
+        begun("earliest", TWO, committed=KNOWN, topics=("orders",), archived={RETURNS: 0})
+    assert caught.value.facts == {"partitions": ["returns-0"]}
+
+
+def test_what_the_application_writes_itself_keeps_its_offset_when_it_is_left_out_and_else_begins_at_the_end() -> None:
+    found = begun("earliest", TWO, committed=KNOWN, topics=("orders",), own=("returns",))
+    assert found.kept == (RETURNS,)
+    found = begun("earliest", TWO, committed=KNOWN, topics=("returns",), own=("returns",))
+    assert [(item.tp, item.wanted.offset) for item in found.offsets] == [(RETURNS, 9)]
+
+
+INTERNAL = ("orders-a-changelog", "orders-b-repartition")
+
+
+def test_all_internal_topics_go_or_nothing_does() -> None:
+    check_all_go("orders", INTERNAL, ())
+    check_all_go("orders", INTERNAL, INTERNAL[::-1])
+    with pytest.raises(Refused, match="would stay: orders-b-repartition") as caught:
+        check_all_go("orders", INTERNAL, INTERNAL[:1])
+    assert caught.value.facts == {"topics": ["orders-b-repartition"]}
+    with pytest.raises(Refused, match="no internal topics of orders: orders-eu-a-changelog") as caught:
+        check_all_go("orders", INTERNAL, (*INTERNAL, "orders-eu-a-changelog"))
+    assert caught.value.facts == {"topics": ["orders-eu-a-changelog"]}
+
+
+@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdefgh")))
+def test_internal_topics_are_all_named_or_none(internal: set[str], named: set[str]) -> None:
+    if not named or named == internal:
+        check_all_go("x", internal, named)
+        return
+    with pytest.raises(Refused) as caught:
+        check_all_go("x", internal, named)
+    assert set(caught.value.facts["topics"]) == (named - internal or internal - named)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.tuples(st.integers(0, 9), st.integers(0, 20), st.integers(0, 20)), min_size=1),
+    st.sets(st.sampled_from("abcd")),
+    st.sampled_from(["earliest", "latest", "shift:-7", "offset:5"]),
+)
+def test_each_input_begins_anew_or_keeps_its_offset_and_never_both(
+    shape: dict[str, tuple[int, int, int]], wanted: set[str], text: str
+) -> None:
+    tps = {TopicPartition(topic, 0): lengths for topic, lengths in shape.items()}
+    starts = {tp: start for tp, (start, _, _) in tps.items()}
+    ends = {tp: start + length for tp, (start, length, _) in tps.items()}
+    committed = {tp: min(start + read, ends[tp]) for tp, (start, _, read) in tps.items()}
+    topics = wanted & shape.keys()
+    found = rebuild_start(
+        Logs(starts=starts, stable=ends, ends=ends, at_time={}),
+        strategy(text),
+        committed,
+        written_by_application=(),
+        accept_gap=True,
+        topics=topics,
+    )
+    begins = [item.tp for item in found.offsets]
+    assert sorted([*begins, *found.kept]) == sorted(tps)
+    assert {tp.topic for tp in begins} == (topics or set(shape))
+    assert found.agree == all(committed[tp] == 0 for tp in found.kept)
+    assert found.agree != any("the new state lacks" in warning for warning in found.warnings)
+
+
 @given(
     st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 5)), min_size=1),
-    st.sampled_from(["earliest", "latest", "shift:-7", "shift:7"]),
+    st.sampled_from(["earliest", "latest", "shift:-7", "shift:7", "offset:30"]),
 )
 def test_offsets_are_always_inside_the_logs_and_complete(shape: dict[int, tuple[int, int, int]], text: str) -> None:
     tps = {TopicPartition("orders", number): lengths for number, lengths in shape.items()}

@@ -16,9 +16,9 @@ from streams_recovery.core.offsets.strategies.by_time import Duration, Timestamp
 from streams_recovery.core.offsets.strategies.exact import Exact
 from streams_recovery.core.offsets.strategies.log_ends import Earliest, Latest
 from streams_recovery.core.offsets.strategies.named import File, Specific
-from streams_recovery.core.offsets.strategies.shift import Shift
+from streams_recovery.core.offsets.strategies.shift import OneOffset, Shift
 
-OffsetStrategy = Exact | Earliest | Latest | Timestamp | Duration | Shift | Specific | File
+OffsetStrategy = Exact | Earliest | Latest | Timestamp | Duration | Shift | OneOffset | Specific | File
 
 STRATEGIES: Final[tuple[type[OffsetStrategy], ...]] = get_args(OffsetStrategy)
 PATTERN: Final = "|".join(strategy.PATTERN for strategy in STRATEGIES)

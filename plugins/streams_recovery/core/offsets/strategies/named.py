@@ -45,9 +45,11 @@ class _Named(Strategy):
         """Raise ``Refused`` for partitions that are not named, or are named and no inputs: without state nothing is exact."""
         named, wanted = set(self.given), set(begun)
         problems = [f"no offset is named for {first_names(wanted - named)}"] if wanted - named else []
-        problems += [f"{first_names(named - set(inputs))} is no input"] if named - set(inputs) else []
+        problems += [f"{first_names(named - set(inputs))} is no input that begins anew"] if named - set(inputs) else []
         if problems:
-            raise Refused("; ".join(problems), next_step="name every partition of the inputs, and no other", strategy=self.text)
+            raise Refused(
+                "; ".join(problems), next_step="name every partition of the inputs that begin anew, and no other", strategy=self.text
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,8 @@ from streams_recovery.operations.restore.strategies.strategy import RestoreStrat
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild(RestoreStrategy):
     """No state: the application builds it again from its input. With ``accept_gap`` also where older input is gone. Inputs, globals and outputs that the
-    cluster has lost are made from the savepoint ``inputs_from`` first, an id or ``latest``; empty is for none.
+    cluster has lost are made from the savepoint ``inputs_from`` first, an id or ``latest``; empty is for none. ``input_topics`` are the inputs that begin
+    anew, empty for all; the others keep their offsets. ``internal_topics`` are what is expected to go: another set is refused; empty expects nothing.
     """
 
     KIND: ClassVar = "rebuild"
@@ -27,6 +28,13 @@ class Rebuild(RestoreStrategy):
     COMMAND: ClassVar = "rebuild"
     FORM: ClassVar = (
         FIRST_OFFSETS,
+        FormField(
+            name="input_topics",
+            title="Inputs that begin anew",
+            kind=FieldKind.TOPICS,
+            help="Empty: all. Other inputs keep their offsets, so the state will lack what lies before these. Needs the confirmation below then. One a line.",
+            option_help="Only these inputs begin anew; others keep their offsets, and the state will lack what lies before these. Repeatable, or with commas.",
+        ),
         FormField(
             name="accept_gap",
             title="Accept missing older input",
@@ -55,6 +63,15 @@ class Rebuild(RestoreStrategy):
         ),
         REPLACE,
         delete_field("Those of which only the names say whose they are"),
+        FormField(
+            name="internal_topics",
+            title="Internal topics that are expected to go",
+            kind=FieldKind.TOPICS,
+            help="Empty: whatever there is. Else the run stops unless these are all of the application's internal topics: one that stayed would count input "
+            "twice. One a line.",
+            option_help="All internal topics that are expected to go. One that is left out stops the run: it would count input twice. Repeatable, or with "
+            "commas.",
+        ),
         SAFETY,
         CONFIRM,
         REASON,
@@ -63,11 +80,20 @@ class Rebuild(RestoreStrategy):
     outputs: OutputPolicy = OutputPolicy.KEEP
     accept_gap: bool = False
     inputs_from: str = ""
+    input_topics: tuple[str, ...] = ()
+    internal_topics: tuple[str, ...] = ()
 
     def resolve(self, recovery: RecoveryContext) -> RebuildSource:
         """See Strategy. Raises what ``lost_input`` does."""
         archived = lost_input(recovery, self.inputs_from, self.outputs) if self.inputs_from else None
-        return RebuildSource(archived=archived, offsets=self.offsets, outputs=self.outputs, accept_gap=self.accept_gap)
+        return RebuildSource(
+            archived=archived,
+            offsets=self.offsets,
+            outputs=self.outputs,
+            accept_gap=self.accept_gap,
+            input_topics=self.input_topics,
+            internal_topics=self.internal_topics,
+        )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         return replace(self, inputs_from=named(self.inputs_from, planned.inputs_from))

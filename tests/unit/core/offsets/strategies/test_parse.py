@@ -76,6 +76,8 @@ def test_a_time_keeps_its_milliseconds_in_any_zone(moment: datetime, hours: int)
         ("duration:-P1D", "is not a duration"),
         ("shift:ten", "not a number of offsets"),
         ("shift:1.5", "not a number of offsets"),
+        ("offset:ten", "is not an offset"),
+        ("offset:-1", "is not an offset"),
         ("specific:orders", "is not <topic>:<partition>=<offset>"),
         ("specific:orders:0=-1", "is not <topic>"),
         ("specific:orders:0=1,", "is not <topic>"),
