@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.checked_names import check_names, check_numbered, check_partitions, check_segment_key
 from streams_recovery.core.restore.in_place import LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.restore.single_topics import SingleTopics
+from streams_recovery.core.words import first_names
 
 
 def check_plan(planned: RestorePlan, *, where: str) -> None:
@@ -19,6 +22,8 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     for topic in planned.create:
         check_numbered(topic.name, [part.partition for part in topic.partitions], where=where)
     check_partitions("offsets", [item.tp for item in planned.offsets], where=where)
+    if planned.single is not None:
+        _check_single(planned.single, planned.create, where)
     if planned.in_place:
         check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
     groups = planned.in_place.groups if planned.in_place else ()
@@ -28,6 +33,22 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     for group, partitions in by_group.items():
         check_partitions(f"offsets of group {group}", partitions, where=where)
     _check_files(planned.create, planned.source_application_id, where)
+
+
+def _check_single(single: SingleTopics, create: Sequence[TopicToCreate], where: str) -> None:
+    """A topic of which partitions are loaded is one of those that are loaded: it is altered by its name."""
+    check_names("topic", list(single.names), where=where)
+    check_partitions("begins", list(single.begins), where=where)
+    loaded = {TopicPartition(topic.name, part.partition) for topic in create for part in topic.partitions}
+    named = {topic.name for topic in create}
+    strange = sorted(str(tp) for tp in single.begins if tp not in loaded) + sorted((set(single.filled) | set(single.names)) - named)
+    unknown = sorted(set(single.filled) - {tp.topic for tp in single.begins})
+    if strange or unknown or named - set(single.names):
+        raise Damaged(
+            f"{where} is about single topics, and {first_names([*strange, *unknown, *sorted(named - set(single.names))])} is not one that it loads",
+            next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
+            where=where,
+        )
 
 
 def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str) -> None:

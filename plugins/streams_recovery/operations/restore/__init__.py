@@ -22,15 +22,15 @@ from streams_recovery.operations.restore.deferred_input import (
     start_on_interval,
 )
 from streams_recovery.operations.restore.drain import drain
-from streams_recovery.operations.restore.load import check_load, plan_load, prepare
+from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.query_check import queried_before
 from streams_recovery.operations.restore.report import checked_evidence, evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
-from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreRequest, RestoreTopics, Undo
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,
@@ -70,6 +70,7 @@ __all__ = [
     "RestoreReport",
     "RestoreRequest",
     "RestoreTicket",
+    "RestoreTopics",
     "Safeguards",
     "SafetyBegun",
     "SafetyPolicy",
@@ -93,6 +94,7 @@ __all__ = [
     "evidence",
     "finish",
     "finish_append",
+    "finish_topics",
     "keep_state",
     "leave_append",
     "open_append",
@@ -107,6 +109,7 @@ __all__ = [
     "plan_verify",
     "plan_verify_deferred",
     "prepare",
+    "prepare_topics",
     "queried_before",
     "records_of",
     "require_verified",
@@ -120,4 +123,5 @@ __all__ = [
     "unfinished_one",
     "verify_cleared",
     "wipe",
+    "wipe_noted",
 ]
