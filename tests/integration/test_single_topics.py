@@ -22,6 +22,7 @@ from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.single_topics import HowKnown, ReadOn
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -133,19 +134,6 @@ def test_a_deleted_input_comes_back_record_by_record_and_the_application_goes_on
     assert publish(app), "the next savepoint is taken as ever"
 
 
-def test_its_settings_come_back_and_are_held_as_long_as_its_records_are_old(app: Small) -> None:
-    recovery = app.recovery
-    recovery.cluster.change_configs([app.input.topic], lambda config: {} if config.get("retention.ms") == "86400000" else {"retention.ms": "86400000"})
-    publish(app)
-    recovery.cluster.delete_topics([app.input.topic])
-    report = brought_back(recovery, topics(app))
-    assert report.still_held == (app.input.topic,)
-    here = recovery.cluster.describe_topics([app.input.topic])[app.input.topic]
-    assert here.config["retention.ms"] != "86400000", "by its own settings all would be gone at once"
-    [step] = restore.evidence(recovery)[0].topics
-    assert step.proven
-
-
 def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_application_runs(app: Small) -> None:
     recovery, name = app.recovery, f"{app.input.topic}-copy"
     publish(app)
@@ -164,31 +152,55 @@ def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_applicat
         recovery.cluster.delete_topics([name])
 
 
-@pytest.mark.parametrize(("by", "kept"), [(CutBy.TIMESTAMP, 6), (CutBy.POSITION, 5)])
-def test_as_of_a_moment_only_its_records_come_back(app: Small, by: CutBy, kept: int) -> None:
-    recovery, name = app.recovery, f"{app.input.topic}-then"
-    publish(app)
-    before = rows(recovery, app.input)
-    # The plain ones are dated before these.
-    moment = T0 + 60
+@pytest.fixture
+def dated(app: Small) -> Small:
+    """Its input has four records of known times, of which one is read."""
+    recovery = app.recovery
+    recovery.cluster.delete_topics([app.input.topic])
+    recovery.cluster.create_topic(app.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+    write(recovery.connection, app.input, ROWS)
+    recovery.groups.set_offsets(recovery.application_id, {app.input: CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)})
+    return app
+
+
+BY = [(CutBy.TIMESTAMP, [0, 1, 3]), (CutBy.POSITION, [0, 1])]
+
+
+@pytest.mark.parametrize(("by", "kept"), BY)
+def test_as_of_a_moment_only_its_records_come_back(dated: Small, by: CutBy, kept: list[int]) -> None:
+    recovery, name = dated.recovery, f"{dated.input.topic}-then"
+    publish(dated)
+    before = rows(recovery, dated.input)
     try:
-        report = brought_back(recovery, topics(app, new_name=name, cut_at=AsOf(moment=moment, by=by)))
-        found = rows(recovery, TopicPartition(name, 0))
-        assert found == [row for at, row in enumerate(before) if (row["timestamp"] <= moment if by is CutBy.TIMESTAMP else at < 5)]  # type: ignore[operator]
-        assert (len(found), report.rows) == (kept, kept)
+        report = brought_back(recovery, topics(dated, new_name=name, cut_at=AsOf(moment=T0 + 60, by=by)))
+        assert rows(recovery, TopicPartition(name, 0)) == [before[at] for at in kept]
         assert report.single is not None
-        assert report.single.later == 7 - kept
+        assert (report.rows, report.single.later) == (len(kept), 4 - len(kept))
     finally:
         recovery.cluster.delete_topics([name])
 
 
-def test_in_place_a_moment_before_what_was_processed_is_refused(app: Small) -> None:
-    recovery = app.recovery
-    publish(app)
-    recovery.cluster.delete_topics([app.input.topic])
+@pytest.mark.parametrize(("by", "kept"), BY)
+def test_in_place_a_moment_takes_what_was_not_processed_and_is_later(dated: Small, by: CutBy, kept: list[int]) -> None:
+    recovery = dated.recovery
+    publish(dated)
+    before = rows(recovery, dated.input)
+    recovery.cluster.delete_topics([dated.input.topic])
+    brought_back(recovery, topics(dated, cut_at=AsOf(moment=T0 + 60, by=by)))
+    assert rows(recovery, dated.input) == [before[at] for at in kept]
+    assert committed(dated) == CommittedOffset(offset=1, metadata="AgAA", leader_epoch=None)
+
+
+def test_in_place_a_moment_before_what_was_processed_is_refused(dated: Small) -> None:
+    recovery = dated.recovery
+    recovery.groups.set_offsets(recovery.application_id, {dated.input: CommittedOffset(offset=3, metadata="", leader_epoch=None)})
+    publish(dated)
+    recovery.cluster.delete_topics([dated.input.topic])
     with pytest.raises(Refused, match="its state has what would be left out") as caught:
-        restore.plan(recovery, topics(app, cut_at=AsOf(moment=T0 + 60, by=CutBy.POSITION)))
-    assert (caught.value.facts["read"], caught.value.facts["first_later"]) == (8, 7)
+        restore.plan(recovery, topics(dated, cut_at=AsOf(moment=T0 + 60, by=CutBy.TIMESTAMP)))
+    assert (caught.value.facts["read"], caught.value.facts["first_later"]) == (3, 2)
+    with pytest.raises(Refused, match="is later"):
+        restore.plan(recovery, topics(dated, cut_at=AsOf(moment=2 * T0, by=CutBy.TIMESTAMP)))
 
 
 @pytest.fixture
@@ -196,10 +208,12 @@ def parts(app: Small) -> Iterator[Small]:
     """Its input has three partitions, all read."""
     recovery = app.recovery
     recovery.cluster.delete_topics([app.input.topic])
-    recovery.cluster.create_topic(app.input.topic, partitions=3, replication_factor=1, config={})
+    recovery.cluster.create_topic(app.input.topic, partitions=3, replication_factor=1, config={"retention.ms": "604800000"})
     logs = [TopicPartition(app.input.topic, number) for number in range(3)]
+    # Two days old, of the seven that the topic keeps them.
+    now = recovery.clock() - 172_800_000
     for tp in logs:
-        write(recovery.connection, tp, [(T0 + at, b"k%d" % tp.partition, b"%d" % at, None) for at in range(3 + tp.partition)])
+        write(recovery.connection, tp, [(now + at, b"k%d" % tp.partition, b"%d" % at, None) for at in range(3 + tp.partition)])
     read = {tp: CommittedOffset(offset=3 + tp.partition, metadata="AgAA", leader_epoch=None) for tp in logs}
     recovery.groups.set_offsets(recovery.application_id, read)
     yield app
@@ -209,6 +223,17 @@ def emptied(app: Small, partition: int, upto: int) -> None:
     admin = AdminClient({"bootstrap.servers": app.recovery.connection.bootstrap_servers, "log_level": 0})
     [done] = admin.delete_records([ClientPartition(app.input.topic, partition, upto)]).values()
     done.result(30)
+
+
+def test_its_settings_come_back_and_are_held_as_long_as_its_records_are_old(parts: Small) -> None:
+    recovery, name = parts.recovery, parts.input.topic
+    publish(parts)
+    recovery.cluster.delete_topics([name])
+    report = brought_back(recovery, topics(parts))
+    assert (report.rows, report.still_held) == (12, (name,))
+    here = recovery.cluster.describe_topics([name])[name].config
+    assert owner_config(here) == {"retention.ms": "604800000"}
+    assert here["retention.ms"] != "604800000", "in five days all would be gone"
 
 
 def test_an_emptied_partition_is_filled_again_behind_its_end_and_the_others_stay(parts: Small) -> None:
@@ -348,13 +373,13 @@ def test_a_load_that_was_killed_goes_on_behind_what_it_wrote(app: Small) -> None
     recovery.cluster.delete_topics([app.input.topic])
     ticket = opened(recovery, topics(app))
     restore.prepare_topics(recovery, ticket)
-    with pytest.raises(Refused, match="resume it, or restore again"):
-        publish(app)
     whole = restore.plan_load(recovery, ticket)
     first = recovery.cluster.describe_topics([app.input.topic])[app.input.topic].topic_id
     write(recovery.connection, app.input, archived(recovery, whole)[:3])
     left = restore.abandon(recovery, ticket)
     assert left.next_step.startswith("do not start the application")
+    with pytest.raises(Refused, match="its state is no savepoint"):
+        publish(app)
     again = restore.resume(recovery, ticket.restore_id, run_id="again", approved_hash=ticket.plan_hash, take_over=False)
     summary = checked(recovery, again, load(recovery, restore.plan_load(recovery, again)))
     assert (summary.rows, summary.present) == (7, 3)

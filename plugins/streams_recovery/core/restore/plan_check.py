@@ -19,8 +19,13 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     """
     check_names("application id", {planned.application_id, planned.source_application_id}, where=where)
     check_names("topic", [*(topic.name for topic in planned.create), *(topic.name for topic in planned.delete)], where=where)
+    filled = planned.single.filled if planned.single is not None else {}
     for topic in planned.create:
-        check_numbered(topic.name, [part.partition for part in topic.partitions], where=where)
+        numbers = [part.partition for part in topic.partitions]
+        if topic.name in filled:
+            check_partitions("partitions", [TopicPartition(topic.name, number) for number in numbers], where=where)
+        else:
+            check_numbered(topic.name, numbers, where=where)
     check_partitions("offsets", [item.tp for item in planned.offsets], where=where)
     if planned.single is not None:
         _check_single(planned.single, planned.create, where)
@@ -39,13 +44,12 @@ def _check_single(single: SingleTopics, create: Sequence[TopicToCreate], where: 
     """A topic of which partitions are loaded is one of those that are loaded: it is altered by its name."""
     check_names("topic", list(single.names), where=where)
     check_partitions("begins", list(single.begins), where=where)
-    loaded = {TopicPartition(topic.name, part.partition) for topic in create for part in topic.partitions}
     named = {topic.name for topic in create}
-    strange = sorted(str(tp) for tp in single.begins if tp not in loaded) + sorted((set(single.filled) | set(single.names)) - named)
-    unknown = sorted(set(single.filled) - {tp.topic for tp in single.begins})
-    if strange or unknown or named - set(single.names):
+    begun = {TopicPartition(topic.name, part.partition) for topic in create if topic.name in single.filled for part in topic.partitions}
+    strange = [*map(str, begun.symmetric_difference(single.begins)), *named.symmetric_difference(single.names), *(single.filled.keys() - named)]
+    if strange:
         raise Damaged(
-            f"{where} is about single topics, and {first_names([*strange, *unknown, *sorted(named - set(single.names))])} is not one that it loads",
+            f"{where} is about single topics, and does not say the same everywhere of {first_names(strange)}",
             next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
             where=where,
         )
