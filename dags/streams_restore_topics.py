@@ -2,8 +2,8 @@
 
 *plan* shows which records come back, where the application reads on, and which other groups read these topics. It changes nothing. Under their own names the
 topics must be gone or empty, and the application stopped: this DAG neither stops nor starts it. Under another name one topic comes back as a copy, and the
-application may run. After the approval *prepare_topics* creates the topics, and each record is proven equal to the savepoint's before *reset_consumer_group* sets the
-application's offsets on them. A failed run is continued by `streams-recovery resume`; *abandon* shows the command.
+application may run. After the approval *prepare_topics* creates the topics. Each record is proven equal to the savepoint's before *reset_consumer_group*
+sets the application's offsets. A failed run is continued by `streams-recovery resume`; *abandon* shows the command.
 """
 
 from __future__ import annotations

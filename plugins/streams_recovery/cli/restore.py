@@ -258,7 +258,8 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
         print_json(report)
         return
     if report.single is not None:
-        line(f"{', '.join(report.single.names)} brought back from {report.savepoint_id}: {report.rows:,} records compared, all equal; {report.offsets} offsets set")
+        names, equal = ", ".join(report.single.names), f"{report.rows:,} records compared, all equal"
+        line(f"{names} brought back from {report.savepoint_id}: {equal}; {report.offsets} offsets set")
     elif report.savepoint_id is None:
         line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
     else:

@@ -17,7 +17,7 @@ from streams_recovery.cli.context import (
     option,
     recovery_of,
 )
-from streams_recovery.cli.restore import By, Moment, Reason, carry_out
+from streams_recovery.cli.restore import By, Reason, carry_out
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.single_topics import ReadOn
@@ -25,6 +25,7 @@ from streams_recovery.operations.restore.strategies import RestoreTopics
 
 _FIELDS = {one.name: one for one in RestoreTopics.FORM}
 Topics = Annotated[list[str], option(_FIELDS["topics"])]
+Moment = Annotated[str, option(_FIELDS["as_of"])]
 NewName = Annotated[str, option(_FIELDS["new_name"])]
 Partitions = Annotated[list[int] | None, option(_FIELDS["partitions"], min=0)]
 WhereOn = Annotated[ReadOn, option(_FIELDS["read_on"])]

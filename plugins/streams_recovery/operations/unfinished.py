@@ -8,7 +8,7 @@ from typing import Final
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.journal import JournalEntry, Phase, Scope, may_restart
+from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, may_restart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.operations.context import RecoveryContext
@@ -20,11 +20,12 @@ PLAN: Final = "restore-plan"
 
 def unfinished_restore(recovery: RecoveryContext) -> str | None:
     """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
-    state that it found, also when it was declared over; nor does one of single topics, and one of copies counts for nothing. Raises ``Damaged`` for a journal that cannot be read: how far that restore came, nobody knows.
+    state that it found, also when it was declared over; nor does one of single topics, and one of copies counts for nothing. Raises ``Damaged`` for a
+    journal that cannot be read: how far that restore came, nobody knows.
     """
     for restore_id in reversed(in_order(restores_of(recovery), recovery.clock())):
         last = _last(recovery, restore_id)
-        if last is None or may_restart(last.phase) or last.scope is Scope.COPIES:
+        if last is None or may_restart(last.phase) or last.scope is RestoreScope.COPIES:
             continue
         if last.phase is not Phase.CLOSED:
             return restore_id
@@ -34,7 +35,7 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
 
 
 def _replaced_state(entry: JournalEntry) -> bool:
-    return entry.scope is Scope.STATE and entry.phase is not Phase.CLOSED and not may_restart(entry.phase)
+    return entry.scope is RestoreScope.STATE and entry.phase is not Phase.CLOSED and not may_restart(entry.phase)
 
 
 def has_destroyed(recovery: RecoveryContext, restore_id: str) -> bool:

@@ -24,7 +24,13 @@ def of(*fields: FormField) -> dict[str, Param]:
 
 
 def _param(field: FormField) -> Param:
-    made_by = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment, FieldKind.COUNT: count, FieldKind.NUMBERS: numbers}
+    made_by = {
+        FieldKind.TOPICS: topics,
+        FieldKind.GROUPS: groups,
+        FieldKind.MOMENT: moment,
+        FieldKind.COUNT: count,
+        FieldKind.NUMBERS: numbers,
+    }
     if field.kind in made_by:
         return made_by[field.kind](field.title, field.help or "")
     if field.kind is FieldKind.SWITCH:

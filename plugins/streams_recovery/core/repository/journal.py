@@ -35,9 +35,10 @@ class Phase(enum.StrEnum):
         return list(Phase).index(self)
 
 
-class Scope(enum.StrEnum):
-    """What a restore is about: the whole ``state`` of the application; single ``topics`` of it beside its state; or ``copies`` of topics under names that it does
-    not use. Only one of the first kind says anything about the state. The application must not be started on topics of the second kind that are half loaded.
+class RestoreScope(enum.StrEnum):
+    """What a restore is about: the whole ``state`` of the application; single ``topics`` of it beside its state; or ``copies`` of topics under names that
+    it does not use. Only one of the first kind says anything about the state. The application must not be started on topics of the second kind that
+    are half loaded.
     """
 
     STATE = "state"
@@ -63,7 +64,7 @@ class JournalEntry:
     at: int
     created: tuple[CreatedTopic, ...]
     result: ArtifactRef | None = None
-    scope: Scope = Scope.STATE
+    scope: RestoreScope = RestoreScope.STATE
 
 
 def reached(entries: tuple[JournalEntry, ...]) -> Phase:

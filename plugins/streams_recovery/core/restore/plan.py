@@ -138,8 +138,8 @@ class RestorePlan:
     asked for; unless ``offsets_agree``, the restored state ends elsewhere. ``inputs_from`` is the savepoint whose archived inputs, globals and outputs are
     loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
     unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
-    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``single`` is None unless topics are brought
-    back alone: then no internal topic is in the plan, and the state stays as it is.
+    are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``single`` is None unless topics are
+    brought back alone: then no internal topic is in the plan, and the state stays as it is.
     """
 
     application_id: str

@@ -46,7 +46,11 @@ def _check_single(single: SingleTopics, create: Sequence[TopicToCreate], where: 
     check_partitions("begins", list(single.begins), where=where)
     named = {topic.name for topic in create}
     begun = {TopicPartition(topic.name, part.partition) for topic in create if topic.name in single.filled for part in topic.partitions}
-    strange = [*map(str, begun.symmetric_difference(single.begins)), *named.symmetric_difference(single.names), *(single.filled.keys() - named)]
+    strange = [
+        *map(str, begun.symmetric_difference(single.begins)),
+        *named.symmetric_difference(single.names),
+        *(single.filled.keys() - named),
+    ]
     if strange:
         raise Damaged(
             f"{where} is about single topics, and does not say the same everywhere of {first_names(strange)}",

@@ -92,10 +92,9 @@ def _cut(single: SingleTopics) -> list[Markdown]:
 
 
 def _alone_row(topic: TopicToCreate, single: SingleTopics) -> Markdown:
+    replaced = md("an empty topic") if topic.replaces else md("nothing")
     if topic.name in single.filled:
         replaced = md("nothing: its empty partitions are filled")
-    else:
-        replaced = md("an empty topic") if topic.replaces else md("nothing")
     loaded = [part for part in topic.partitions if not single.partitions or part.partition in single.partitions]
     return md("| {} | {} | {} | {:,} | {:,} | {} |", topic.name, topic.role, len(loaded), topic.rows, topic.payload_bytes, replaced)
 
@@ -125,8 +124,12 @@ def _readers(readers: tuple[OtherReader, ...]) -> list[Markdown]:
         return md("| {} | {} | {} | {} |", one.group, one.tp, before, "-" if one.there is None else one.there)
 
     return [
-        md("**Other groups read these topics, and nobody moves them.** Kafka deletes their offsets with the topic: then each begins by its auto.offset.reset."),
-        md("One that kept an offset goes on at that number, which is another record now. Stop them, and set their offsets, before anybody writes."),
+        md(
+            "**Other groups read these topics, and nobody moves them.** Kafka deletes their offsets with the topic: then each begins by its auto.offset.reset."
+        ),
+        md(
+            "One that kept an offset goes on at that number, which is another record now. Stop them, and set their offsets, before anybody writes."
+        ),
         _EMPTY,
         md("| other group | partition | had read to | the same record is at |"),
         md("|---|---|---:|---:|"),

@@ -233,7 +233,11 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
         *([("as of", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
         ("requested by", f"{report.requested_by}: {report.reason}" if report.reason else report.requested_by),
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
-        *([] if report.single else [("steps", ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts")]),
+        *(
+            []
+            if report.single
+            else [("steps", ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts")]
+        ),
         ("offsets set", md("{}, inputs by {}", report.offsets, code(report.strategy))),
         *_single(report.single),
         ("state from before", _before(report)),

@@ -20,7 +20,9 @@ from streams_recovery.core.restore.point_in_time import AsOf, CountRows, LogCut,
 
 _NAMED = 5
 # What a copy does not take over: it keeps every record with its own time, until its owner says otherwise.
-_EXPIRY: Final = frozenset({"cleanup.policy", "delete.retention.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"})
+_EXPIRY: Final = frozenset(
+    {"cleanup.policy", "delete.retention.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio", "min.compaction.lag.ms"}
+)
 _UNLIMITED: Final = str(2**63 - 1)
 
 
@@ -62,8 +64,8 @@ class SingleTopics:
     """What a plan does that brings single topics back. ``names`` has for each name that is loaded the topic of the savepoint. Unless they are ``in_place``
     they are copies under another name, of no concern to the application. ``partitions`` are the only ones that are loaded, all when it is empty.
     ``filled`` topics are there already, with the id that each must have, and ``begins`` are the ends of their partitions that are empty. ``as_of`` is the
-    moment at which they are cut, and ``later`` how many archived records are left out for it. With ``wipes`` local state is removed, because a store is restored
-    from one of these topics, and notes offsets of the old log. ``known`` says for each input offset why it is that one.
+    moment at which they are cut, and ``later`` how many archived records are left out for it. With ``wipes`` local state is removed, because a store is
+    restored from one of these topics, and notes offsets of the old log. ``known`` says for each input offset why it is that one.
     """
 
     names: dict[str, str]
@@ -142,7 +144,11 @@ def _name_problems(manifest: Manifest, wanted: WantedTopics, taken: Collection[s
 def copy_config(config: Mapping[str, str]) -> dict[str, str]:
     """The settings of a copy. Nobody takes care of it later, so nothing in it expires or is compacted until its owner says so."""
     kept = {key: value for key, value in config.items() if key not in _EXPIRY}
-    times = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": _UNLIMITED, "message.timestamp.after.max.ms": _UNLIMITED}
+    times = {
+        "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": _UNLIMITED,
+        "message.timestamp.after.max.ms": _UNLIMITED,
+    }
     return {**kept, **times, "cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
@@ -223,7 +229,9 @@ def read_position(image: PartitionImage, known: KnownReads, auto_offset_reset: s
     return None
 
 
-def offset_in_copy(tp: TopicPartition, offset: int, image: PartitionImage, cut: LogCut | None, t0: int, *, below: RowsBelow, count: CountRows) -> int:
+def offset_in_copy(
+    tp: TopicPartition, offset: int, image: PartitionImage, cut: LogCut | None, t0: int, *, below: RowsBelow, count: CountRows
+) -> int:
     """The offset in the log that is brought back at which the application goes on after ``offset`` of the old one. ``t0`` is that of the first record.
 
     Raises like ``require_archived``, and ``Refused`` where the application had read records that are later than the moment: its state has them.
@@ -234,7 +242,8 @@ def offset_in_copy(tp: TopicPartition, offset: int, image: PartitionImage, cut: 
     first_later = cut.rows.first_later
     if first_later is not None and first_later < offset:
         raise Refused(
-            f"the application has processed {tp} up to {offset}, and the record at {first_later} is later than the moment: its state has what would be left out",
+            f"the application has processed {tp} up to {offset}, and the record at {first_later} is later than the moment: its state has what would "
+            "be left out",
             next_step="nothing was changed; bring the topic back as a copy under another name, choose a later moment, or restore the application to the moment",
             partition=str(tp),
             read=offset,

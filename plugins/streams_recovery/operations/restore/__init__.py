@@ -30,7 +30,15 @@ from streams_recovery.operations.restore.report import checked_evidence, evidenc
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreRequest, RestoreTopics, Undo
+from streams_recovery.operations.restore.strategies import (
+    AsOfMoment,
+    FromSavepoint,
+    OfInterval,
+    Rebuild,
+    RestoreRequest,
+    RestoreTopics,
+    Undo,
+)
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,

@@ -18,7 +18,15 @@ from streams_recovery.operations.restore.open import guarded, note, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.rebuild_checks import check_still_planned
 from streams_recovery.operations.restore.target_checks import check_same_targets, spans
-from streams_recovery.operations.restore.topics import LOAD_RESULT, STRANGERS, create_topic, hold_topic, rows_at_first, standing_now, work_of
+from streams_recovery.operations.restore.topics import (
+    LOAD_RESULT,
+    STRANGERS,
+    create_topic,
+    hold_topic,
+    rows_at_first,
+    standing_now,
+    work_of,
+)
 from streams_recovery.operations.restore.values import LoadSummary, PrepareSummary, RestoreTicket
 from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
@@ -51,8 +59,8 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
 
 
 def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
-    """Create single topics empty and under hold. Under their own names an empty topic of the cluster is replaced; one that holds a record by now is refused. Those of
-    which only some partitions are brought back stay, and are held.
+    """Create single topics empty and under hold. Under their own names an empty topic of the cluster is replaced; one that holds a record by now is
+    refused. Those of which only some partitions are brought back stay, and are held.
     """
     guarded(recovery, ticket, at_least=Phase.OPENED, before=Phase.CREATED)
     planned = stored_plan(recovery, ticket)

@@ -6,7 +6,7 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Altered
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Scope, may_restart, reached, require
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
@@ -151,7 +151,11 @@ def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
 
 def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:
     # One beside the state has stopped nothing. A later restore may have begun to destroy after this one had lost the lock.
-    if ticket.request.scope is not Scope.STATE or not may_restart(phase) or unfinished_restore(recovery) not in (None, ticket.after_unfinished):
+    if (
+        ticket.request.scope is not RestoreScope.STATE
+        or not may_restart(phase)
+        or unfinished_restore(recovery) not in (None, ticket.after_unfinished)
+    ):
         return ()
     return quiesce_record.resume_abandoned(recovery)
 
@@ -163,9 +167,9 @@ def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
         recovery.lock.release(lock)
 
 
-def _left_as(phase: Phase, scope: Scope) -> str:
-    if scope is Scope.COPIES:
+def _left_as(phase: Phase, scope: RestoreScope) -> str:
+    if scope is RestoreScope.COPIES:
         return "the copy is not whole, and the application does not use it"
-    if scope is Scope.TOPICS:
+    if scope is RestoreScope.TOPICS:
         return "do not start the application: its topics are not whole, or the offsets on them are not set"
     return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"

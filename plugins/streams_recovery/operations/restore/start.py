@@ -74,7 +74,9 @@ def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
 
 
 def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
-    """Remove local state where it notes offsets of a topic that was brought back by itself: they count records of the log that is gone. Else nothing is removed."""
+    """Remove local state where it notes offsets of a topic that was brought back by itself: they count records of the log that is gone. Else nothing is
+    removed.
+    """
     planned = stored_plan(recovery, ticket)
     if planned.single is not None and planned.single.wipes:
         return wipe(recovery, ticket)

@@ -160,8 +160,8 @@ def _targets(recovery: RecoveryContext, source: TopicsSource) -> list[_Target]:
         listed = ", ".join(f"{name} ({count} offsets)" for name, count in sorted(held.items()))
         raise TargetNotEmpty(
             f"topics are there and hold records: {listed}",
-            next_step="nothing was changed; bring one topic at a time back as a copy under another name; or, when only partitions of it are empty, those; or stop "
-            "its producers, keep what was written since, and delete it",
+            next_step="nothing was changed; bring one topic at a time back as a copy under another name; or, when only partitions of it are empty, those; or "
+            "stop its producers, keep what was written since, and delete it",
             topics=held,
         )
     return [_Target(image=topic, name=names[topic.name], existing=existing.get(names[topic.name]), begins={}) for topic in source.images]
@@ -303,7 +303,9 @@ def _readers(recovery: RecoveryContext, source: TopicsSource, targets: Sequence[
     kinds, reading = recovery.cluster.groups(), recovery.groups.subscribed(but=recovery.application_id)
     seen: set[tuple[str, TopicPartition]] = set()
     for group in sorted({*other_groups(recovery), *reading}):
-        partitions = [] if kinds.get(group) in (None, "share") else [tp for tp in recovery.groups.committed_partitions(group) if tp.topic in names]
+        partitions = (
+            [] if kinds.get(group) in (None, "share") else [tp for tp in recovery.groups.committed_partitions(group) if tp.topic in names]
+        )
         for tp, found in sorted(recovery.groups.committed(group, partitions).items()) if partitions else ():
             if found is not None:
                 seen.add((group, tp))
@@ -318,7 +320,9 @@ def _readers(recovery: RecoveryContext, source: TopicsSource, targets: Sequence[
             yield OtherReader(group=group, tp=tp, before=offset, there=there, saved=True)
 
 
-def _kept_offsets(recovery: RecoveryContext, source: TopicsSource, names: Mapping[str, _Target]) -> Iterator[tuple[str, TopicPartition, int]]:
+def _kept_offsets(
+    recovery: RecoveryContext, source: TopicsSource, names: Mapping[str, _Target]
+) -> Iterator[tuple[str, TopicPartition, int]]:
     if source.manifest.savepoint_id not in snapshots.ids(recovery):
         return
     for group in snapshots.find(recovery, source.manifest.savepoint_id).groups:
@@ -331,6 +335,14 @@ def _translated(recovery: RecoveryContext, source: TopicsSource, target: _Target
     """Where the record is that this offset of the old log stands for; None for what is not archived, is cut, or counts another log."""
     image = next((one for one in target.image.partitions if one.partition == tp.partition), None)
     another = target.existing is not None and target.existing.topic_id != target.image.topic_id
-    if image is None or another or source.cuts or not image.archived_from <= offset <= image.end or any(gap.end > offset for gap in image.gaps):
+    if (
+        image is None
+        or another
+        or source.cuts
+        or not image.archived_from <= offset <= image.end
+        or any(gap.end > offset for gap in image.gaps)
+    ):
         return None
-    return translate(tp, offset, image, target.begins.get(tp.partition, 0), lambda file, below: rows_below(recovery.repository, file, below))
+    return translate(
+        tp, offset, image, target.begins.get(tp.partition, 0), lambda file, below: rows_below(recovery.repository, file, below)
+    )

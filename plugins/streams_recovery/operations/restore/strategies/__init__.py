@@ -16,4 +16,14 @@ from streams_recovery.operations.restore.strategies.undo import Undo
 RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval | RestoreTopics
 STRATEGIES: Final[Mapping[str, type[RestoreRequest]]] = {strategy.KIND: strategy for strategy in get_args(RestoreRequest)}
 
-__all__ = ["STRATEGIES", "AsOfMoment", "FromSavepoint", "OfInterval", "Rebuild", "RestoreRequest", "RestoreStrategy", "RestoreTopics", "Undo"]
+__all__ = [
+    "STRATEGIES",
+    "AsOfMoment",
+    "FromSavepoint",
+    "OfInterval",
+    "Rebuild",
+    "RestoreRequest",
+    "RestoreStrategy",
+    "RestoreTopics",
+    "Undo",
+]

@@ -11,7 +11,7 @@ from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
-from streams_recovery.core.repository.journal import Scope
+from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
@@ -28,9 +28,9 @@ from streams_recovery.segments.queries import split_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTopics(RestoreStrategy):
-    """Bring single ``topics`` back. ``savepoint`` is an id, or ``latest``: the newest that has records of all of them. Under ``new_name`` one topic comes back as
-    a copy beside the one that is there; empty is for its own name. With a moment in ``cut_at`` only its records of then come back, with ``partitions`` only these.
-    ``read_on`` says where the application goes on in an input when nothing proves how far it had read.
+    """Bring single ``topics`` back. ``savepoint`` is an id, or ``latest``: the newest that has records of all of them. Under ``new_name`` one topic comes
+    back as a copy beside the one that is there; empty is for its own name. With a moment in ``cut_at`` only its records of then come back, with
+    ``partitions`` only these. ``read_on`` says where the application goes on in an input when nothing proves how far it had read.
     """
 
     KIND: ClassVar = "single_topics"
@@ -55,7 +55,11 @@ class RestoreTopics(RestoreStrategy):
             longest=249,
         ),
         savepoint_field(help="latest: the newest one that has records of all of these topics"),
-        replace(AS_OF, help="Only records of this moment or earlier. Empty: all of them.", option_help=AS_OF.option_help),
+        replace(
+            AS_OF,
+            help="Only records of this moment or earlier. Empty: all of them.",
+            option_help="Bring only its records of this moment or earlier back: 2026-11-21T12:00:00Z, or `configured`.",
+        ),
         BY,
         FormField(
             name="partitions",
@@ -88,12 +92,12 @@ class RestoreTopics(RestoreStrategy):
     read_on: ReadOn = ReadOn.PROVEN
 
     @property
-    def scope(self) -> Scope:
-        return Scope.COPIES if self.new_name else Scope.TOPICS
+    def scope(self) -> RestoreScope:
+        return RestoreScope.COPIES if self.new_name else RestoreScope.TOPICS
 
     def resolve(self, recovery: RecoveryContext) -> TopicsSource:
-        """See Strategy. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot be used, and ``Refused`` for a moment
-        that its archive does not reach.
+        """See Strategy. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot be used, and ``Refused`` for a
+        moment that its archive does not reach.
         """
         if self.new_name:
             checked_name("topic", self.new_name)

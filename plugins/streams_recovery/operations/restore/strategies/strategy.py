@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.forms import FormField
 from streams_recovery.core.ids import LATEST
-from streams_recovery.core.repository.journal import Scope
+from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
@@ -40,9 +40,9 @@ class RestoreStrategy(ABC):
         """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> RestoreScope:
         """Whether the state is restored, or topics beside it."""
-        return Scope.STATE
+        return RestoreScope.STATE
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one."""
