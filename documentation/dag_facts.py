@@ -60,6 +60,13 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         down=(("stop_application", "start_application"),),
         more="strategies/pitr.md",
     ),
+    "streams_restore_topics": DagFacts(
+        when="by hand",
+        stops=f"{NOTHING}. For a topic under its own name you stop the application and its producers before, and start them afterwards",
+        how_long="until *finish*",
+        command='streams-recovery restore-topics orders --topic orders --reason "somebody deleted it"',
+        more="strategies/single-topics.md",
+    ),
     "streams_undo": DagFacts(
         when="by hand",
         stops="the application",

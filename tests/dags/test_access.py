@@ -25,6 +25,7 @@ SHARED = (
     "streams_restore_full",
     "streams_restore_pitr",
     "streams_restore_rebuild",
+    "streams_restore_topics",
     "streams_undo",
     "streams_append_quarantine",
     "streams_compare",

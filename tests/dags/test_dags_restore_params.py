@@ -8,9 +8,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import STRATEGIES, parse
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, Undo
+from streams_recovery.core.restore.single_topics import ReadOn
+from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreTopics, Undo
 from tests.support.airflow.parsed_dags import (
     DRILL,
     MOMENT,
@@ -23,7 +26,7 @@ from tests.support.airflow.parsed_dags import (
     UNDO,
     request,
 )
-from tests.support.airflow.restore_dags import CLONE
+from tests.support.airflow.restore_dags import CLONE, TOPICS
 
 pytestmark = pytest.mark.usefixtures("a_clone")
 
@@ -123,6 +126,10 @@ def test_what_a_person_chose_reaches_the_restore(dags: dict[str, Any]) -> None:
     chosen = {"replace": True, "delete": ["a", "b"], "safety": "skip", "confirm": "orders", "reason": "why"}
     for dag_id, task_id in OF_A_PERSON:
         dag = dags[dag_id]
+        if dag_id == TOPICS:
+            # No state is replaced, so there is nothing to guard.
+            assert request(dag, task_id, **{name: value for name, value in chosen.items() if name in dag.params}).reason == "why"
+            continue
         asked = request(dag, task_id, **{name: value for name, value in chosen.items() if name in dag.params})
         safety = SafetyPolicy.REQUIRED if dag_id == UNDO else SafetyPolicy.SKIP
         assert asked.safeguards == Safeguards(replace=True, delete=("a", "b"), safety=safety, confirm="orders")
@@ -159,6 +166,34 @@ def test_inputs_are_cut_where_they_are_only_when_that_was_said_with_everybody_wh
     for task_id in ("plan", "open_restore"):
         asked = request(dags[PITR], task_id, in_place=True, groups=["one", "two"])
         assert (asked.in_place, asked.groups) == (True, ("one", "two"))
+
+
+def test_which_topics_partitions_and_moment_a_person_means_reaches_the_restore(dags: dict[str, Any]) -> None:
+    asked = {
+        "topics": ["orders"],
+        "new_name": "orders-copy",
+        "partitions": [0, 2],
+        "read_on": "end",
+        "as_of": "2026-11-21T12:00:00Z",
+        "by": "position",
+    }
+    for task_id in ("plan", "open_restore"):
+        found = request(dags[TOPICS], task_id, **asked)
+        assert isinstance(found, RestoreTopics)
+        assert (found.topics, found.new_name, found.partitions, found.read_on) == (("orders",), "orders-copy", (0, 2), ReadOn.END)
+        assert found.cut_at == AsOf(moment=1_795_262_400_000, by=CutBy.POSITION)
+        plain = request(dags[TOPICS], task_id, topics=["orders"])
+        assert plain == RestoreTopics(topics=("orders",), reason=""), (
+            "without a moment all records come back, whatever the configuration says"
+        )
+
+
+@pytest.mark.parametrize(
+    "conf", [{"topics": ["../x"]}, {"topics": "orders"}, {"new_name": "a b"}, {"partitions": [-1]}, {"partitions": ["x"]}, {"read_on": "?"}]
+)
+def test_what_no_topic_and_no_partition_can_be_is_refused(dags: dict[str, Any], conf: dict[str, Any]) -> None:
+    with pytest.raises(AirflowException):
+        request(dags[TOPICS], "plan", **conf)
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,29 @@ def test_inputs_go_back_to_a_moment_and_what_was_later_comes_back_behind_them(co
     assert counting.state() == counting.truth() == {"a": 2, "b": 2, "c": 2, "d": 1}
 
 
+def test_a_deleted_input_comes_back_alone_and_the_counts_go_on_as_if_nothing_had_been(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.input.topic]},
+        restore={"catch_up_timeout_seconds": 5},
+    )
+    counting.worked("abcab")
+    savepoint = counting.savepoint(in_session)
+    state = counting.rows(counting.changelog)
+    with counting.recovery() as recovery:
+        recovery.cluster.delete_topics([counting.input.topic])
+    done = run(counting, "restore_topics", in_session, application=counting.name, topics=[counting.input.topic])
+    assert whole(done), done
+    assert (done.jobs, counting.running, counting.free(), counting.committed()) == (["restore"], False, True, 5)
+    assert [key for key, _ in counting.rows(counting.input)] == list("abcab")
+    assert counting.rows(counting.changelog) == state, "the state was not touched"
+    report = report_of(counting)
+    assert (report.savepoint_id, report.verdict, report.rows, report.safety_savepoint) == (savepoint, Verdict.EQUAL, 5, None)
+
+    counting.worked("cab")
+    assert counting.state() == counting.truth() == {"a": 3, "b": 3, "c": 2}
+    assert len(counting.rows(counting.output)) == 8, "no result came twice"
+
+
 @dataclass
 class Intruding:
     """See Submitter. Somebody puts a plan beside the approved one while the first job of this name runs."""

@@ -16,7 +16,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, OfInterval, Rebuild
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, OfInterval, Rebuild, RestoreTopics
 from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 from tests.support.airflow.operators import modules, operator_classes
@@ -184,8 +184,14 @@ def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.Monk
     assert recording.steps == BY_HAND[run].steps
 
 
+def test_single_topics_stop_start_and_replace_nothing() -> None:
+    touching = {restore.STOP_APPLICATION, restore.PREPARE_TOPICS, restore.WIPE_STATE, restore.START_APPLICATION, restore.FINISH}
+    assert touching.isdisjoint(restore.SINGLE_TOPICS.all_steps)
+
+
 def test_each_strategy_has_its_steps() -> None:
     others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, OfInterval: restore.AS_OF_MOMENT}
+    others |= {RestoreTopics: restore.SINGLE_TOPICS}
     for strategy in STRATEGIES.values():
         assert restore.workflow_of(strategy) is others.get(strategy, restore.FROM_SAVEPOINT)
 
@@ -245,6 +251,15 @@ REPLACED = (
     restore.START_APPLICATION,
     restore.AWAIT_RECOVERED,
 )
+ALONE = (
+    restore.PREPARE_SINGLE,
+    restore.LOAD_RECORDS,
+    restore.CHECK_LOAD,
+    restore.COMPARE_RECORDS,
+    restore.VERIFY_CHANGELOGS,
+    restore.RESET_CONSUMER_GROUP,
+    restore.WIPE_NOTED,
+)
 DEFERRED = (restore.LOAD_DEFERRED, restore.CHECK_DEFERRED, restore.COMPARE_DEFERRED, restore.VERIFY_DEFERRED)
 COPIED = (savepoint.QUIESCE, savepoint.CAPTURE_CUT, savepoint.COPY_RECORDS, savepoint.VERIFY_SEGMENTS, savepoint.PUBLISH, savepoint.FINISH)
 SAFE: list[tuple[str, Sequence[Step]]] = [
@@ -254,6 +269,7 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("restore.REBUILD", (*REPLACED, restore.FINISH, restore.ABANDON)),
     ("restore.REBUILD", (restore.PREPARE_TOPICS, restore.VERIFY_CLEARED, restore.RESET_CONSUMER_GROUP)),
     ("restore.AS_OF_MOMENT", (*REPLACED, restore.DRAIN, restore.FINISH, restore.ABANDON)),
+    ("restore.SINGLE_TOPICS", (*ALONE, restore.FINISH_SINGLE, restore.ABANDON)),
     ("sandbox.DRILL", (*REPLACED, restore.FINISH, sandbox.REMOVE_DRILL)),
     ("sandbox.INTERVAL", (*REPLACED, restore.DRAIN_BEFORE_INTERVAL, *DEFERRED, restore.START_ON_INTERVAL, restore.DRAIN)),
     ("sandbox.INTERVAL", (restore.DRAIN, sandbox.PUBLISH_RESULTS, sandbox.FINISH_INTERVAL, sandbox.REMOVE_INTERVAL)),
@@ -295,6 +311,8 @@ def test_a_step_that_destroys_is_never_tried_again_by_itself() -> None:
     once = {
         restore.STOP_APPLICATION,
         restore.PREPARE_TOPICS,
+        restore.PREPARE_SINGLE,
+        restore.WIPE_NOTED,
         restore.RESET_CONSUMER_GROUP,
         restore.WIPE_STATE,
         restore.START_APPLICATION,
@@ -320,7 +338,7 @@ def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
 
 def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
     # A restore that is resumed goes on at the first step that its journal does not show as done.
-    for name in ("restore.FROM_SAVEPOINT", "restore.REBUILD", "restore.AS_OF_MOMENT", "rollout.UPGRADE"):
+    for name in ("restore.FROM_SAVEPOINT", "restore.REBUILD", "restore.AS_OF_MOMENT", "restore.SINGLE_TOPICS", "rollout.UPGRADE"):
         phases = [step.done_in.rank for step in lists()[name].steps if step.done_in is not None and step.done_in is not Phase.STARTED]
         assert phases == sorted(phases), name
 

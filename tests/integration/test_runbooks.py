@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.kafka_types import TopicPartition
 from tests.support.examples.runbooks import DIRECTORY, commands, pages
 from tests.support.kafka.records import connect, write
 from tests.support.spark.small_app import SmallApp
@@ -131,6 +132,22 @@ def test_someone_deleted_a_topic(patient: Patient) -> None:
     patient.run("backup", NAME, code=3)
     patient.follow("topic-deleted", {})
     restored(patient, contents)
+
+
+def test_one_input_was_deleted(patient: Patient) -> None:
+    configured(patient.app)
+    patient.savepoint()
+    contents, name = patient.app.contents(), f"{patient.app.id}.in"
+    with patient.app.recovery() as recovery:
+        recovery.application.stop(timeout=30)
+        recovery.cluster.delete_topics([name])
+    copy = f"{name}-before"
+    patient.follow("input-deleted", {"input": name, "copy": copy})
+    assert (patient.app.contents(), patient.app.committed()) == (contents, (10, "AgAAAYvP4/gA"))
+    with patient.app.recovery() as recovery:
+        ends = recovery.cluster.high_watermarks([TopicPartition(one, 0) for one in (name, copy)])
+        recovery.cluster.delete_topics([copy])
+    assert set(ends.values()) == {10}
 
 
 def test_disk_full(patient: Patient) -> None:

@@ -26,7 +26,7 @@ from tests.support.story import play_through
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 # One for each application that asks for it, and those that exist once.
 PER_APPLICATION = ("backup", "check", "compact", "expire")
-ONCE = ("append_quarantine", "clone", "compare", "look_up", "restore_full", "restore_pitr", "restore_rebuild", "undo")
+ONCE = ("append_quarantine", "clone", "compare", "look_up", "restore_full", "restore_pitr", "restore_rebuild", "restore_topics", "undo")
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
 

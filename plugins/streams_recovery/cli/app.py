@@ -34,6 +34,7 @@ from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.paths import paths
 from streams_recovery.cli.peek import peek
 from streams_recovery.cli.report import evidence
+from streams_recovery.cli.restore_topics import restore_topics
 from streams_recovery.cli.screen import line, say_command, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.termination import end_by_teardown
@@ -50,7 +51,7 @@ from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
-from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, Undo
+from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
 
 DISTRIBUTION = "kafka-streams-recovery"
@@ -213,6 +214,7 @@ def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedS
 app.command(FromSavepoint.COMMAND)(restore.restore)
 app.command(Rebuild.COMMAND, cls=rebuild.ResetToolCommand)(rebuild.rebuild)
 app.command(Undo.COMMAND)(restore.undo)
+app.command(RestoreTopics.COMMAND)(restore_topics)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)
 app.command()(clone.clone)

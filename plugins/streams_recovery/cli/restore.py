@@ -257,7 +257,10 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    if report.savepoint_id is None:
+    if report.single is not None:
+        names, equal = ", ".join(report.single.names), f"{report.rows:,} records compared, all equal"
+        line(f"{names} brought back from {report.savepoint_id}: {equal}; {report.offsets} offsets set")
+    elif report.savepoint_id is None:
         line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
     else:
         line(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")

@@ -14,11 +14,12 @@ from streams_recovery.core.ids import LATEST, PATTERN
 
 class FieldKind(enum.StrEnum):
     """What a field of a form takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone; ``count`` is a number that
-    is not negative.
+    is not negative, ``numbers`` are several of them.
     """
 
     TEXT = "text"
     COUNT = "count"
+    NUMBERS = "numbers"
     SWITCH = "switch"
     CHOICE = "choice"
     TOPICS = "topics"

@@ -210,6 +210,23 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     return required(found, f"a rebuild of {recovery.application_id}")
 
 
+def required_for_topics(
+    recovery: RecoveryContext, manifest: Manifest, made: Mapping[str, TopicImage], *, in_place: bool, wipes: bool
+) -> tuple[str, ...]:
+    """The same before single topics are brought back, by the names that they get. Copies have nothing to do with the application's group."""
+    rights = recovery.cluster.rights(made, recovery.application_id)
+    topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
+    needs = restore_needs(recovery.application_id, topics, transactional=False)
+    found = (
+        *(recovery.application.preflight(stops=False, wipes=True) if wipes else ()),
+        *_spark(recovery),
+        *missing([need for need in needs if in_place or need.kind is not ResourceKind.GROUP], rights),
+        *judge.before_restore(recovery.cluster.facts(), manifest, made, (), _application_facts(recovery, rights)),
+    )
+    about = [finding for finding in found if in_place or finding.kind != "group-trap"]
+    return required(about, f"a restore of single topics of {recovery.application_id}")
+
+
 def _probe(recovery: RecoveryContext) -> str:
     """A topic that may not be seen is absent from every list, so some questions are asked about one that does not exist."""
     return f"{recovery.application_id}-preflight-changelog"

@@ -8,7 +8,7 @@ from typing import Final
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
+from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, may_restart
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.operations.context import RecoveryContext
@@ -20,17 +20,22 @@ PLAN: Final = "restore-plan"
 
 def unfinished_restore(recovery: RecoveryContext) -> str | None:
     """The id of the newest restore that began to destroy, when it is not finished, else None. One that destroyed nothing says nothing about the
-    state that it found, also when it was declared over. Raises ``Damaged`` for a journal that cannot be read: how far that restore came, nobody knows.
+    state that it found, also when it was declared over; nor does one of single topics, and one of copies counts for nothing. Raises ``Damaged`` for a
+    journal that cannot be read: how far that restore came, nobody knows.
     """
     for restore_id in reversed(in_order(restores_of(recovery), recovery.clock())):
         last = _last(recovery, restore_id)
-        if last is None or may_restart(last.phase):
+        if last is None or may_restart(last.phase) or last.scope is RestoreScope.COPIES:
             continue
         if last.phase is not Phase.CLOSED:
             return restore_id
-        if any(entry.phase is not Phase.CLOSED and not may_restart(entry.phase) for entry in _readable_back(recovery, restore_id)):
+        if any(_replaced_state(entry) for entry in _readable_back(recovery, restore_id)):
             return None
     return None
+
+
+def _replaced_state(entry: JournalEntry) -> bool:
+    return entry.scope is RestoreScope.STATE and entry.phase is not Phase.CLOSED and not may_restart(entry.phase)
 
 
 def has_destroyed(recovery: RecoveryContext, restore_id: str) -> bool:
@@ -101,7 +106,7 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     restore_id = unfinished_restore(recovery)
     if restore_id is not None:
         raise Refused(
-            f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace internal topics: its state is no savepoint",
+            f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace topics: its state is no savepoint",
             next_step="resume it, or restore again. If the application was brought back in another way, dismiss the restore",
             restore=restore_id,
         ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))

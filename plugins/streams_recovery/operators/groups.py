@@ -49,6 +49,11 @@ def replace_state(application_name: str, *, grouped: bool = True) -> tuple[BaseO
     )
 
 
+def load_and_verify(application_name: str) -> TaskGroup:
+    """Topics loaded from the savepoint, and proven equal to it."""
+    return _group("load_and_verify", LOAD_AND_VERIFY, application_name)
+
+
 def start_again(application_name: str) -> tuple[BaseOperator, ...]:
     """For Airflow's ``chain``: offsets set, local state wiped, the application started and waited for."""
     return (

@@ -24,7 +24,13 @@ def of(*fields: FormField) -> dict[str, Param]:
 
 
 def _param(field: FormField) -> Param:
-    made_by = {FieldKind.TOPICS: topics, FieldKind.GROUPS: groups, FieldKind.MOMENT: moment, FieldKind.COUNT: count}
+    made_by = {
+        FieldKind.TOPICS: topics,
+        FieldKind.GROUPS: groups,
+        FieldKind.MOMENT: moment,
+        FieldKind.COUNT: count,
+        FieldKind.NUMBERS: numbers,
+    }
     if field.kind in made_by:
         return made_by[field.kind](field.title, field.help or "")
     if field.kind is FieldKind.SWITCH:
@@ -60,6 +66,11 @@ def switch(title: str, description: str | None = None, *, default: bool = False)
 def count(title: str, description: str) -> Param:
     """A number that is not negative, or none."""
     return Param(None, type=["null", "integer"], minimum=0, title=title, description=description)
+
+
+def numbers(title: str, description: str) -> Param:
+    """Numbers that are not negative, one a line."""
+    return Param(None, type=["null", "array"], items={"type": "integer", "minimum": 0}, title=title, description=description)
 
 
 def topics(title: str, description: str) -> Param:

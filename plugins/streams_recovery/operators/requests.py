@@ -12,6 +12,7 @@ from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.names import checked_name
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
+from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import RestoreRequest
 
@@ -57,6 +58,10 @@ _READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
     "offsets": _offsets,
     # Empty is for the configured moment.
     "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
+    "cut_at": lambda recovery, asked: as_of(recovery.config, asked["as_of"], asked["by"]) if asked.get("as_of") else None,
+    "topics": lambda _, asked: tuple(checked_name("topic", name) for name in asked.get("topics") or ()),
+    "partitions": lambda _, asked: tuple(asked.get("partitions") or ()),
+    "read_on": lambda _, asked: ReadOn(asked["read_on"]) if "read_on" in asked else None,
     "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
     "groups": lambda _, asked: tuple(asked.get("groups") or ()),
     "input_topics": lambda _, asked: _topics(asked.get("input_topics")),

@@ -181,6 +181,24 @@ class StartOnIntervalOperator(StepOperator):
     takes = steps.START_ON_INTERVAL
 
 
+class PrepareSingleTopicsOperator(StepOperator):
+    """Create single topics, empty and held back from retention and compaction. Nothing else is replaced."""
+
+    takes = steps.PREPARE_SINGLE
+
+
+class WipeNotedOffsetsOperator(StepOperator):
+    """Remove local state where it notes offsets of a topic that was brought back by itself."""
+
+    takes = steps.WIPE_NOTED
+
+
+class FinishSingleTopicsOperator(StepOperator):
+    """Put topic settings back, write the evidence, give the lock back. The application is left as it is."""
+
+    takes = steps.FINISH_SINGLE
+
+
 class FinishRestoreOperator(StepOperator):
     """Put topic settings back, write the evidence of the restore, give the lock back."""
 

@@ -73,7 +73,7 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
     }
 
 
-_RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "append_quarantine")
+_RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "restore_topics", "clone", "undo", "append_quarantine")
 _LOOKS: Final = ("compare", "look_up")
 
 

@@ -13,7 +13,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
-from streams_recovery.operations.restore.strategies import AsOfMoment, OfInterval, Rebuild, RestoreStrategy
+from streams_recovery.operations.restore.strategies import AsOfMoment, OfInterval, Rebuild, RestoreStrategy, RestoreTopics
 from streams_recovery.workflows.step import LONG, JobStep, Step, When, Workflow
 
 
@@ -153,6 +153,26 @@ ABANDON: Final = Step(
     commands=lambda left: left.commands,
 )
 
+# Single topics come back beside a state that stays: nothing is stopped, saved, replaced or started.
+PREPARE_SINGLE: Final = Step(
+    name="prepare_topics",
+    call=restore.prepare_topics,
+    result=restore.PrepareSummary,
+    needs=(OPEN_RESTORE,),
+    done_in=Phase.CREATED,
+    message=lambda prepared: f"{len(prepared.created)} topics created",
+)
+WIPE_NOTED: Final = Step(
+    name="wipe_noted_offsets",
+    call=restore.wipe_noted,
+    result=restore.WipeSummary,
+    needs=(OPEN_RESTORE,),
+    message=lambda wiped: "local state wiped" if wiped.removed else None,
+)
+FINISH_SINGLE: Final = Step(
+    name="finish", call=restore.finish_topics, result=restore.RestoreReport, needs=(OPEN_RESTORE, VERIFY_CHANGELOGS)
+)
+
 # An interval gets its own input only once what comes before it is processed.
 DRAIN_BEFORE_INTERVAL: Final = Step(
     name="drain_before_interval",
@@ -237,11 +257,29 @@ AS_OF_MOMENT: Final = Workflow(
     result=FINISH,
 )
 
+SINGLE_TOPICS: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(
+        PREPARE_SINGLE,
+        LOAD_RECORDS,
+        CHECK_LOAD,
+        COMPARE_RECORDS,
+        VERIFY_CHANGELOGS,
+        RESET_CONSUMER_GROUP,
+        WIPE_NOTED,
+        FINISH_SINGLE,
+        ABANDON,
+    ),
+    result=FINISH_SINGLE,
+)
+
 # Strategies that take other steps than a restore from a savepoint. An interval has more of them: ``workflows.sandbox.INTERVAL``.
 OTHERS: Final[Mapping[type[RestoreStrategy], Workflow[restore.RestoreReport]]] = {
     Rebuild: REBUILD,
     AsOfMoment: AS_OF_MOMENT,
     OfInterval: AS_OF_MOMENT,
+    RestoreTopics: SINGLE_TOPICS,
 }
 
 

@@ -46,7 +46,7 @@ TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
 
 
 REPORT = RestoreReport(
-    format_version=3,
+    format_version=4,
     restore_id="20261121T020000Z-0123456789",
     application_id="orders",
     source_application_id="orders",
@@ -71,4 +71,5 @@ REPORT = RestoreReport(
     seconds={"load": 61.0},
     point=None,
     query_checks=(),
+    single=None,
 )

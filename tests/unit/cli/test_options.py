@@ -18,7 +18,20 @@ from streams_recovery.core.state.inspection import KEY, STORE
 
 COMMANDS: Any = typer.main.get_command(app)
 # These mean several things, and the help of each command says which. Each reason says what it is kept with.
-SEVERAL_THINGS = {"--from", "--group", "--limit", "--offsets", "--reason", "--savepoint", "--state", "[APP]", "[ID]", "[RESTORE]"}
+SEVERAL_THINGS = {
+    "--as-of",
+    "--from",
+    "--group",
+    "--limit",
+    "--offsets",
+    "--partition",
+    "--reason",
+    "--savepoint",
+    "--state",
+    "[APP]",
+    "[ID]",
+    "[RESTORE]",
+}
 
 
 def commands(group: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.ids import new_id
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, created_by
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, created_by
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
@@ -16,10 +16,10 @@ OLD, NEW = new_id(SECOND_AT, "old"), new_id(SECOND_AT + 60_000, "new")
 TOPIC = CreatedTopic(topic="golden-totals-changelog", topic_id="x")
 
 
-def wrote(recovery: RecoveryContext, restore_id: str, *phases: Phase) -> None:
+def wrote(recovery: RecoveryContext, restore_id: str, *phases: Phase, scope: RestoreScope = RestoreScope.STATE) -> None:
     log = AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
     for phase in phases:
-        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=(TOPIC,) if phase is Phase.CREATED else ()))
+        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=(TOPIC,) if phase is Phase.CREATED else (), scope=scope))
 
 
 def junk(recovery: RecoveryContext, restore_id: str, number: int) -> str:
@@ -87,3 +87,25 @@ def test_what_is_added_to_a_restore_that_is_over_changes_nothing(golden: OpenGol
     wrote(recovery, NEW, Phase.OPENED, Phase.DESTROYING, Phase.CLOSED)
     junk(recovery, NEW, 4)
     unfinished.refuse_if_unfinished(recovery)
+
+
+@pytest.mark.parametrize("scope", [RestoreScope.TOPICS, RestoreScope.COPIES])
+@pytest.mark.parametrize("dismissed", [False, True])
+def test_a_restore_of_single_topics_that_is_over_hides_no_older_one_of_the_state(
+    golden: OpenGolden, scope: RestoreScope, *, dismissed: bool
+) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, OLD, Phase.OPENED, Phase.DESTROYING)
+    wrote(recovery, NEW, Phase.OPENED, Phase.CREATED, *(() if dismissed else (Phase.VERIFIED, Phase.CLOSED)), scope=scope)
+    if dismissed:
+        unfinished.dismiss(recovery, NEW)
+    assert unfinished.unfinished_restore(recovery) == OLD
+
+
+def test_half_loaded_topics_of_the_application_count_and_copies_do_not(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    wrote(recovery, OLD, Phase.OPENED, Phase.CREATED, scope=RestoreScope.TOPICS)
+    wrote(recovery, NEW, Phase.OPENED, Phase.CREATED, scope=RestoreScope.COPIES)
+    assert unfinished.unfinished_restore(recovery) == OLD
+    unfinished.dismiss(recovery, OLD)
+    assert unfinished.unfinished_restore(recovery) is None

@@ -35,6 +35,17 @@ class Phase(enum.StrEnum):
         return list(Phase).index(self)
 
 
+class RestoreScope(enum.StrEnum):
+    """What a restore is about: the whole ``state`` of the application; single ``topics`` of it beside its state; or ``copies`` of topics under names that
+    it does not use. Only one of the first kind says anything about the state. The application must not be started on topics of the second kind that
+    are half loaded.
+    """
+
+    STATE = "state"
+    TOPICS = "topics"
+    COPIES = "copies"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
     """A topic this restore created; its id tells it from any other of the same name."""
@@ -45,12 +56,15 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One step of a restore that is done (or, for ``DESTROYING``, about to begin). ``result`` is what it has found out, for whoever resumes after that."""
+    """One step of a restore that is done (or, for ``DESTROYING``, about to begin). ``result`` is what it has found out, for whoever resumes after that.
+    ``scope`` is the same in all entries of a restore.
+    """
 
     phase: Phase
     at: int
     created: tuple[CreatedTopic, ...]
     result: ArtifactRef | None = None
+    scope: RestoreScope = RestoreScope.STATE
 
 
 def reached(entries: tuple[JournalEntry, ...]) -> Phase:

@@ -20,6 +20,7 @@ from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.interval import IntervalSlice
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
 
 # What a plan does, by the names that an operator knows. The order is part of every approval.
 _PARTS: Final = {
@@ -35,6 +36,7 @@ _PARTS: Final = {
     "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
     "topics of other applications whose names begin like this one's": ("claimed",),
     "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
+    "the single topics (`--topic`, `--as`, `--partition`, `--read-on`)": ("single",),
 }
 
 
@@ -105,8 +107,8 @@ class OffsetToSet:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
     """What was seen while planning and may change until the plan is carried out: instances that run, the committed offsets that the group has
-    of the partitions that are set, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, and how long it
-    is expected to take.
+    of the partitions that are set, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, how long it
+    is expected to take, and other ``readers`` of single topics that are brought back.
     """
 
     instances: tuple[str, ...]
@@ -114,6 +116,7 @@ class Observed:
     offsets_before: dict[TopicPartition, int]
     records_to_catch_up: int
     estimate: Estimate | None = None
+    readers: tuple[OtherReader, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,8 @@ class RestorePlan:
     loaded before state is built from them, None where all of them are there. ``point`` is None unless it is brought to a moment, and ``in_place`` None
     unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
     are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``offsets_kept`` are inputs whose
-    committed offsets nobody touches, whatever they are by then.
+    committed offsets nobody touches, whatever they are by then. ``single`` is None unless topics are brought back alone: then no internal topic is in the
+    plan, and the state stays as it is.
     """
 
     application_id: str
@@ -159,6 +163,7 @@ class RestorePlan:
     evidence: dict[str, Evidence] = field(default_factory=dict)
     inputs_from: str | None = None
     offsets_kept: tuple[TopicPartition, ...] = ()
+    single: SingleTopics | None = None
 
     @property
     def hash(self) -> str:
@@ -199,9 +204,11 @@ class RestorePlan:
 
     @property
     def written_by_others(self) -> frozenset[str]:
-        """Inputs and globals that are made and that producers write to: a record in one may be the only copy there is. Copies that end at a moment have
-        names that no producer knows.
+        """Inputs and globals that are made and that producers write to: a record in one may be the only copy there is. Copies that end at a moment, and
+        single topics under another name, have names that no producer knows.
         """
+        if self.single is not None and not self.single.in_place:
+            return frozenset()
         if self.point is not None and self.in_place is None:
             return frozenset()
         return frozenset(step.name for step in self.create if step.role in (TopicRole.INPUT, TopicRole.GLOBAL))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.checked_names import check_names, check_numbered, check_partitions, check_segment_key
 from streams_recovery.core.restore.in_place import LaterTopic
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
+from streams_recovery.core.restore.single_topics import SingleTopics
+from streams_recovery.core.words import first_names
 
 
 def check_plan(planned: RestorePlan, *, where: str) -> None:
@@ -16,9 +19,16 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     """
     check_names("application id", {planned.application_id, planned.source_application_id}, where=where)
     check_names("topic", [*(topic.name for topic in planned.create), *(topic.name for topic in planned.delete)], where=where)
+    filled = planned.single.filled if planned.single is not None else {}
     for topic in planned.create:
-        check_numbered(topic.name, [part.partition for part in topic.partitions], where=where)
+        numbers = [part.partition for part in topic.partitions]
+        if topic.name in filled:
+            check_partitions("partitions", [TopicPartition(topic.name, number) for number in numbers], where=where)
+        else:
+            check_numbered(topic.name, numbers, where=where)
     check_partitions("offsets", [*(item.tp for item in planned.offsets), *planned.offsets_kept], where=where)
+    if planned.single is not None:
+        _check_single(planned.single, planned.create, where)
     if planned.in_place:
         check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
     groups = planned.in_place.groups if planned.in_place else ()
@@ -28,6 +38,25 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
     for group, partitions in by_group.items():
         check_partitions(f"offsets of group {group}", partitions, where=where)
     _check_files(planned.create, planned.source_application_id, where)
+
+
+def _check_single(single: SingleTopics, create: Sequence[TopicToCreate], where: str) -> None:
+    """A topic of which partitions are loaded is one of those that are loaded: it is altered by its name."""
+    check_names("topic", list(single.names), where=where)
+    check_partitions("begins", list(single.begins), where=where)
+    named = {topic.name for topic in create}
+    begun = {TopicPartition(topic.name, part.partition) for topic in create if topic.name in single.filled for part in topic.partitions}
+    strange = [
+        *map(str, begun.symmetric_difference(single.begins)),
+        *named.symmetric_difference(single.names),
+        *(single.filled.keys() - named),
+    ]
+    if strange:
+        raise Damaged(
+            f"{where} is about single topics, and does not say the same everywhere of {first_names(strange)}",
+            next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
+            where=where,
+        )
 
 
 def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str) -> None:

@@ -6,6 +6,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import first_names, span
 
@@ -28,6 +29,8 @@ _LABELS = {
 
 def markdown(plan: RestorePlan) -> Markdown:
     """The plan in the order in which it would be carried out."""
+    if plan.single is not None:
+        return joined(_alone(plan, plan.single))
     return joined(
         [
             *_head(plan),
@@ -57,6 +60,100 @@ def _offsets(plan: RestorePlan) -> list[Markdown]:
     after = {item.tp: str(item.wanted.offset) for item in plan.offsets} | dict.fromkeys(plan.offsets_kept, "stays")
     rows = [md("| {} | {} | {} |", tp, before.get(tp, "-"), offset) for tp, offset in sorted(after.items())]
     return [md("| partition | before | after |"), md("|---|---:|---:|"), *rows[:_SHOWN_OFFSETS], *further(len(rows), 3)]
+
+
+def _alone(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
+    """Single topics, beside a state that is not touched."""
+    which = md(", only partitions {}", ", ".join(map(str, single.partitions))) if single.partitions else _EMPTY
+    under = _EMPTY if single.in_place else md(" as {}", ", ".join(single.names))
+    return [
+        md("### Restore {} of {}{}{}", ", ".join(single.names.values()), code(plan.application_id), which, under),
+        _EMPTY,
+        md("From savepoint {}, captured **{}**. Plan {}.", code(plan.savepoint_id), moment(plan.captured_at or 0), code(plan.hash[:12])),
+        md("**The state of the application stays as it is.**"),
+        _EMPTY,
+        *_duration(plan),
+        *_cut(single),
+        *_warnings(plan),
+        md("1. **Create and load** {} topics with {:,} records:", len(plan.create), plan.rows),
+        _EMPTY,
+        *_TOPICS,
+        *(_alone_row(topic, single) for topic in plan.create),
+        _EMPTY,
+        md("2. **Verify** every record against the savepoint."),
+        *_alone_offsets(plan, single),
+        *_readers(plan.observed.readers),
+        *_afterwards(plan, single),
+    ]
+
+
+def _cut(single: SingleTopics) -> list[Markdown]:
+    if single.as_of is None:
+        return []
+    at = md("Only records as of **{}** ({} ms) by **{}**", moment(single.as_of.moment), single.as_of.moment, single.as_of.by)
+    return [md("{}: {:,} archived records are later and stay in the savepoint.", at, single.later), _EMPTY]
+
+
+def _alone_row(topic: TopicToCreate, single: SingleTopics) -> Markdown:
+    replaced = md("an empty topic") if topic.replaces else md("nothing")
+    if topic.name in single.filled:
+        replaced = md("nothing: its empty partitions are filled")
+    loaded = [part for part in topic.partitions if not single.partitions or part.partition in single.partitions]
+    return md("| {} | {} | {} | {:,} | {:,} | {} |", topic.name, topic.role, len(loaded), topic.rows, topic.payload_bytes, replaced)
+
+
+def _alone_offsets(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
+    if not plan.offsets:
+        return [md("3. **No committed offset** is set."), _EMPTY]
+    return [
+        md("3. **Set {} committed offsets** of {}, where its state ends:", len(plan.offsets), code(plan.application_id)),
+        _EMPTY,
+        md("| partition | offset | why this one |"),
+        md("|---|---:|---|"),
+        *(md("| {} | {} | {} |", one.tp, one.wanted.offset, single.known[one.tp]) for one in plan.offsets[:_SHOWN_OFFSETS]),
+        *further(len(plan.offsets), 3),
+        _EMPTY,
+        md("{:,} input records are left to be processed.", plan.observed.records_to_catch_up),
+        _EMPTY,
+    ]
+
+
+def _readers(readers: tuple[OtherReader, ...]) -> list[Markdown]:
+    if not readers:
+        return []
+
+    def row(one: OtherReader) -> Markdown:
+        before = "-" if one.before is None else f"{one.before}{' at the savepoint' if one.saved else ''}"
+        return md("| {} | {} | {} | {} |", one.group, one.tp, before, "-" if one.there is None else one.there)
+
+    return [
+        md(
+            "**Other groups read these topics, and nobody moves them.** Kafka deletes their offsets with the topic: then each begins by its auto.offset.reset."
+        ),
+        md(
+            "One that kept an offset goes on at that number, which is another record now. Stop them, and set their offsets, before anybody writes."
+        ),
+        _EMPTY,
+        md("| other group | partition | had read to | the same record is at |"),
+        md("|---|---|---:|---:|"),
+        *(row(one) for one in readers[:_SHOWN_OFFSETS]),
+        *further(len(readers), 4),
+        _EMPTY,
+    ]
+
+
+def _afterwards(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
+    if not single.in_place:
+        return [md("The copy keeps its records until somebody sets its retention. No application reads it.")]
+    wiped = [
+        md("4. **Wipe** the local state of every instance: a store is restored from one of these topics, and its offsets are others now."),
+        _EMPTY,
+    ]
+    return [
+        *(wiped if single.wipes else []),
+        md("Keep every producer of these topics stopped until the restore is over. What they were sent after the savepoint is lost."),
+        md("The application stays stopped. Start {} when the restore is over.", code(plan.application_id)),
+    ]
 
 
 def _claimed(plan: RestorePlan) -> list[Markdown]:

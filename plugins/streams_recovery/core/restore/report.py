@@ -15,10 +15,11 @@ from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.proofs import PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import span
 
-EVIDENCE_VERSION: Final = 3
+EVIDENCE_VERSION: Final = 4
 
 
 class Verdict(enum.StrEnum):
@@ -80,10 +81,11 @@ class RestoreReport:
     None if the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records.
     ``safety_savepoint`` is the one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet,
     because restored records would expire; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None if it was
-    interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application.
+    interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application. ``single`` says
+    which topics were brought back alone, None where the state was restored.
     """
 
-    format_version: Literal[3]
+    format_version: Literal[4]
     restore_id: str
     application_id: str
     source_application_id: str
@@ -108,6 +110,7 @@ class RestoreReport:
     seconds: dict[str, float] | None
     point: PointInTime | None
     query_checks: tuple[QueryCheck, ...]
+    single: SingleTopics | None
 
     @property
     def verdict(self) -> Verdict:
@@ -230,11 +233,31 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
         *([("as of", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
         ("requested by", f"{report.requested_by}: {report.reason}" if report.reason else report.requested_by),
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
-        ("steps", ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts"),
+        *(
+            []
+            if report.single
+            else [("steps", ", ".join(f"{step} {span(value)}" for step, value in seconds.items()) or "in several attempts")]
+        ),
         ("offsets set", md("{}, inputs by {}", report.offsets, code(report.strategy))),
-        ("state from before", md("safety savepoint {}", code(report.safety_savepoint)) if report.safety_savepoint else "not saved"),
+        *_single(report.single),
+        ("state from before", _before(report)),
         ("retention not put back yet", ", ".join(report.still_held) or "none"),
     ]
+
+
+def _before(report: RestoreReport) -> str:
+    if report.single is not None:
+        return "it stayed as it was"
+    return md("safety savepoint {}", code(report.safety_savepoint)) if report.safety_savepoint else "not saved"
+
+
+def _single(single: SingleTopics | None) -> list[tuple[str, str]]:
+    if single is None:
+        return []
+    names = ", ".join(name if name == before else f"{before} as {name}" for name, before in single.names.items())
+    some = f", partitions {', '.join(map(str, single.partitions))} only" if single.partitions else ""
+    cut = [("as of", f"{moment(single.as_of.moment)} by {single.as_of.by}")] if single.as_of else []
+    return [("single topics", f"{names}{some}"), *cut]
 
 
 def _savepoint(report: RestoreReport) -> str:

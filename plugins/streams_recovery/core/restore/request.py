@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.forms import FieldKind, FormField, reason_field, savepoint_field
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets import strategies
 
 NO_STATE = "none"
@@ -120,6 +121,17 @@ AS_OF: Final = FormField(
     help="Empty: restore.time_window_end of the configuration.",
     option_help="Bring it to this moment, with the archived input up to there, and stop: 2026-11-21T12:00:00Z, or `configured`. "
     "--savepoint none builds all state from that input.",
+)
+BY: Final = FormField(
+    name="by",
+    title="What belongs to the moment",
+    kind=FieldKind.CHOICE,
+    option_help="With --as-of: every record no later, or every record before the first later one.",
+    default=CutBy.TIMESTAMP.value,
+    choices={
+        CutBy.TIMESTAMP.value: "Every record no later than T",
+        CutBy.POSITION.value: "Every record before the first one that is later",
+    },
 )
 IN_PLACE: Final = FormField(
     name="in_place",

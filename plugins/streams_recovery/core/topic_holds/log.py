@@ -22,7 +22,9 @@ from streams_recovery.core.topic_holds.compaction_guard import (
     Changes,
     Overrides,
     guarded,
+    joined,
     left,
+    owner_config,
     put_back,
 )
 from streams_recovery.core.topic_holds.held_value import (
@@ -104,6 +106,15 @@ def restore_hold(final: Overrides) -> dict[str, str]:
     notes = {TIMESTAMP_BEFORE: TIMESTAMP_TYPES.index(kind)}
     limits = {key: held_value(key, final.get(key), notes.get(key, 0)) for key in _LIMITS}
     return {**final, **limits, **guarded(final, {RESTORE_MARK}, 0), TIMESTAMP_TYPE: CREATE_TIME}
+
+
+def restore_joined(config: Overrides, today: int) -> Changes:
+    """The changes that put a restore's hold on a topic that is there already, of whose partitions some are loaded; empty if it is held. ``today`` is the number
+    of days since the epoch.
+    """
+    held = restore_hold(owner_config(config))
+    changes: Changes = {key: held[key] for key in (*_LIMITS, TIMESTAMP_TYPE) if config.get(key) != held[key]}
+    return {**changes, **joined(config, RESTORE_MARK, today)}
 
 
 def restore_released(config: Overrides) -> Changes:

@@ -22,14 +22,22 @@ from streams_recovery.operations.restore.deferred_input import (
     start_on_interval,
 )
 from streams_recovery.operations.restore.drain import drain
-from streams_recovery.operations.restore.load import check_load, plan_load, prepare
+from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.report import checked_evidence, evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
-from streams_recovery.operations.restore.start import await_recovered, finish, set_offsets, start, wipe
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
+from streams_recovery.operations.restore.strategies import (
+    AsOfMoment,
+    FromSavepoint,
+    OfInterval,
+    Rebuild,
+    RestoreRequest,
+    RestoreTopics,
+    Undo,
+)
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.values import (
     AbandonReport,
@@ -69,6 +77,7 @@ __all__ = [
     "RestoreReport",
     "RestoreRequest",
     "RestoreTicket",
+    "RestoreTopics",
     "Safeguards",
     "SafetyBegun",
     "SafetyPolicy",
@@ -92,6 +101,7 @@ __all__ = [
     "evidence",
     "finish",
     "finish_append",
+    "finish_topics",
     "keep_state",
     "leave_append",
     "open_append",
@@ -106,6 +116,7 @@ __all__ = [
     "plan_verify",
     "plan_verify_deferred",
     "prepare",
+    "prepare_topics",
     "records_of",
     "resume",
     "save_state",
@@ -117,4 +128,5 @@ __all__ = [
     "unfinished_one",
     "verify_cleared",
     "wipe",
+    "wipe_noted",
 ]

@@ -18,7 +18,15 @@ from streams_recovery.operations.restore.open import guarded, note, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.rebuild_checks import check_still_planned
 from streams_recovery.operations.restore.target_checks import check_same_targets, spans
-from streams_recovery.operations.restore.topics import LOAD_RESULT, STRANGERS, begin_again, create_topic, rows_at_first, work_of
+from streams_recovery.operations.restore.topics import (
+    LOAD_RESULT,
+    STRANGERS,
+    create_topic,
+    hold_topic,
+    rows_at_first,
+    standing_now,
+    work_of,
+)
 from streams_recovery.operations.restore.values import LoadSummary, PrepareSummary, RestoreTicket
 from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
@@ -49,6 +57,27 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
         create_topic(recovery, ticket, step, Phase.DESTROYING)
     note(recovery, ticket, Phase.CREATED)
     return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
+
+
+def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
+    """Create single topics empty and under hold. Under their own names an empty topic of the cluster is replaced; one that holds a record by now is
+    refused. Those of which only some partitions are brought back stay, and are held.
+    """
+    guarded(recovery, ticket, at_least=Phase.OPENED, before=Phase.CREATED)
+    planned = stored_plan(recovery, ticket)
+    check_down(recovery, planned)
+    current = plan(recovery, ticket.request.pinned(recovery, planned))
+    check_same_targets(planned, current)
+    filled = planned.single.filled if planned.single else {}
+    making = [step for step in planned.create if step.name not in filled]
+    existing = sorted(step.name for step in current.create if step.replaces is not None)
+    recovery.cluster.delete_topics(existing)
+    for step in making:
+        create_topic(recovery, ticket, step, Phase.CREATED)
+    for name, topic_id in filled.items():
+        hold_topic(recovery, ticket, name, topic_id)
+    note(recovery, ticket, Phase.CREATED)
+    return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(existing))
 
 
 def _filled(recovery: RecoveryContext, planned: RestorePlan, written: tuple[JournalEntry, ...]) -> set[str]:
@@ -85,8 +114,10 @@ def _created_unnoted(recovery: RecoveryContext, written: tuple[JournalEntry, ...
     return set(existing) - set(spans(recovery, existing))
 
 
-def check_down(recovery: RecoveryContext) -> None:
-    """Raise ``ApplicationRunning`` naming the members of a group that is not empty."""
+def check_down(recovery: RecoveryContext, planned: RestorePlan | None = None) -> None:
+    """Raise ``ApplicationRunning`` naming the members of a group that is not empty. Copies of single topics are loaded while it runs: it does not read them."""
+    if planned is not None and planned.single is not None and not planned.single.in_place:
+        return
     group = recovery.groups.describe(recovery.application_id)
     if not group.empty:
         members = ", ".join(f"{member.client_id} at {member.host}" for member in group.members) or group.state
@@ -100,11 +131,11 @@ def plan_load(recovery: RecoveryContext, ticket: RestoreTicket) -> JobPlan:
     they were compared; topics of which that cannot be true are created again here.
     """
     written = guarded(recovery, ticket, at_least=Phase.CREATED, before=Phase.LOADED)
-    check_down(recovery)
     planned = stored_plan(recovery, ticket)
+    check_down(recovery, planned)
     if not planned.loads:
         return NO_JOB
-    standing = {found.tp: found for found in begin_again(recovery, ticket, planned, written)}
+    standing = {found.tp: found for found in standing_now(recovery, ticket, planned, written)}
     return load_job(recovery, ticket, work_of(planned), standing, planned.deferred)
 
 

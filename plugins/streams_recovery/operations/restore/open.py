@@ -6,7 +6,7 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import Altered
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, may_restart, reached, require
+from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
@@ -44,7 +44,8 @@ def note(
 ) -> None:
     """Write down that a phase was reached, and the ``result`` of its step. A repeated step without one writes nothing new."""
     if created or result is not None or reached(entries(recovery, ticket)) is not phase:
-        journal(recovery, ticket).append(JournalEntry(phase=phase, at=recovery.clock(), created=created, result=result))
+        entry = JournalEntry(phase=phase, at=recovery.clock(), created=created, result=result, scope=ticket.request.scope)
+        journal(recovery, ticket).append(entry)
 
 
 def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase, before: Phase) -> tuple[JournalEntry, ...]:
@@ -138,7 +139,7 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     return AbandonReport(
         phase=phase,
         restarted=bool(back),
-        next_step=f"{_left_as(phase)}; resume the restore, it goes on from here",
+        next_step=f"{_left_as(phase, ticket.request.scope)}; resume the restore, it goes on from here",
         commands=(resume_command(recovery, ticket),),
     )
 
@@ -149,8 +150,12 @@ def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
 
 
 def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> tuple[str, ...]:
-    # A later restore may have begun to destroy after this one had lost the lock.
-    if not may_restart(phase) or unfinished_restore(recovery) not in (None, ticket.after_unfinished):
+    # One beside the state has stopped nothing. A later restore may have begun to destroy after this one had lost the lock.
+    if (
+        ticket.request.scope is not RestoreScope.STATE
+        or not may_restart(phase)
+        or unfinished_restore(recovery) not in (None, ticket.after_unfinished)
+    ):
         return ()
     return quiesce_record.resume_abandoned(recovery)
 
@@ -162,5 +167,9 @@ def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
         recovery.lock.release(lock)
 
 
-def _left_as(phase: Phase) -> str:
+def _left_as(phase: Phase, scope: RestoreScope) -> str:
+    if scope is RestoreScope.COPIES:
+        return "the copy is not whole, and the application does not use it"
+    if scope is RestoreScope.TOPICS:
+        return "do not start the application: its topics are not whole, or the offsets on them are not set"
     return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"

@@ -25,7 +25,7 @@ from streams_recovery.operations.restore.placing import partition_load, present_
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.restore.savepoint_checks import check_confirmed
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.source import RestoreSource, TopicsSource
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.restore.target_checks import (
     proven,
@@ -36,18 +36,22 @@ from streams_recovery.operations.restore.target_checks import (
     unknown_topics,
     without_copies,
 )
+from streams_recovery.operations.restore.topics_plan import plan_topics
 from streams_recovery.segments.queries import rows_below
 
 
 def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[str, set[str]] | None = None) -> RestorePlan:
     """What this restore would do now. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as absent.
 
-    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``plan_source`` or ``plan_rebuild`` does.
+    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``plan_source``,
+    ``plan_rebuild`` or ``plan_topics`` does.
     """
     check_confirmed(recovery, request.safeguards)
     source = request.resolve(recovery)
     if isinstance(source, RebuildSource):
         return plan_rebuild(recovery, request.safeguards, source)
+    if isinstance(source, TopicsSource):
+        return plan_topics(recovery, source)
     return plan_source(recovery, request.safeguards, source, mine or {})
 
 

@@ -71,6 +71,7 @@ def report_of(
         seconds=seconds_of(journal, began_at=ticket.started_at),
         point=planned.point,
         query_checks=checked.query_checks,
+        single=planned.single,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""

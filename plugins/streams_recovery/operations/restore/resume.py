@@ -8,7 +8,7 @@ from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockHeld, NotFound, Refused
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.journal import Phase, may_restart, reached
+from streams_recovery.core.repository.journal import Phase, RestoreScope, may_restart, reached
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations.context import RecoveryContext
@@ -121,7 +121,7 @@ def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
             phase=phase.value,
         )
     newest = unfinished_restore(recovery)
-    if newest != ticket.restore_id:
+    if newest != ticket.restore_id and ticket.request.scope is not RestoreScope.COPIES:
         raise Refused(
             f"restore {ticket.restore_id} was followed by a later one",
             next_step=f"resume {newest}" if newest else "nothing is left to do: the later one replaced it",

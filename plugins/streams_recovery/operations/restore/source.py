@@ -10,7 +10,8 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import PointInTime
-from streams_recovery.core.restore.point_in_time import CUT_ROLES, LogCut, relevant_gaps
+from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
+from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,25 @@ class RestoreSource:
     def in_place(self) -> bool:
         """True when inputs that are there are cut."""
         return self.may_move is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsSource:
+    """Single topics to bring back: ``images`` are what the savepoint ``manifest`` has of them, and ``cuts`` say which of their rows belong to ``as_of``,
+    by the names they have there. Without a moment there are none.
+    """
+
+    manifest: Manifest
+    images: tuple[TopicImage, ...]
+    wanted: WantedTopics
+    as_of: AsOf | None
+    cuts: Mapping[TopicPartition, LogCut]
+    read_on: ReadOn
+
+    @property
+    def in_place(self) -> bool:
+        """True when the topics come back under their own names."""
+        return not self.wanted.new_name
 
 
 def empty_source(topic: TopicImage) -> TopicImage:

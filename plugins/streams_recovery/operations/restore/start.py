@@ -41,7 +41,9 @@ def set_offsets(recovery: RecoveryContext, ticket: RestoreTicket) -> OffsetsSumm
     removed = offsets_to_remove(recovery, planned) if planned.from_input else []
     wanted = {item.tp: item.wanted for item in planned.offsets}
     moved = _move_others(recovery, planned)
-    recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
+    # Single topics may be copies, or topics on which nothing is committed.
+    if wanted or planned.single is None:
+        recovery.groups.set_offsets(recovery.application_id, dict.fromkeys(removed) | wanted)
     note(recovery, ticket, Phase.OFFSETS_SET)
     with_metadata = sum(1 for value in wanted.values() if value.metadata)
     return OffsetsSummary(partitions=len(wanted), with_metadata=with_metadata, removed=len(removed), groups=moved)
@@ -69,6 +71,17 @@ def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
         ).then(resume_command(recovery, ticket))
     note(recovery, ticket, Phase.WIPED)
     return WipeSummary(removed=report.removed)
+
+
+def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
+    """Remove local state where it notes offsets of a topic that was brought back by itself: they count records of the log that is gone. Else nothing is
+    removed.
+    """
+    planned = stored_plan(recovery, ticket)
+    if planned.single is not None and planned.single.wipes:
+        return wipe(recovery, ticket)
+    guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
+    return WipeSummary(removed=())
 
 
 def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
@@ -197,6 +210,22 @@ def finish(
     # Before the last phase: a restore that is closed cannot be resumed, so nobody could write the evidence any more.
     report = keep_evidence(recovery.repository, recovery.layout, report)
     quiesce_record.end(recovery)
+    note(recovery, ticket, Phase.CLOSED)
+    recovery.lock.release(ticket.lock)
+    return report
+
+
+def finish_topics(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary) -> RestoreReport:
+    """The end of a restore of single topics: settings put back, evidence written, the lock given back. The application is left as it is, down where its own
+    topics came back. Raises ``Damaged`` when an offset is not the one that was set: Kafka deletes those of a deleted topic some time after the topic.
+    """
+    guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.CLOSED)
+    planned = stored_plan(recovery, ticket)
+    if planned.offsets:
+        _check_committed(recovery, ticket, planned)
+    checked = Checked(verified=verified, query_checks=())
+    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    report = keep_evidence(recovery.repository, recovery.layout, report)
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)
     return report

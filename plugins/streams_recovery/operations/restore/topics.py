@@ -1,9 +1,11 @@
-"""Internal topics of a restore: created empty and under hold, and begun again where an interrupted load cannot be continued."""
+"""Topics of a restore: created empty and under hold, and begun again where an interrupted load cannot be continued."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
@@ -14,7 +16,7 @@ from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry,
 from streams_recovery.core.restore.load_progress import LoadAction, LoadProgress, next_action, topic_state
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan, TopicToCreate
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK
-from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
+from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_joined
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -30,6 +32,7 @@ STRANGERS: Final = (
 # Longer than a job whose lock was taken needs to notice it and to end.
 STILL_SECONDS: Final = 6.0
 _STILL_PATIENCE: Final = 120.0
+_DAY_MS: Final = 86_400_000
 
 
 def create_topic(recovery: RecoveryContext, ticket: RestoreTicket, step: TopicToCreate, phase: Phase) -> None:
@@ -42,6 +45,13 @@ def create_topic(recovery: RecoveryContext, ticket: RestoreTicket, step: TopicTo
         hold = TopicHold(topic=step.name, topic_id=created.topic_id)
         topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))
     note(recovery, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
+
+
+def hold_topic(recovery: RecoveryContext, ticket: RestoreTicket, name: str, topic_id: str) -> None:
+    """Put a topic under hold that is there already, of which some partitions are loaded."""
+    hold = TopicHold(topic=name, topic_id=topic_id)
+    topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))
+    recovery.cluster.change_configs([name], partial(restore_joined, today=recovery.clock() // _DAY_MS))
 
 
 def work_of(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
@@ -101,6 +111,36 @@ def _settled(
             topics=moving,
         )
     return settled
+
+
+def standing_now(
+    recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, written: tuple[JournalEntry, ...]
+) -> list[LoadProgress]:
+    """How all partitions stand, after ``begin_again`` of those that the restore makes. Raises ``TargetNotEmpty`` too where partitions of a topic that was there
+    before have more records than are loaded, or are another topic's by now.
+    """
+    filled = planned.single.filled if planned.single is not None else {}
+    if not filled or planned.single is None:
+        return begin_again(recovery, ticket, planned, written)
+    made = replace(planned, create=tuple(step for step in planned.create if step.name not in filled))
+    rows = {tp: count for tp, count in rows_at_first(planned).items() if tp.topic in filled}
+    found = load_progress(recovery, rows)
+    ids = {name: topic.topic_id for name, topic in recovery.cluster.describe_topics(list(filled)).items()}
+    strangers = sorted(
+        str(tp)
+        for tp, count in rows.items()
+        if tp not in found
+        or ids.get(tp.topic) != filled[tp.topic]
+        or found[tp].start != planned.single.begins[tp]
+        or found[tp].end - found[tp].start > count
+    )
+    if strangers:
+        raise TargetNotEmpty(
+            f"partitions that this restore of {recovery.application_id} loads hold records that are not of it: {', '.join(strangers)}",
+            next_step="nothing was written to them; stop the producers of these topics, and bring the partitions back under another name",
+            topics=strangers,
+        )
+    return [*(begin_again(recovery, ticket, made, written) if made.create else []), *found.values()]
 
 
 def begin_again(

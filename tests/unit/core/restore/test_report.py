@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, report_page, topic_evidence
+from streams_recovery.core.restore.single_topics import SingleTopics
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.restore_report import MISSING, REPORT, TOPICS, WANTED, WHOLE, create, proven
 
@@ -134,3 +137,15 @@ def test_what_people_typed_cannot_change_the_page() -> None:
     assert text.count("**Equal.**") == 1
     assert "<b>" not in text
     assert len(text.splitlines()) == len(report_page(replace(REPORT, reason="x"), "e").splitlines())
+
+
+def test_single_topics_are_named_and_nothing_is_said_of_a_state() -> None:
+    single = SingleTopics(
+        names={"copy": "orders"}, in_place=False, partitions=(2,), as_of=AsOf(moment=1_700_000_000_000, by=CutBy.POSITION)
+    )
+    page = report_page(replace(REPORT, single=single), "0" * 64)
+    assert "| single topics | orders as copy, partitions 2 only |" in page
+    assert "| as of | 2023-11-14 22:13:20 UTC by position |" in page
+    assert "| state from before | it stayed as it was |" in page
+    assert "| steps |" not in page
+    assert "single topics" not in report_page(REPORT, "0" * 64)

@@ -16,6 +16,7 @@ from streams_recovery.core.topic_holds.log import (
     expires_on_release,
     outstanding,
     restore_hold,
+    restore_joined,
     restore_released,
 )
 from tests.support.examples.savepoints import DAY
@@ -29,6 +30,18 @@ def test_a_restore_s_hold_that_is_released_leaves_no_trace(final: dict[str, str]
     assert min(int(held[key]) for key in restore_hold({}) if key.endswith(("ms", "bytes"))) >= 6 * 10**18
     assert owner_config(held) == final
     assert altered(held, restore_released(held)) == final
+
+
+@given(config=CONFIGS, copying=st.booleans())
+def test_a_restore_s_hold_on_a_topic_that_is_there_joins_a_copy_s_and_leaves_no_trace(config: dict[str, str], *, copying: bool) -> None:
+    before = altered(config, joined(config, 3, TODAY)) if copying else config
+    held = altered(before, restore_joined(before, TODAY))
+    assert restore_joined(held, TODAY) == {}, "twice is once"
+    assert held["message.timestamp.type"] == "CreateTime"
+    assert int(held["retention.ms"]) >= 6 * 10**18
+    assert marked(held, 3) == copying
+    assert owner_config(held) == config
+    assert altered(held, restore_released(held)) == before
 
 
 def test_settings_that_no_broker_takes_are_damage() -> None:

@@ -28,7 +28,7 @@ def _unfinished(observed: ObservedApplication, restore: RestoreState) -> StatusF
     return finding(
         UNFINISHED,
         Severity.CRITICAL,
-        f"restore {restore.restore_id} began {span(age)} ago and failed after it had begun to replace internal topics; {known}",
+        f"restore {restore.restore_id} began {span(age)} ago and failed after it had begun to replace topics; {known}",
         subject=restore.restore_id,
         remedies=[command("resume", observed.name, restore.restore_id), command("dismiss", observed.name, restore.restore_id)],
         numbers={"age_seconds": age},

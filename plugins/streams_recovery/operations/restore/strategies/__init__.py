@@ -9,10 +9,21 @@ from streams_recovery.operations.restore.strategies.as_of_moment import AsOfMome
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint
 from streams_recovery.operations.restore.strategies.interval import OfInterval
 from streams_recovery.operations.restore.strategies.rebuild import Rebuild
+from streams_recovery.operations.restore.strategies.single_topics import RestoreTopics
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.operations.restore.strategies.undo import Undo
 
-RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval
+RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval | RestoreTopics
 STRATEGIES: Final[Mapping[str, type[RestoreRequest]]] = {strategy.KIND: strategy for strategy in get_args(RestoreRequest)}
 
-__all__ = ["STRATEGIES", "AsOfMoment", "FromSavepoint", "OfInterval", "Rebuild", "RestoreRequest", "RestoreStrategy", "Undo"]
+__all__ = [
+    "STRATEGIES",
+    "AsOfMoment",
+    "FromSavepoint",
+    "OfInterval",
+    "Rebuild",
+    "RestoreRequest",
+    "RestoreStrategy",
+    "RestoreTopics",
+    "Undo",
+]

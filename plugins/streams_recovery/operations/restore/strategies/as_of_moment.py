@@ -8,7 +8,6 @@ from typing import ClassVar, Self
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.ids import LATEST
-from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf
@@ -16,6 +15,7 @@ from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
     AS_OF,
     BASE,
+    BY,
     COMPARE_KEYS,
     DELETE,
     IN_PLACE,
@@ -49,17 +49,7 @@ class AsOfMoment(RestoreStrategy):
     COMMAND: ClassVar = "restore"
     FORM: ClassVar = (
         AS_OF,
-        FormField(
-            name="by",
-            title="What belongs to the moment",
-            kind=FieldKind.CHOICE,
-            option_help="With --as-of: every record no later, or every record before the first later one.",
-            default=CutBy.TIMESTAMP.value,
-            choices={
-                CutBy.TIMESTAMP.value: "Every record no later than T",
-                CutBy.POSITION.value: "Every record before the first one that is later",
-            },
-        ),
+        BY,
         BASE,
         replace(ALLOW_AHEAD, title="Allow a named base that may count some input twice"),
         IN_PLACE,

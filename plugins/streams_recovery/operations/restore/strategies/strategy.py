@@ -8,11 +8,12 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.forms import FormField
 from streams_recovery.core.ids import LATEST
+from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.source import RestoreSource, TopicsSource
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -35,8 +36,13 @@ class RestoreStrategy(ABC):
     compare_keys: bool = False
 
     @abstractmethod
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource:
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource | TopicsSource:
         """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
+
+    @property
+    def scope(self) -> RestoreScope:
+        """Whether the state is restored, or topics beside it."""
+        return RestoreScope.STATE
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one."""

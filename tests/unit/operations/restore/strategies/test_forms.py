@@ -16,12 +16,18 @@ from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRe
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
 # The value of a field is made of these fields of the form; a scope of a DAG asks for the source.
-MADE_OF = {"as_of": ("as_of", "by"), "restore_id": ("restore",), "safeguards": tuple(one.name for one in fields(Safeguards)), "source": ()}
+MADE_OF = {
+    "as_of": ("as_of", "by"),
+    "cut_at": ("as_of", "by"),
+    "restore_id": ("restore",),
+    "safeguards": tuple(one.name for one in fields(Safeguards)),
+    "source": (),
+}
 COMMANDS = typer.main.get_command(app).commands
 
 
 def test_there_are_forms() -> None:
-    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment"}
+    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment", "single_topics"}
 
 
 @pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
@@ -30,7 +36,8 @@ def test_a_form_asks_for_each_field_of_its_request(strategy: type[RestoreRequest
     assert len(set(asked)) == len(asked)
     wanted = {name for field in fields(strategy) for name in MADE_OF.get(field.name, (field.name,))}
     # What is always so is not asked for: an undo replaces, and saves first; a rebuild has no archive to compare keys with.
-    always = {"undo": {"replace", "safety"}, "rebuild": {"compare_keys"}}
+    # Single topics replace no state, so there is nothing to guard, and no key of a store.
+    always = {"undo": {"replace", "safety"}, "rebuild": {"compare_keys"}, "single_topics": {*MADE_OF["safeguards"], "compare_keys"}}
     assert set(asked) == wanted - always.get(strategy.KIND, set())
 
 

@@ -15,6 +15,7 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
+from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.examples.restore_plan import PLAN
@@ -29,6 +30,9 @@ VALUES: Final[dict[Any, Any]] = {
     OffsetStrategy: EXACT,
     OutputPolicy: OutputPolicy.RECREATE,
     AsOf: AsOf(moment=7, by=CutBy.POSITION),
+    AsOf | None: AsOf(moment=7, by=CutBy.POSITION),
+    tuple[int, ...]: (3,),
+    ReadOn: ReadOn.END,
     interval.IntervalSlice: interval.IntervalSlice(interval=interval.Interval(start=1, end=2), overlap=3, tables=("a",)),
 }
 PLANNED = replace(PLAN, savepoint_id=SECOND, inputs_from="20261121T030000Z-0000000009")
