@@ -54,10 +54,12 @@ def carried_out(recovery: RecoveryContext, request: GroupRequest, approved: str 
     return group_changes.carry_out(recovery, request, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test")
 
 
-def back(recovery: RecoveryContext, snapshot: str | None, group: str) -> None:
+def back(recovery: RecoveryContext, snapshot: str | None, group: str) -> str:
+    """Go back to a snapshot. Returns the one of what was there before."""
     assert snapshot is not None
     approved = restore_snapshot.plan(recovery, snapshot, group).hash
-    restore_snapshot.carry_out(recovery, snapshot, group, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test")
+    done = restore_snapshot.carry_out(recovery, snapshot, group, approved_hash=approved, run_id=uuid.uuid4().hex, requested_by="test")
+    return done.before
 
 
 def test_a_reset_is_taken_back_with_metadata_and_with_what_was_not_there(small: Small, reader: str) -> None:
@@ -113,8 +115,10 @@ def test_a_deleted_group_comes_back_whole(small: Small, reader: str) -> None:
     done = carried_out(recovery, GroupRequest(action=GroupAction.DELETE, groups=(reader,)))
     assert recovery.groups.describe(reader).kind == "absent"
     assert done.moved == {reader: 2}
-    back(recovery, done.before, reader)
+    deleted = back(recovery, done.before, reader)
     assert committed(recovery, small.output, small.input, group=reader) == [(3, "mine"), (1, "also")]
+    back(recovery, deleted, reader)
+    assert committed(recovery, small.output, small.input, group=reader) == [None, None], "and forward again"
 
 
 def test_a_group_with_members_is_described_planned_and_refused(small: Small, reader: str) -> None:

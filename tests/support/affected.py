@@ -31,6 +31,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/dags/": ("dags/", "include/"),
     "tests/dags/test_recovery": ("plugins/streams_recovery/ui/",),
     "tests/integration/": ("tests/support/programs/streams/",),
+    "tests/integration/test_group_tools_parity": ("tests/support/programs/",),
     "tests/integration/test_spring_endpoints": ("examples/endpoints/", "tests/support/programs/"),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_runbooks": (_COMMAND_LINE, "spark_jobs/", "docs/runbooks/"),

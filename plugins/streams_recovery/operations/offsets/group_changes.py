@@ -27,6 +27,7 @@ from streams_recovery.core.offsets.group_changes import (
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.reset_scenarios import ResetScenario, ToLatest
 from streams_recovery.core.preflight.checks import brokers_with_group_trap
+from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import is_of_streams
@@ -51,7 +52,7 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
     """
     # Which groups these are is part of what is approved: the plan is made again below, and another choice of groups is refused there.
     groups = [group.group_id for group in plan(recovery, request).groups]
-    with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id):
+    with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id) as lock:
         planned = _plan(recovery, request, settled=True)
         check_approved(planned, approved_hash)
         changing = {
@@ -66,6 +67,8 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
         done: dict[str, int] = {}
         for group in planned.groups:
             try:
+                # Many groups take long.
+                recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
                 _change(recovery, request.action, group)
             except RecoveryError as error:
                 raise _half_done(error, done, before) from error
@@ -74,7 +77,7 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
 
 
 @contextmanager
-def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: str, run_id: str) -> Iterator[None]:
+def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: str, run_id: str) -> Iterator[LockTicket]:
     """Hold the application's lock while the offsets of groups are changed, all of which are proven empty. Raises ``LockHeld`` and ``ApplicationRunning``."""
     lock = recovery.lock.acquire(f"{purpose.split(' ', 1)[0]} {run_id}", lease_seconds=LEASE_SECONDS, purpose=purpose)
     try:
@@ -89,7 +92,7 @@ def empty_groups(recovery: RecoveryContext, groups: Sequence[str], *, purpose: s
         for number, group_id in enumerate(reversed(groups)):
             notice = WaitNotice(f"group {group_id} to become empty")
             recovery.groups.wait_empty(group_id, _EMPTY_SECONDS, settle=0.0 if number else 2.0, waiting=notice.waiting)
-        yield
+        yield lock
     finally:
         recovery.lock.release(lock)
 
