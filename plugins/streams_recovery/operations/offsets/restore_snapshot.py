@@ -39,6 +39,7 @@ def carry_out(
     application's own group unless its instances are gone too. The offsets are as before after any error, or the error says which are not.
     """
     with empty_groups(recovery, [group_id], purpose=f"rollback of the offsets of {group_id}", run_id=run_id):
+        # Planned only now: no member can move the group's offsets any more.
         planned = plan(recovery, snapshot_id, group_id)
         check_approved(planned, approved_hash)
         before = keep_present(
