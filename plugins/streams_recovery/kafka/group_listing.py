@@ -53,6 +53,7 @@ def describe_group(clients: Clients, group_id: str) -> GroupDescription:
     def ask() -> GroupDescription:
         if listed.kind in ("classic", "consumer"):
             return _described(clients, group_id, listed)
+        # In the words of those, a running group of the streams protocol is Dead and has no members: that would pass for a stopped application.
         return _described_by_message(clients, group_id, listed)
 
     return clients.patiently(f"describing group {group_id}", ask)

@@ -53,6 +53,7 @@ def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash
     # Which groups these are is part of what is approved: the plan is made again below, and another choice of groups is refused there.
     groups = [group.group_id for group in plan(recovery, request).groups]
     with empty_groups(recovery, groups, purpose=f"{request.action.value} of {', '.join(groups)}"[:500], run_id=run_id) as lock:
+        # Planned again only now: no member can move these offsets any more.
         planned = _plan(recovery, request, settled=True)
         check_approved(planned, approved_hash)
         changing = {
