@@ -345,7 +345,8 @@ def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not
     recovery.groups.set_offsets(recovery.application_id, {kept: later})
     assert restore.plan(recovery, request).hash == approved, "the application may go on while a plan is read"
     ticket = cleared(recovery, request)
-    restore.verify_cleared(recovery, ticket, verified(recovery, ticket))
+    compared = verified(recovery, ticket)
+    assert set(restore.verify_cleared(recovery, ticket, compared).gone) == set(two_inputs.internal)
     assert restore.set_offsets(recovery, ticket).partitions == 1
     assert two_inputs.offsets() == {"app.in-0": (0, ""), "app.second-0": (3, STREAM_TIME), "app.second-1": (1, STREAM_TIME)}
     reach(recovery, ticket, Phase.WIPED)
@@ -357,4 +358,5 @@ def test_an_input_that_is_left_out_goes_on_where_the_application_stopped_and_not
         restore.start(recovery, ticket)
     recovery.groups.set_offsets(recovery.application_id, {kept: later})
     assert restore.start(recovery, ticket).ends == {two_inputs.small.input: 5, kept: 6, TopicPartition(two_inputs.second, 1): 3}
-    restore.abandon(recovery, ticket)
+    report = restore.finish(recovery, ticket, compared, ())
+    assert report.strategy == f"earliest; kept: {two_inputs.second}"

@@ -28,6 +28,7 @@ SEVERAL_THINGS = {
     "--reason",
     "--savepoint",
     "--state",
+    "--topic",
     "[APP]",
     "[ID]",
     "[RESTORE]",

@@ -193,6 +193,12 @@ class RestorePlan:
         return sum(topic.rows for topic in self.create)
 
     @property
+    def strategy_text(self) -> str:
+        """How the inputs' offsets were chosen, and which inputs kept theirs: what the evidence says."""
+        kept = sorted({tp.topic for tp in self.offsets_kept})
+        return f"{self.strategy}; kept: {', '.join(kept)}" if kept else self.strategy
+
+    @property
     def from_input(self) -> bool:
         """True when no state is loaded."""
         return self.savepoint_id is None

@@ -59,7 +59,7 @@ def report_of(
         reason=ticket.request.reason,
         started_at=ticket.started_at,
         finished_at=recovery.clock(),
-        strategy=planned.strategy,
+        strategy=planned.strategy_text,
         offsets=len(planned.offsets),
         rows=sum(topic.rows for topic in topics),
         keys_compared=sum(topic.keys_compared or 0 for topic in topics),

@@ -182,6 +182,8 @@ def test_a_person_reads_which_offsets_stay() -> None:
     plan = replace(PLAN, offsets_kept=(kept,), observed=replace(PLAN.observed, offsets_before={kept: 12, OFFSET.tp: 99}))
     assert "| returns-0 | 12 | stays |" in markdown(plan)
     assert f"| {OFFSET.tp} | 99 | {OFFSET.wanted.offset} |" in markdown(plan)
+    assert plan.strategy_text == f"{plan.strategy}; kept: returns"
+    assert PLAN.strategy_text == PLAN.strategy
     many = replace(plan, offsets_kept=tuple(TopicPartition("returns", number) for number in range(45)))
     assert "| 6 more, all of them in the plan as JSON | | |" in markdown(many)
 
