@@ -30,6 +30,7 @@ from streams_recovery.operations.unfinished import unfinished_restore
 from tests.support.applications.restore_steps import checked, load, load_of, verified
 from tests.support.applications.savepoint_steps import publish, take
 from tests.support.applications.small import RUNNING, Small, configured, says, small_application
+from tests.support.kafka.consumers import member
 from tests.support.kafka.records import write
 
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
@@ -139,7 +140,8 @@ def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_applicat
     before, copy = rows(recovery, app.input), TopicPartition(name, 0)
     runs = running(recovery)
     try:
-        report = brought_back(runs, topics(app, new_name=name))
+        with member(recovery, recovery.application_id, app.input.topic):
+            report = brought_back(runs, topics(app, new_name=name))
         assert rows(recovery, copy) == rows(recovery, app.input) == before
         assert (report.verdict, report.rows, report.offsets, report.still_held) == (Verdict.EQUAL, 7, 0, ())
         config = recovery.cluster.describe_topics([name])[name].config
@@ -336,6 +338,18 @@ def test_a_running_application_gets_none_of_its_own_topics_back(app: Small) -> N
     assert restore.plan(app.recovery, topics(app)).rows == 7
 
 
+def test_nor_does_one_of_which_only_a_member_of_its_group_tells_that_it_runs(app: Small) -> None:
+    recovery = app.recovery
+    publish(app)
+    recovery.cluster.delete_topics([app.input.topic])
+    ticket = opened(recovery, topics(app))
+    with member(recovery, recovery.application_id, app.output.topic), pytest.raises(ApplicationRunning, match="it-member"):
+        restore.prepare_topics(recovery, ticket)
+    assert app.input.topic not in recovery.cluster.topic_names()
+    with member(recovery, recovery.application_id, app.output.topic), pytest.raises(ApplicationRunning, match="it-member"):
+        restore.plan(recovery, topics(app))
+
+
 def test_offsets_that_nothing_proves_are_refused_until_somebody_chooses(app: Small) -> None:
     recovery = app.recovery
     publish(app)
@@ -375,6 +389,19 @@ def test_other_groups_are_named_with_where_they_would_go_on_and_left_alone(app: 
     assert f"| {other} | {app.input} | 5 at the savepoint | 3 |" in markdown(planned)
     brought_back(recovery, topics(app))
     assert recovery.groups.last_committed(other) == {}
+
+
+def test_a_group_that_kept_its_offset_is_named_too(app: Small) -> None:
+    recovery, other = app.recovery, f"{app.recovery.application_id}-late"
+    publish(app)
+    # Emptied, not deleted: every group still has its offsets.
+    emptied(app, 0, 9)
+    recovery.groups.set_offsets(other, {app.input: CommittedOffset(offset=6, metadata="", leader_epoch=None)})
+    planned = restore.plan(recovery, topics(app))
+    assert [(one.group, one.before, one.there, one.saved) for one in planned.observed.readers] == [(other, 6, 4, False)]
+    assert planned.single is not None
+    assert planned.single.known == {app.input: HowKnown.COMMITTED}
+    recovery.groups.delete(other)
 
 
 def test_a_load_that_was_killed_goes_on_behind_what_it_wrote(app: Small) -> None:

@@ -303,14 +303,11 @@ def _readers(recovery: RecoveryContext, source: TopicsSource, targets: Sequence[
     kinds, reading = recovery.cluster.groups(), recovery.groups.subscribed(but=recovery.application_id)
     seen: set[tuple[str, TopicPartition]] = set()
     for group in sorted({*other_groups(recovery), *reading}):
-        partitions = (
-            [] if kinds.get(group) in (None, "share") else [tp for tp in recovery.groups.committed_partitions(group) if tp.topic in names]
-        )
-        for tp, found in sorted(recovery.groups.committed(group, partitions).items()) if partitions else ():
-            if found is not None:
-                seen.add((group, tp))
-                there = _translated(recovery, source, names[tp.topic], tp, found.offset)
-                yield OtherReader(group=group, tp=tp, before=found.offset, there=there, saved=False)
+        there_yet = {} if kinds.get(group) in (None, "share") else recovery.groups.last_committed(group)
+        for tp, found in sorted(((tp, found) for tp, found in there_yet.items() if tp.topic in names), key=lambda one: one[0]):
+            seen.add((group, tp))
+            there = _translated(recovery, source, names[tp.topic], tp, found.offset)
+            yield OtherReader(group=group, tp=tp, before=found.offset, there=there, saved=False)
         for name in sorted((reading.get(group) or frozenset()) & set(names)):
             if not any(known == group and tp.topic == name for known, tp in seen):
                 yield OtherReader(group=group, tp=TopicPartition(name, 0), before=None, there=None, saved=False)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.topic_holds.compaction_guard import joined, marked, owner_config
+from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, joined, marked, owner_config
 from streams_recovery.core.topic_holds.log import (
     HoldEntry,
     HoldPurpose,
@@ -39,6 +39,7 @@ def test_a_restore_s_hold_on_a_topic_that_is_there_joins_a_copy_s_and_leaves_no_
     assert restore_joined(held, TODAY) == {}, "twice is once"
     assert held["message.timestamp.type"] == "CreateTime"
     assert int(held["retention.ms"]) >= 6 * 10**18
+    assert marked(held, RESTORE_MARK)
     assert marked(held, 3) == copying
     assert owner_config(held) == config
     assert altered(held, restore_released(held)) == before
