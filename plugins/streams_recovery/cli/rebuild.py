@@ -54,8 +54,13 @@ class ResetToolCommand(TyperCommand):
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:
-    """Names of topics, each in an option of its own or several with commas: no topic has one in its name."""
-    return tuple(name.strip() for one in given or () for name in one.split(",") if name.strip())
+    """Names of topics, each in an option of its own or several with commas: no topic has one in its name. Raises ``BadParameter`` for an option without any:
+    none at all means all topics, and a variable of a script that is empty does not.
+    """
+    found = tuple(name.strip() for one in given or () for name in one.split(","))
+    if not all(found):
+        raise typer.BadParameter("The name of a topic is empty. For all topics, leave --input-topics or --internal-topics out.")
+    return found
 
 
 def rebuild(

@@ -49,5 +49,11 @@ def test_the_page_has_a_row_for_each_option() -> None:
 
 
 def test_topics_come_one_by_one_or_with_commas() -> None:
-    assert names(None) == names([""]) == ()
-    assert names(["a,b", "c", " d , "]) == ("a", "b", "c", "d")
+    assert names(None) == names([]) == ()
+    assert names(["a,b", "c", " d , e"]) == ("a", "b", "c", "d", "e")
+
+
+@pytest.mark.parametrize("given", [[""], ["a,"], ["a", " "]])
+def test_an_empty_name_does_not_mean_all_topics(given: list[str]) -> None:
+    with pytest.raises(typer.BadParameter, match="is empty"):
+        names(given)
