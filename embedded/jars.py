@@ -22,8 +22,8 @@ _MARK = ".checked"
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Jars that are fetched together: ``modules`` (group, name, version) with all that they need but the groups in ``without``, which others bring. ``lock``
-    has the hash of each. ``name`` is their folder in the cache, ``megabytes`` about how much is downloaded.
+    """Jars that are fetched together: ``modules`` (group, name, version) with all that they need but the groups in ``without``, which others bring; or
+    ``alone``, where others bring all of it. ``lock`` has the hash of each. ``name`` is their folder in the cache, ``megabytes`` about how much is downloaded.
     """
 
     name: str
@@ -31,6 +31,7 @@ class JarSet:
     lock: Path
     megabytes: int
     without: tuple[str, ...] = ()
+    alone: bool = False
 
 
 KAFKA = JarSet(
@@ -115,7 +116,8 @@ def _resolve(jars: JarSet, work: Path) -> Path:
 
 def _description(jars: JarSet) -> str:
     dependencies = "".join(
-        f'<dependency org="{org}" name="{name}" rev="{rev}" conf="default->default"/>' for org, name, rev in jars.modules
+        f'<dependency org="{org}" name="{name}" rev="{rev}" conf="default->default" transitive="{str(not jars.alone).lower()}"/>'
+        for org, name, rev in jars.modules
     )
     left_out = "".join(f'<exclude org="{org}"/>' for org in jars.without)
     return (

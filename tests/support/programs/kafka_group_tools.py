@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from embedded.compiled import compiled
-from embedded.jars import fetched, jar_files
 from embedded.java import QUICK, find_java
-from tests.support.programs.kafka_tools import TOOLS
+from tests.support.programs.kafka_tools import class_path
 
 _SOURCE: Final = Path(__file__).with_name("tools") / "GroupTools.java"
 
@@ -42,9 +41,7 @@ class GroupTools:
 @contextmanager
 def group_tools(bootstrap: str) -> Iterator[GroupTools]:
     """Both tools, ended at the end. Needs a JDK, and downloads the tools once."""
-    # What the tools need besides is among the broker's jars; the rest of theirs is for Connect.
-    class_path = (*jar_files(), *sorted(fetched(TOOLS).glob(f"{TOOLS.modules[0][1]}-{TOOLS.modules[0][2]}.jar")))
-    program = (*class_path, compiled(_SOURCE, class_path))
+    program = (*class_path(), compiled(_SOURCE, class_path()))
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     command = [str(find_java()), "-Xmx256m", *QUICK, quiet, "-cp", ":".join(map(str, program)), _SOURCE.stem]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

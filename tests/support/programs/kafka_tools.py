@@ -1,18 +1,25 @@
-"""The jars of Kafka's own command line tools. ``python -m tests.support.programs.kafka_tools`` writes their lock file anew."""
+"""Kafka's own command line tools; what they need is among the broker's jars. ``python -m tests.support.programs.kafka_tools`` writes the lock file anew."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-from embedded.jars import KAFKA_VERSION, JarSet, write_lock
+from embedded.jars import KAFKA_VERSION, JarSet, jar_files, write_lock
 
 TOOLS: Final = JarSet(
-    name=f"kafka-tools-{KAFKA_VERSION}",
+    name=f"kafka-command-line-{KAFKA_VERSION}",
     modules=(("org.apache.kafka", "kafka-tools", KAFKA_VERSION),),
     lock=Path(__file__).with_name("kafka_tools.lock"),
-    megabytes=20,
+    megabytes=2,
+    alone=True,
 )
+
+
+def class_path() -> tuple[Path, ...]:
+    """The tools, and what they need. Downloads the tools once."""
+    return (*jar_files(), *jar_files(TOOLS))
+
 
 if __name__ == "__main__":
     write_lock(TOOLS)

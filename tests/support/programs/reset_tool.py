@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from embedded.compiled import compiled
-from embedded.jars import jar_files
 from embedded.java import QUICK, find_java
-from tests.support.programs.kafka_tools import TOOLS
+from tests.support.programs.kafka_tools import class_path
 
 _SOURCE: Final = Path(__file__).with_name("tools") / "ResetTool.java"
 _END: Final = "exit code "
@@ -21,7 +20,7 @@ _ELSEWHERE: Final = "-Duser.timezone=Asia/Kolkata"
 
 
 def _command(main: str, *more: Path) -> list[str]:
-    return [str(find_java()), *QUICK, _ELSEWHERE, "-cp", ":".join(map(str, (*jar_files(TOOLS), *more))), main]
+    return [str(find_java()), *QUICK, _ELSEWHERE, "-cp", ":".join(map(str, (*class_path(), *more))), main]
 
 
 def help_text() -> str:
@@ -54,7 +53,7 @@ class ResetTool:
 @contextmanager
 def reset_tool() -> Iterator[ResetTool]:
     """Started, and ended with its input."""
-    command = _command("ResetTool", compiled(_SOURCE, jar_files(TOOLS)))
+    command = _command("ResetTool", compiled(_SOURCE, class_path()))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield ResetTool(process)
