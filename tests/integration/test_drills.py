@@ -182,7 +182,7 @@ def stranger(small: Small) -> Iterator[str]:
 def forge(trial: Trial, restore_id: str, ids: Mapping[str, str]) -> None:
     """An entry of a drill's journal as somebody writes it who may create objects."""
     prefix, created = trial.scratch.layout.journal(restore_id), [{"topic": name, "topic_id": topic_id} for name, topic_id in ids.items()]
-    entry = {"phase": "created", "at": 1, "created": created, "result": None}
+    entry = {"phase": "created", "at": 1, "created": created, "result": None, "scope": "state"}
     number = len(list(trial.scratch.repository.keys(prefix))) + 1
     trial.scratch.repository.create(f"{prefix}{number:012}.json", json.dumps(entry).encode())
 
