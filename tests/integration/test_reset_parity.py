@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from streams_recovery.cli.rebuild import OF_THE_RESET_TOOL
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import RestoreRequest, SafetyPolicy
 from tests.support.applications.rebuilds import cleared
@@ -120,9 +120,9 @@ def rebuild(one: Twin, request: RestoreRequest) -> None:
 
 def settled(see: Callable[[], object], wanted: object) -> object:
     """What is seen, once it is what is wanted: the broker deletes topics, and offsets on them, after it has answered."""
-    deadline = time.monotonic() + 20
-    while (found := see()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.2)
+    deadline = Deadline(20)
+    while (found := see()) != wanted and deadline.pause(0.2):
+        pass
     return found
 
 

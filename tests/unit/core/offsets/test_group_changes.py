@@ -67,7 +67,7 @@ def logs(draw: st.DrawFn) -> Logs:
 
 def group(known: dict[TopicPartition, CommittedOffset], **other: object) -> GroupNow:
     facts = {"group_id": "g", "kind": "classic", "live": False, "streams": False, "committed": known, **other}
-    return GroupNow(**facts)  # type: ignore[arg-type]
+    return GroupNow(**facts)
 
 
 def at(offset: int, metadata: str = "") -> CommittedOffset:
@@ -76,7 +76,7 @@ def at(offset: int, metadata: str = "") -> CommittedOffset:
 
 def plan(*groups: GroupPlan, **other: object) -> GroupChangePlan:
     facts = {"application_id": "orders", "action": GroupAction.RESET, "what": "--to-earliest", "groups": groups, "left_out": (), **other}
-    return GroupChangePlan(**facts)  # type: ignore[arg-type]
+    return GroupChangePlan(**facts)
 
 
 @given(known=committed, logs=logs(), scenario=scenarios, chosen=st.sets(st.sampled_from(PARTITIONS), min_size=1))
@@ -236,4 +236,4 @@ def test_a_scope_chooses_what_exists() -> None:
 
 def test_several_groups_are_shown_with_their_names() -> None:
     asked = GroupRequest(action=GroupAction.RESET, groups=("a",))
-    assert [replace(asked, **other).several for other in ({}, {"groups": ("a", "b")}, {"all_groups": True})] == [False, True, True]  # type: ignore[arg-type]
+    assert [replace(asked, **other).several for other in ({}, {"groups": ("a", "b")}, {"all_groups": True})] == [False, True, True]
