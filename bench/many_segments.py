@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streams_recovery.core import codec
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.approval import approval
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
@@ -270,7 +271,10 @@ def restore_one(directory: Path, _: int) -> None:
 
 
 def _planned(source: RestoreSource) -> RestorePlan:
-    create = tuple(topic_to_create(Placed(image=topic, name=topic.name, made=True), None, source) for topic in source.manifest.topics)
+    create = tuple(
+        topic_to_create(Placed(image=topic, name=topic.name, made=True), None, source, ApplicationKind.KAFKA_STREAMS.dialect)
+        for topic in source.manifest.topics
+    )
     return RestorePlan(
         application_id=APPLICATION,
         source_application_id=APPLICATION,

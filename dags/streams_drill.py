@@ -1,4 +1,5 @@
-"""Tests a restore: the newest exact savepoint, in full, into an application of its own, which is removed afterwards.
+"""Tests a restore: the newest exact savepoint, in full, into an application of its own, which is removed afterwards. It is at the site that the application
+belongs to, or that `drill.site` names.
 
 A drill needs no approval because it touches nothing of the real application. Its internal topics have another application id, and its outputs go to
 topics of their own. A configuration that does not map every output is refused. Records and keys are compared with the savepoint. Then the application

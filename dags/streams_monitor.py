@@ -1,8 +1,9 @@
 """Looks at each application every five minutes, stores what it sees as its status, and tells of what is wrong.
 
-*choose_applications* returns those that are due. *observe* looks at each of them: repository, cluster, disks, instances. It reads only, and takes no
-lock. What it finds fails no task: people hear of it through the notifiers of the configuration, once when it is found and once when it is over. A task
-fails when its look could not be stored. *check_configurations* tells of configurations that cannot be used. See docs/monitoring.md.
+*choose_applications* returns those that are due. *observe* looks at each of them: repository, cluster, disks, instances, and once a day its other sites. It
+reads only, and takes no lock, but to stop what is left at a site that was left without a proof and answers again. What it finds fails no task: people hear of
+it through the notifiers of the configuration, once when it is found and once when it is over. A task fails when its look could not be stored.
+*check_configurations* tells of configurations that cannot be used. See docs/monitoring.md.
 """
 
 from __future__ import annotations

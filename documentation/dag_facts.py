@@ -67,6 +67,23 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         command='streams-recovery restore-topics orders --topic orders --reason "somebody deleted it"',
         more="strategies/single-topics.md",
     ),
+    "streams_failover": DagFacts(
+        when="by hand",
+        stops="the application at the site that it leaves",
+        how_long=_RESTORE,
+        command='streams-recovery failover orders --to dr --lost primary --reason "the cluster is gone"',
+        down=(("stop_application", "start_application"),),
+        more="sites.md#failing-over",
+    ),
+    "streams_upgrade": DagFacts(
+        when="by hand",
+        stops="the application",
+        how_long="from *stop_application* until *start_application* has started the new version: a savepoint, and the time that the deployment takes. When the "
+        "new version fails, once more from *roll_back.stop_application* to *roll_back.start_application*, while its state is restored",
+        command='streams-recovery upgrade orders --in-place --topology new.txt --reason "version 2.4"',
+        down=(("stop_application", "start_application"), ("roll_back.stop_application", "roll_back.start_application")),
+        more="strategies/upgrade.md",
+    ),
     "streams_undo": DagFacts(
         when="by hand",
         stops="the application",
@@ -88,6 +105,13 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         how_long="it takes no lock either: savepoints and restores continue",
         command="streams-recovery state-diff orders order-totals 20261121T012345Z-0123456789 latest",
         more="state-as-data.md#comparing",
+    ),
+    "streams_compare_outputs": DagFacts(
+        when="by hand",
+        stops=NOTHING,
+        how_long="it takes no lock either. *begin* waits until the applications have processed the input that there is",
+        command="streams-recovery compare-outputs orders-v2",
+        more="compare-outputs.md",
     ),
     "streams_look_up": DagFacts(
         when="by hand",

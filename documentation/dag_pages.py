@@ -145,13 +145,16 @@ def _graph_sections(name: str, dag: Any, facts: DagFacts) -> Iterator[str]:
 
 
 def _groups(dag: Any) -> list[str]:
-    return list(dict.fromkeys(task.split(".")[0] for task in dag.task_ids if "." in task)) or [""]
+    """Groups whose names begin task ids, and the tasks of no group, unless that is only the one which chooses among groups."""
+    alone = [task for task in dag.task_ids if "." not in task]
+    groups = list(dict.fromkeys(task.split(".")[0] for task in dag.task_ids if "." in task))
+    return ["", *groups] if len(alone) > 1 or not groups else groups
 
 
 def _graphs(name: str, dag: Any, facts: DagFacts) -> Iterator[tuple[str, str]]:
     down = _down(dag, facts.down)
     for group in _groups(dag):
-        tasks = [task for task in dag.topological_sort() if not group or task.task_id.startswith(f"{group}.")]
+        tasks = [task for task in dag.topological_sort() if task.task_id.rpartition(".")[0] == group]
         names = {task.task_id: task.task_id.removeprefix(f"{group}.") for task in tasks}
         after = {names[task.task_id]: [names[later] for later in task.downstream_task_ids if later in names] for task in tasks}
         nodes = [Node(name=names[task.task_id], colour=_colour(task, down), edge=_edge(task, down)) for task in tasks]

@@ -14,7 +14,8 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from embedded import broker_classes, class_archive
-from embedded.java import find_java
+from embedded.jars import JarSet, jar_files
+from embedded.java import QUICK, find_java
 from embedded.ports import HOST, free_ports, require_free
 from embedded.processes import Processes
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
@@ -52,20 +53,23 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerExtras:
     """What makes a broker different from the plain one. ``settings`` go over the usual ones (a text with ``{host}``, ``{port}`` or ``{controller}``
-    gets this broker's), ``format_arguments`` to the tool that formats its directory, ``client`` is how a client must connect.
+    gets this broker's), ``format_arguments`` to the tool that formats its directory, ``client`` is how a client must connect. ``jars`` are another Kafka's
+    than the embedded one.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
     format_arguments: tuple[str, ...] = ()
     client: Mapping[str, str] = field(default_factory=dict)
+    jars: JarSet | None = None
 
 
 def start_broker(processes: Processes, directory: Path, *, port: int, controller_port: int, extras: BrokerExtras | None = None) -> str:
     """Start a broker on ``port``, on the data of ``directory`` if there is some, and return its address once it answers. Where nothing was prepared it
     first makes an archive of a broker's classes, which takes longer.
     """
-    jvm = class_archive.options(broker_classes.program(), EXERCISE)
-    return _start(processes, directory, (port, controller_port), jvm, extras or BrokerExtras())
+    extras = extras or BrokerExtras()
+    jvm = QUICK if extras.jars else class_archive.options(broker_classes.program(), EXERCISE)
+    return _start(processes, directory, (port, controller_port), jvm, extras)
 
 
 def _start_anywhere(processes: Processes, directory: Path, jvm: Sequence[str]) -> str:
@@ -87,16 +91,17 @@ def _start(processes: Processes, directory: Path, ports: tuple[int, int], jvm: S
     settings.write_text(text.format(host=HOST, port=port, controller=controller, logs=directory / "logs"))
     if not (directory / "logs" / "meta.properties").exists():
         # The archive that is to be written is the broker's.
-        _format(_java([option for option in jvm if not option.startswith(class_archive.WRITES)]), settings, extras)
-    processes.start("broker", [*_java(jvm), "kafka.Kafka", str(settings)])
+        _format(_java([option for option in jvm if not option.startswith(class_archive.WRITES)], extras.jars), settings, extras)
+    processes.start("broker", [*_java(jvm, extras.jars), "kafka.Kafka", str(settings)])
     address = f"{HOST}:{port}"
     _await_answer(processes, address, extras.client)
     return address
 
 
-def _java(jvm: Sequence[str]) -> list[str]:
+def _java(jvm: Sequence[str], jars: JarSet | None) -> list[str]:
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [str(find_java()), "-Xmx512m", *jvm, quiet, "-cp", broker_classes.program().joined_class_path]
+    class_path = broker_classes.program().joined_class_path if jars is None else ":".join(map(str, jar_files(jars)))
+    return [str(find_java()), "-Xmx512m", *jvm, quiet, "-cp", class_path]
 
 
 def _cluster_id() -> str:

@@ -16,7 +16,7 @@ import pyspark
 from embedded.java import find_java
 from streams_recovery.core.errors import ConfigInvalid, Damaged, TransientError
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
 _MARK = ".checked"
 
 

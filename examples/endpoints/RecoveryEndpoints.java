@@ -1,3 +1,4 @@
+import com.example.recovery.KeyQueries;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
@@ -10,9 +11,12 @@ import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
+import java.util.function.Function;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.UnknownStateStoreException;
 import org.apache.kafka.streams.processor.StateRestoreListener;
@@ -21,12 +25,12 @@ import org.apache.kafka.streams.state.QueryableStoreTypes;
 import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
- * The HTTP interface by which an application is paused, asked and closed. Copy this file. It needs what every Kafka Streams application has on its class
+ * The HTTP interface by which an application is paused, asked and closed. Copy this file and KeyQueries.java. They need what every Kafka Streams application has on its class
  * path (Jackson is a dependency of Kafka Streams), and Java 17.
  *
  * <pre>
  *   KafkaStreams streams = new KafkaStreams(topology, settings);
- *   RecoveryEndpoints endpoints = new RecoveryEndpoints(streams, 8080, commitIntervalMs);   // before start()
+ *   RecoveryEndpoints endpoints = new RecoveryEndpoints(streams, 8080, commitIntervalMs, topology);   // before start()
  *   streams.start();
  *   endpoints.start();
  * </pre>
@@ -38,11 +42,20 @@ public final class RecoveryEndpoints {
   private final long commitIntervalMs;
   private final HttpServer server;
   private final String token;
+  private final String topology;
   private final Remaining remaining = new Remaining();
+  private final KeyQueries queries;
   private volatile boolean paused;
 
   public RecoveryEndpoints(KafkaStreams streams, int port, long commitIntervalMs) throws IOException {
+    this(streams, port, commitIntervalMs, null);
+  }
+
+  /** {@code topology} is what the application was made of, or null: then it cannot say what it reads, writes and keeps. */
+  public RecoveryEndpoints(KafkaStreams streams, int port, long commitIntervalMs, Topology topology) throws IOException {
     this.streams = streams;
+    this.queries = new KeyQueries(() -> streams);
+    this.topology = topology == null ? null : topology.describe().toString();
     this.commitIntervalMs = commitIntervalMs;
     String given = System.getenv("RECOVERY_TOKEN");
     this.token = given == null ? "" : given;
@@ -54,12 +67,20 @@ public final class RecoveryEndpoints {
     Runtime.getRuntime().addShutdownHook(new Thread(this::shutDown));
   }
 
+  /** How the text of a key in a path becomes a key of this store. Keys of other stores are text, as {@code Serdes.String()} writes it. */
+  public <K> RecoveryEndpoints keys(String store, Serializer<K> serializer, Function<String, K> parse) {
+    queries.keys(store, serializer, parse);
+    return this;
+  }
+
   public void start() {
     server.start();
   }
 
   private void handle(HttpExchange exchange) throws IOException {
     String path = exchange.getRequestURI().getPath();
+    // Before it is decoded: a key may have a slash, as %2F.
+    String[] parts = exchange.getRequestURI().getRawPath().split("/", -1);
     boolean post = exchange.getRequestMethod().equals("POST");
     try (exchange) {
       if (!known(exchange)) {
@@ -76,6 +97,12 @@ public final class RecoveryEndpoints {
         answer(exchange, 200, Map.of("paused", false));
       } else if (path.equals("/close") && post) {
         answer(exchange, 200, Map.of("closed", closed()));
+      } else if (path.equals("/cleanup") && post) {
+        cleanUp(exchange);
+      } else if (parts.length == 4 && (parts[1].equals("state") || parts[1].equals("owner")) && !post) {
+        byKey(exchange, parts[1], KeyQueries.decoded(parts[2]), KeyQueries.decoded(parts[3]));
+      } else if (path.equals("/topology") && !post && topology != null) {
+        answer(exchange, 200, Map.of("topology", topology));
       } else if (path.startsWith("/state/") && !post) {
         state(exchange, path.substring("/state/".length()));
       } else {
@@ -95,7 +122,10 @@ public final class RecoveryEndpoints {
     answer(exchange, streams.state().isRunningOrRebalancing() ? 200 : 503, body);
   }
 
-  /** Every key of a key-value store that this instance is active for: text as text, anything else as Jackson writes it. */
+  /**
+   * Every key of a key-value store that this instance is active for: text as text, anything else as Jackson writes it. Where there are more instances than
+   * partitions, some have nothing of it.
+   */
   private void state(HttpExchange exchange, String store) throws IOException {
     ObjectNode found = JSON.createObjectNode();
     try {
@@ -108,10 +138,30 @@ public final class RecoveryEndpoints {
       answer(exchange, 404, error("no store " + store));
       return;
     } catch (InvalidStateStoreException | IllegalStateException busy) {
-      answer(exchange, 503, error(String.valueOf(busy.getMessage())));
-      return;
+      if (streams.state() != KafkaStreams.State.RUNNING || !found.isEmpty()) {
+        answer(exchange, 503, error(String.valueOf(busy.getMessage())));
+        return;
+      }
     }
     answer(exchange, 200, found);
+  }
+
+  private void byKey(HttpExchange exchange, String what, String store, String key) throws IOException {
+    KeyQueries.Answer found = what.equals("owner")
+        ? queries.owner(store, key)
+        : queries.value(store, key, KeyQueries.parameters(exchange.getRequestURI().getRawQuery()));
+    answer(exchange, found.status(), found.body());
+  }
+
+  /** Removes the local state of an application that is closed. Kafka Streams refuses it while it runs. */
+  private void cleanUp(HttpExchange exchange) throws IOException {
+    try {
+      streams.cleanUp();
+    } catch (IllegalStateException running) {
+      answer(exchange, 409, error(String.valueOf(running.getMessage())));
+      return;
+    }
+    answer(exchange, 200, Map.of("cleaned", true));
   }
 
   /** True when everything was flushed and committed. For an application that has failed, close() returns true too. */

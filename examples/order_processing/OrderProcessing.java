@@ -9,9 +9,11 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
+import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -28,9 +30,12 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyQueryMetadata;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
+import org.apache.kafka.streams.errors.InvalidStateStorePartitionException;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.errors.UnknownStateStoreException;
 import org.apache.kafka.streams.kstream.Aggregator;
@@ -55,8 +60,10 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.query.QueryResult;
 import org.apache.kafka.streams.query.StateQueryRequest;
 import org.apache.kafka.streams.query.VersionedKeyQuery;
+import org.apache.kafka.streams.state.HostInfo;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.QueryableStoreType;
@@ -67,7 +74,9 @@ import org.apache.kafka.streams.state.ReadOnlyWindowStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.WindowStoreIterator;
 
 /**
  * Orders, inventory and customers in; totals and enriched orders out. One of every kind of state Kafka Streams knows, so that one of every kind of
@@ -86,7 +95,8 @@ public class OrderProcessing {
     System.setProperty("org.slf4j.simpleLogger.defaultLogLevel", env("LOG_LEVEL", "warn"));
     System.setProperty("org.slf4j.simpleLogger.log.org.apache.kafka.streams.processor.internals.StoreChangelogReader", "info");
     System.setProperty("org.slf4j.simpleLogger.showDateTime", "true");
-    KafkaStreams streams = new KafkaStreams(topology().build(), settings());
+    Topology topology = topology().build();
+    KafkaStreams streams = new KafkaStreams(topology, settings());
     streams.setStateListener((now, before) -> log("state " + before + " -> " + now));
     streams.setUncaughtExceptionHandler(error -> {
       log("failed: " + error);
@@ -95,7 +105,7 @@ public class OrderProcessing {
     });
     Restoring restoring = new Restoring();
     streams.setGlobalStateRestoreListener(restoring);
-    Control control = new Control(streams, restoring);
+    Control control = new Control(streams, topology, restoring);
     HttpServer server = HttpServer.create(new InetSocketAddress(env("HTTP_HOST", "127.0.0.1"), Integer.parseInt(env("HTTP_PORT", "18081"))), 0);
     server.createContext("/", control::handle);
     server.setExecutor(Executors.newFixedThreadPool(4));
@@ -153,6 +163,9 @@ public class OrderProcessing {
     if (!env("GROUP_INSTANCE_ID", "").isEmpty()) {
       settings.put("group.instance.id", env("GROUP_INSTANCE_ID", ""));
     }
+    // Where this instance is asked, so that each of them can say which one has a key.
+    String host = env("HTTP_HOST", "127.0.0.1");
+    settings.put("application.server", env("APPLICATION_SERVER", (host.contains(":") ? "[" + host + "]" : host) + ":" + env("HTTP_PORT", "18081")));
     settings.put("auto.offset.reset", "earliest");
     settings.put("default.key.serde", Serdes.StringSerde.class);
     settings.put("default.value.serde", Serdes.StringSerde.class);
@@ -339,25 +352,32 @@ public class OrderProcessing {
   }
 
   /**
-   * The HTTP interface: health, pause, resume and close, and every key of every store that this instance is active for; as a replica, also of what it only
-   * stands by for. With {@code HTTP_TOKEN} in the environment it answers only requests that carry it: {@code Authorization: Bearer <token>}.
+   * The HTTP interface: health, pause, resume and close, every key of every store that this instance is active for (as a replica, also of what it only
+   * stands by for), and what one key has and which instance has it. With {@code HTTP_TOKEN} in the environment it answers only requests that carry it: {@code Authorization: Bearer <token>}.
    */
   private static class Control {
     private static final List<String> KEY_VALUE =
         List.of("order-totals", "latest-orders", "enriched-orders", "region-totals", "product-sales", "inventory");
     private static final List<String> WINDOW = List.of("orders-per-minute", "order-counts");
+    private static final int EVERY = -1;
     private static final String TOKEN = env("HTTP_TOKEN", "");
     private final KafkaStreams streams;
+    private final String topology;
     private final Restoring restoring;
     private volatile boolean paused;
 
-    Control(KafkaStreams streams, Restoring restoring) {
+    Control(KafkaStreams streams, Topology topology, Restoring restoring) {
       this.streams = streams;
+      this.topology = topology.describe().toString();
       this.restoring = restoring;
     }
 
     void handle(HttpExchange exchange) throws IOException {
-      String[] path = exchange.getRequestURI().getPath().substring(1).split("/");
+      // Before it is decoded: a key may have a slash, as %2F.
+      String[] path = exchange.getRequestURI().getRawPath().substring(1).split("/");
+      for (int at = 0; at < path.length; at++) {
+        path[at] = URLDecoder.decode(path[at].replace("+", "%2B"), StandardCharsets.UTF_8);
+      }
       try (exchange) {
         try {
           if (!known(exchange)) {
@@ -368,12 +388,19 @@ public class OrderProcessing {
             case "health" -> health(exchange);
             case "pause", "resume" -> hold(exchange, path[0].equals("pause"));
             case "close" -> close(exchange);
+            case "cleanup" -> cleanUp(exchange);
+            case "owner" -> owner(exchange, path);
             case "state" -> state(exchange, path, false);
+            case "topology" -> answer(exchange, 200, JSON.createObjectNode().put("topology", topology));
             case "replicas" -> state(exchange, path, true);
             default -> answer(exchange, 404, error("no such path"));
           }
         } catch (UnknownStateStoreException unknown) {
           answer(exchange, 404, error(String.valueOf(unknown.getMessage())));
+        } catch (InvalidStateStorePartitionException elsewhere) {
+          answer(exchange, 421, error("another instance has this key"));
+        } catch (NumberFormatException wrong) {
+          answer(exchange, 400, error("a bound is no number"));
         } catch (InvalidStateStoreException | IllegalStateException busy) {
           answer(exchange, 503, error(String.valueOf(busy.getMessage())));
         }
@@ -427,15 +454,134 @@ public class OrderProcessing {
         answer(exchange, 200, stores);
         return;
       }
-      Map<String, Object> found = new java.util.HashMap<>();
-      visit(path[1], standby, found::put);
       if (path.length == 2) {
+        Map<String, Object> found = new java.util.HashMap<>();
+        try {
+          visit(path[1], standby, found::put);
+        } catch (UnknownStateStoreException unknown) {
+          throw unknown;
+        } catch (InvalidStateStoreException busy) {
+          // One that runs has nothing of the store: there are more instances than partitions.
+          if (standby || streams.state() != KafkaStreams.State.RUNNING || !found.isEmpty()) {
+            throw busy;
+          }
+        }
         answer(exchange, 200, JSON.valueToTree(found));
-      } else if (found.containsKey(path[2])) {
-        answer(exchange, 200, JSON.valueToTree(found.get(path[2])));
-      } else {
-        answer(exchange, 404, error("no such key here"));
+        return;
       }
+      int partition = located(path[1], path[2]).partition();
+      ObjectNode found = JSON.createObjectNode().put("found", false);
+      InvalidStateStoreException elsewhere = null;
+      try {
+        found = ofKey(path[1], path[2], partition, bounds(exchange));
+      } catch (InvalidStateStorePartitionException other) {
+        elsewhere = other;
+      }
+      // Where a producer chooses partitions in another way than Kafka's own partitioner, the key is in another one.
+      try {
+        found = found.get("found").asBoolean() ? found : ofKey(path[1], path[2], EVERY, bounds(exchange));
+      } catch (InvalidStateStoreException nothing) {
+        elsewhere = streams.state() == KafkaStreams.State.RUNNING && elsewhere != null ? elsewhere : nothing;
+      }
+      if (!found.get("found").asBoolean() && elsewhere != null) {
+        throw elsewhere;
+      }
+      answer(exchange, found.get("found").asBoolean() ? 200 : 404, found);
+    }
+
+    /** Which instance is active for a key, and which only stand by. */
+    private void owner(HttpExchange exchange, String[] path) throws IOException {
+      KeyQueryMetadata where = located(path[1], path[2]);
+      ObjectNode body = address(where.activeHost()).put("partition", where.partition());
+      where.standbyHosts().forEach(host -> body.withArray("standbys").add(address(host)));
+      answer(exchange, 200, body);
+    }
+
+    private static ObjectNode address(HostInfo host) {
+      return JSON.createObjectNode().put("host", host.host()).put("port", host.port());
+    }
+
+    private KeyQueryMetadata located(String store, String key) {
+      // Throws for a store that is not in the topology, whatever its kind.
+      streams.store(StoreQueryParameters.fromNameAndType(store, QueryableStoreTypes.keyValueStore()));
+      KeyQueryMetadata where = streams.queryMetadataForKey(store, key, Serdes.String().serializer());
+      if (where == null || where.equals(KeyQueryMetadata.NOT_AVAILABLE)) {
+        throw new IllegalStateException("it is not known yet who has which key");
+      }
+      return where;
+    }
+
+    /** What a key has in one partition, or in every one that is here. */
+    private ObjectNode ofKey(String store, String key, int partition, Map<String, Instant> bounds) {
+      ObjectNode found = JSON.createObjectNode().put("found", false);
+      if (WINDOW.contains(store)) {
+        try (WindowStoreIterator<Long> each =
+            partitionOf(store, partition, QueryableStoreTypes.<String, Long>windowStore()).fetch(key, bounds.get("from"), bounds.get("to"))) {
+          each.forEachRemaining(one -> window(found).put("start", one.key).put("value", one.value));
+        }
+      } else if (store.equals("order-sessions")) {
+        // Not findSessions: where a store has several partitions it is not supported.
+        try (KeyValueIterator<Windowed<String>, Long> each =
+            partitionOf(store, partition, QueryableStoreTypes.<String, Long>sessionStore()).fetch(key)) {
+          each.forEachRemaining(one -> {
+            if (!one.key.window().endTime().isBefore(bounds.get("from")) && !one.key.window().startTime().isAfter(bounds.get("to"))) {
+              window(found).put("start", one.key.window().start()).put("end", one.key.window().end()).put("value", one.value);
+            }
+          });
+        }
+      } else if (store.equals("order-versions")) {
+        VersionedKeyQuery<String, JsonNode> query = VersionedKeyQuery.withKey(key);
+        StateQueryRequest<VersionedRecord<JsonNode>> request =
+            StateQueryRequest.inStore(store).withQuery(bounds.containsKey("asof") ? query.asOf(bounds.get("asof")) : query).requireActive();
+        Map<Integer, QueryResult<VersionedRecord<JsonNode>>> results =
+            streams.query(partition < 0 ? request.withAllPartitions() : request.withPartitions(Set.of(partition))).getPartitionResults();
+        // Standbys and partitions of other instances fail.
+        if (results.values().stream().noneMatch(QueryResult::isSuccess)) {
+          throw new InvalidStateStorePartitionException("partition " + partition + " is not here");
+        }
+        results.values().stream().filter(QueryResult::isSuccess).map(QueryResult::getResult).filter(one -> one != null).findFirst().ifPresent(
+            one -> found.put("found", true).put("valid_from", one.timestamp()).set("value", one.value()));
+      } else {
+        Object value = partitionOf(store, partition, QueryableStoreTypes.<String, Object>keyValueStore()).get(key);
+        if (value != null) {
+          found.put("found", true).set("value", JSON.valueToTree(value));
+        }
+      }
+      return found;
+    }
+
+    private static ObjectNode window(ObjectNode found) {
+      return found.put("found", true).withArray("windows").addObject();
+    }
+
+    private <T> T partitionOf(String store, int partition, QueryableStoreType<T> type) {
+      StoreQueryParameters<T> wanted = StoreQueryParameters.fromNameAndType(store, type);
+      return streams.store(partition < 0 ? wanted : wanted.withPartition(partition));
+    }
+
+    private static Map<String, Instant> bounds(HttpExchange exchange) {
+      Map<String, Instant> found = new java.util.HashMap<>(Map.of("from", Instant.EPOCH, "to", Instant.ofEpochMilli(Long.MAX_VALUE)));
+      String query = exchange.getRequestURI().getQuery();
+      for (String pair : query == null ? new String[0] : query.split("&")) {
+        String[] parts = pair.split("=", 2);
+        found.put(parts[0], Instant.ofEpochMilli(Long.parseLong(parts.length < 2 ? "" : parts[1])));
+      }
+      return found;
+    }
+
+    /** Local state goes; Kafka Streams refuses that while it runs. */
+    private void cleanUp(HttpExchange exchange) throws IOException {
+      if (!exchange.getRequestMethod().equals("POST")) {
+        answer(exchange, 405, error("use POST"));
+        return;
+      }
+      try {
+        streams.cleanUp();
+      } catch (IllegalStateException running) {
+        answer(exchange, 409, error(String.valueOf(running.getMessage())));
+        return;
+      }
+      answer(exchange, 200, JSON.createObjectNode().put("cleaned", true));
     }
 
     private <T> T opened(String store, boolean standby, QueryableStoreType<T> type) {

@@ -32,8 +32,7 @@ _BOUNDS: Final = {
 
 def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], access: JobAccess) -> DataFrame:
     """All rows of these files, by the number of their log. Every file is checked before its first row is used."""
-    for name, value in _BOUNDS.items():
-        spark.conf.set(name, value)
+    bound_memory(spark)
     portions = [(log, portion) for log, several in files.items() for portion in in_portions(several, _PORTION_BYTES)]
 
     def read(wanted: tuple[int, tuple[SegmentFile, ...]]) -> Iterator[pa.RecordBatch]:
@@ -42,6 +41,12 @@ def rows_of(spark: SparkSession, files: Mapping[int, Sequence[SegmentFile]], acc
 
     doing = Doing(name="reading files", records=sum(file.rows for _, portion in portions for file in portion))
     return in_tasks(spark, portions, read, ROWS, lambda wanted: sum(file.rows for file in wanted[1]), doing)
+
+
+def bound_memory(spark: SparkSession) -> None:
+    """Let Spark hand over and keep rows by their size, for everything that this session does from now on."""
+    for name, value in _BOUNDS.items():
+        spark.conf.set(name, value)
 
 
 def labelled(batch: pa.RecordBatch, log: int) -> pa.RecordBatch:

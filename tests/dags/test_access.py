@@ -26,9 +26,12 @@ SHARED = (
     "streams_restore_pitr",
     "streams_restore_rebuild",
     "streams_restore_topics",
+    "streams_failover",
+    "streams_upgrade",
     "streams_undo",
     "streams_append_quarantine",
     "streams_compare",
+    "streams_compare_outputs",
     "streams_look_up",
 )
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"

@@ -65,7 +65,10 @@ def test_savepoints_and_restores_are_reported_with_what_they_were_made_of(dags: 
         BACKUP: (topics, [f"savepoints/{NAME}"]),
         COMPACT: ([f"savepoints/{NAME}"], [f"savepoints/{NAME}"]),
         CLONE: ([], ["streams-recovery/savepoints"]),
-        **dict.fromkeys((RESTORE, UNDO, REBUILD, PITR, "streams_restore_topics"), ([f"savepoints/{NAME}"], ["streams-recovery/restores"])),
+        **dict.fromkeys(
+            (RESTORE, UNDO, REBUILD, PITR, "streams_restore_topics", "streams_failover", "streams_upgrade"),
+            ([f"savepoints/{NAME}"], ["streams-recovery/restores"]),
+        ),
     }
 
 

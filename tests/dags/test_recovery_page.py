@@ -19,15 +19,21 @@ from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
 from streams_recovery.core.ids import new_id
+from streams_recovery.core.outputs.comparison import COLUMNS, Against, ComparedOutput, OutputsReport
+from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
+from streams_recovery.core.outputs.values import Tolerance
+from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord
+from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
 from streams_recovery.core.status.report import RunKind, StatusReport
+from streams_recovery.operations.sites import site_log
 from streams_recovery.operations.state.inspections import inspection_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
-from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, client_of, dag_ids, parsed, two_applications
+from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, at_sites, client_of, dag_ids, parsed, two_applications
 from tests.support.examples.statuses import ADVICE, HOUR, NOW, PROGRESS, report
 
 # Every route, with values for its names. A new route needs a line, so that somebody thinks of who may call it.
@@ -55,12 +61,7 @@ def site(auth_manager: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def page(site: Site) -> FastAPI:
     """The page, mounted as Airflow does."""
-    from streams_recovery.ui.app import build
-    from streams_recovery.ui.pages import Pages
-
-    root = FastAPI()
-    root.mount(MOUNTED, build(Pages(wait_seconds=30)))
-    return root
+    return new_page()
 
 
 def page_of(root: FastAPI) -> FastAPI:
@@ -359,6 +360,29 @@ LOOKED_UP = Inspection(
 )
 
 
+COMPARED = OutputsReport(
+    against=Against.CLONE,
+    other="next",
+    savepoint_id=SAVEPOINT,
+    outcome=Outcome.DIFFERENT,
+    outputs=(
+        ComparedOutput(
+            output="totals",
+            other="next.totals",
+            way=ReadBy.RECORDS,
+            counts=KeyCounts(equal=2, different=1, records_here=3, records_there=3),
+        ),
+    ),
+    notes=(),
+    found=FoundRows(columns=COLUMNS, rows=(("totals", "0", "<b>alice-of-vienna", "", "different", "1", "2"),), more=0),
+    has_data=True,
+    tolerance=Tolerance(),
+    at=NOW,
+    run_id="manual__8",
+    requested_by="anna",
+)
+
+
 def test_what_was_looked_up_in_a_savepoint_is_shown_with_it_as_text(page: FastAPI, site: Site) -> None:
     site.configure("orders", access={"show_values": True})
     log = inspection_log(site.repository(), Layout("orders-app"))
@@ -376,6 +400,33 @@ def test_keys_and_values_that_are_stored_are_hidden_once_they_may_no_longer_be_s
     text = get(client_of(page, "admin"), f"/applications/orders/savepoints/{SAVEPOINT}").text
     assert "<strong>found</strong>" in text
     assert [secret for secret in ("alice-of-vienna", "17&lt;") if secret in text] == []
+
+
+def test_the_screen_of_a_clone_has_the_newest_comparisons_of_its_outputs(page: FastAPI, site: Site) -> None:
+    operator = client_of(page, "user")
+    assert "Outputs compared" not in get(operator, "/applications/orders").text, "it has nothing to be compared with"
+    clone: dict[str, object] = {
+        "topics": {"inputs": ["orders", "inventory"], "outputs": ["next.totals"]},
+        "restore": {"topic_map": {"totals": "next.totals"}},
+        "clone": {"of": "payments", "cut_over": {"command": ["true", "totals"]}},
+        "runs": {
+            "kind": "command",
+            "command": {**{verb: ["true"] for verb in ("status", "stop", "wipe")}, "start": ["true", "next.totals"]},
+        },
+    }
+    site.configure("orders", **clone)
+    text = html.unescape(get(operator, "/applications/orders").text)
+    assert "The real outputs were not compared with those of the clone lately." in text
+    assert "/applications/orders/start/compare-outputs" in text
+    assert 'data-dag="streams_compare_outputs"' in get(operator, "/applications/orders/start/compare-outputs").text
+
+    AppendLog(site.repository(), Layout("orders-app").outputs_compared, OutputsReport).append(COMPARED)
+    text = get(client_of(page, "viewer"), "/applications/orders").text
+    assert "real outputs compared with those of the clone next: <strong>different</strong>" in text
+    assert "totals and next.totals, by records: 3 keys compared: 2 equal, 1 different" in text
+    assert "alice-of-vienna" not in text
+    site.configure("orders", **clone, access={"show_values": True})
+    assert "&lt;b&gt;alice-of-vienna" in get(client_of(page, "viewer"), "/applications/orders").text
 
 
 def test_topics_are_in_the_order_of_their_roles_and_a_finding_says_its_subject_once(page: FastAPI, site: Site) -> None:
@@ -453,3 +504,52 @@ def test_a_savepoint_has_the_buttons_of_those_who_may_start_them(page: FastAPI) 
         assert f'value="{SAVEPOINT}" readonly' in form
     assert get(operator, f"{address}/start/restore").status_code == 403
     assert get(operator, "/applications/orders/savepoints/none/start/compare").status_code == 404
+
+
+def test_the_page_says_at_which_site_it_is_and_offers_the_others(page: FastAPI, site: Site) -> None:
+    operator = client_of(page, "user")
+
+    def shown() -> tuple[str, list[str]]:
+        """What the page says of the site, and the sites that the form of a failover offers."""
+        # What was read is kept for some seconds.
+        fresh = client_of(new_page(), "user")
+        said = re.findall(r'<p id="site">(.*?)</p>', get(fresh, "/applications/orders").text)
+        form = get(fresh, "/applications/orders/start/failover")
+        select = re.search(r'<select id="f-to".*?</select>', form.text)
+        return " ".join(said), re.findall(r'<option value="(\w+)"', select[0]) if select else []
+
+    assert ("Fail over…" in get(operator, "/applications/orders").text, shown()) == (False, ("", []))
+    assert get(operator, "/applications/orders/start/failover").status_code == 403
+    site.configure("orders", sites=at_sites("dr"))
+    said, offered = shown()
+    assert (said, offered) == ("Belongs to the site <strong>primary</strong>, and was never moved. Other sites: dr.", ["dr"])
+    run, layout, repository = new_id(NOW, "move"), Layout("orders-app"), site.repository()
+    fence = Fence(site=PRIMARY, cluster_id="", since=NOW, run=run)
+    moving = SiteEntry(
+        site="dr", cluster_id="c", arrived=False, before=PRIMARY, run=run, at=NOW, requested_by="me", reason="fire", fences=(fence,)
+    )
+    log = site_log(repository, layout)
+    log.append(moving)
+    assert shown() == (said, offered), "it has changed nothing yet"
+    journal = AppendLog(repository, layout.journal(run), JournalEntry)
+    for phase in (Phase.OPENED, Phase.DESTROYING):
+        journal.append(JournalEntry(phase=phase, at=NOW, created=()))
+    said, offered = shown()
+    assert said.startswith("Is on its way to the site <strong>dr</strong> since")
+    assert offered == ["primary", "dr"]
+    log.append(moving.at_work(at=NOW + 60_000))
+    log.append(moving.at_work(at=NOW + 60_000).without(PRIMARY, at=NOW + 120_000))
+    said, offered = shown()
+    assert said.startswith("Belongs to the site <strong>dr</strong> since")
+    assert f'data-at="{NOW + 60_000}"' in said, "when it arrived, not when the fence was lifted"
+    assert offered == ["primary"]
+
+
+def new_page() -> FastAPI:
+    """Another process with the page: one that has read nothing yet."""
+    from streams_recovery.ui.app import build
+    from streams_recovery.ui.pages import Pages
+
+    root = FastAPI()
+    root.mount(MOUNTED, build(Pages(wait_seconds=30)))
+    return root

@@ -21,11 +21,13 @@ from streams_recovery.cli.context import recovery_of
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SEALED, ForgedRecord, forged_text
+from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health
+from streams_recovery.operations.sites import site_log
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
-from tests.support.airflow.recovery_page import MOUNTED, Site, dag_ids, log_in, parsed, two_applications
+from tests.support.airflow.recovery_page import MOUNTED, Site, at_sites, dag_ids, log_in, parsed, two_applications
 from tests.support.browser import Watched, chromium, looks
 from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.examples.statuses import HOUR, NOW, PROGRESS, report, summary
@@ -112,6 +114,19 @@ def forged(site: Site) -> None:
     site.observed(report(now=current() - 60_000, health=Health.TROUBLE, findings=(found,), forged=named, forged_count=2))
 
 
+def moved(site: Site) -> None:
+    observed_now(site)
+    site.configure("orders", sites=at_sites("dr", "third"))
+    at = current() - HOUR
+    run = new_id(at, "failover")
+    fence = Fence(site=PRIMARY, cluster_id="", since=at, run=run)
+    reason = "the data centre has no power, and nobody can say when it will have any again"
+    entry = SiteEntry(
+        site="dr", cluster_id="", arrived=True, before=PRIMARY, run=run, at=at, requested_by="me", reason=reason, fences=(fence,)
+    )
+    site_log(site.repository(), Layout("orders-app")).append(entry)
+
+
 def current() -> int:
     return time.time_ns() // 1_000_000
 
@@ -135,6 +150,9 @@ SCREENS = {
     "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
     "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),
     "start-restore": Screen(f"/applications/orders/start/restore?at={current()}", "Airflow starts streams_restore_full", observed_now),
+    "application-moved": Screen("/applications/orders", "Belongs to the site dr since", moved),
+    "applications-moved": Screen("/", "at the site dr", moved),
+    "start-failover": Screen(f"/applications/orders/start/failover?at={current()}", "Site that cannot be reached: type dr", moved),
     "no-such-application": Screen("/applications/nobody", "There is no such application", status=404),
     "logged-out": Screen("/", "You are not logged in", role=None, status=401),
 }

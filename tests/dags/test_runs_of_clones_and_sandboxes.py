@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.engine.submitter import Submitter
@@ -73,6 +74,12 @@ def test_an_interval_is_counted_by_itself_and_its_results_stay(counting: Countin
     assert done.results["load_deferred_input"]["result"], "by a job of its own"
     assert (counting.committed(), counting.running) == (8, False), "the application was not touched"
 
+    done = run(counting, "compare_outputs", in_session, application=counting.name)
+    found = done.results["conclude"]
+    assert (done.jobs, found["outcome"], found["against"]) == (["compare_outputs"], "equal", "interval")
+    counts = found["outputs"][counting.output.topic]
+    assert (counts["equal"], counts["records_here"], counts["records_there"]) == (3, 5, 5), "the two before the interval are not compared"
+
 
 @pytest.fixture
 def clone(counting: Counting) -> Counting:
@@ -95,6 +102,13 @@ def started(app: Counting) -> str | None:
     return mark.read_text() if mark.exists() else None
 
 
+def put(counting: Counting, key: bytes, value: bytes) -> None:
+    """A result that the clone does not have."""
+    producer = Producer({"bootstrap.servers": counting.bootstrap, "log_level": 0})
+    producer.produce(counting.output.topic, value, key, 0)
+    assert producer.flush(30) == 0
+
+
 def stepped(clone: Counting, submitter: Submitter, step: str, **params: Any) -> tuple[str, set[str]]:
     """What the DAG did: its state, and the groups of tasks that were not skipped."""
     done = run(clone, "clone", submitter, application="next", step=step, **params)
@@ -113,7 +127,16 @@ def test_a_clone_takes_over_and_gives_back(counting: Counting, clone: Counting, 
     assert counting.state(clone.changelog) == counting.state() == {"a": 2, "b": 2, "c": 2}
     assert counting.rows(clone.output) == [("c", "2")], "it went on where the savepoint was taken"
 
-    assert stepped(clone, in_session, "cut_over")[1] == {"cut_over"}
+    done = run(clone, "compare_outputs", in_session, application="next")
+    found = done.results["conclude"]
+    assert (done.state, found["outcome"], found["outputs"][counting.output.topic]["equal"]) == ("success", "equal", 1)
+    put(counting, b"c", b"3")
+    done = run(clone, "compare_outputs", in_session, application="next", tolerance="0.5")
+    found = done.results["conclude"]
+    assert (done.state, found["outcome"], found["outputs"][counting.output.topic]["behind"]) == ("success", "different", 1)
+
+    done = run(clone, "clone", in_session, application="next", step="cut_over")
+    assert (done.state, "different, 1 keys compared" in done.results["cut_over.plan"]["text"]) == ("success", True)
     assert (counting.running, started(clone)) == (False, counting.output.topic)
 
     assert stepped(clone, in_session, "roll_back")[1] == {"cut_over"}

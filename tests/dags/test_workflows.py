@@ -16,8 +16,16 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, OfInterval, Rebuild, RestoreTopics
-from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint, scheduled_run
+from streams_recovery.operations.restore.strategies import (
+    STRATEGIES,
+    AsOfMoment,
+    Failover,
+    OfInterval,
+    Rebuild,
+    RestoreTopics,
+    UpgradeInPlace,
+)
+from streams_recovery.workflows import maintenance, outputs, restore, rollout, sandbox, savepoint, scheduled_run
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 from tests.support.airflow.operators import modules, operator_classes
 from tests.support.airflow.restore_dags import RESTORE_DAGS
@@ -26,6 +34,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_backup_order-processing", ""): savepoint.SAVEPOINT,
     **{(dag_id, ""): restore.workflow_of(strategy) for dag_id, strategy in RESTORE_DAGS.items()},
+    ("streams_upgrade", "roll_back."): restore.FROM_SAVEPOINT,
     ("streams_clone", "clone."): restore.FROM_SAVEPOINT,
     ("streams_clone", "cut_over."): rollout.CUTOVER,
     ("streams_clone", "retire."): rollout.RETIREMENT,
@@ -37,6 +46,7 @@ WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): maintenance.APPEND,
     ("streams_compare", ""): maintenance.COMPARISON,
+    ("streams_compare_outputs", ""): outputs.OUTPUTS,
     ("streams_look_up", ""): maintenance.LOOK_UPS,
     ("streams_run_order-processing", ""): scheduled_run.SCHEDULED_RUN,
 }
@@ -126,6 +136,7 @@ BY_HAND: dict[Any, Workflow[Any]] = {
     runs.check: maintenance.CHECK,
     runs.compact: maintenance.COMPACTION,
     runs.export: maintenance.EXPORT,
+    runs.compare_outputs: outputs.OUTPUTS,
     runs.append: maintenance.APPEND,
     runs.cut_over: rollout.CUTOVER,
     runs.drill: sandbox.DRILL,
@@ -171,7 +182,7 @@ class Anything:
 
 @pytest.mark.parametrize("run", BY_HAND, ids=lambda run: run.__name__)
 def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout"):
+    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout", "outputs"):
         monkeypatch.setattr(runs, operation, Anything())
     recording = Recording()
     facts = {
@@ -191,7 +202,7 @@ def test_single_topics_stop_start_and_replace_nothing() -> None:
 
 def test_each_strategy_has_its_steps() -> None:
     others = {Rebuild: restore.REBUILD, AsOfMoment: restore.AS_OF_MOMENT, OfInterval: restore.AS_OF_MOMENT}
-    others |= {RestoreTopics: restore.SINGLE_TOPICS}
+    others |= {RestoreTopics: restore.SINGLE_TOPICS, Failover: restore.FAILOVER, UpgradeInPlace: restore.UPGRADE}
     for strategy in STRATEGIES.values():
         assert restore.workflow_of(strategy) is others.get(strategy, restore.FROM_SAVEPOINT)
 
@@ -266,10 +277,13 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("savepoint.SAVEPOINT", COPIED),
     ("savepoint.SAVEPOINT", (savepoint.CAPTURE_CUT, savepoint.RESUME, savepoint.COPY_RECORDS)),
     ("restore.FROM_SAVEPOINT", (*REPLACED, restore.FINISH, restore.ABANDON)),
+    ("restore.FAILOVER", (*REPLACED, restore.ARRIVE, restore.FINISH, restore.ABANDON)),
     ("restore.REBUILD", (*REPLACED, restore.FINISH, restore.ABANDON)),
     ("restore.REBUILD", (restore.PREPARE_TOPICS, restore.VERIFY_CLEARED, restore.RESET_CONSUMER_GROUP)),
     ("restore.AS_OF_MOMENT", (*REPLACED, restore.DRAIN, restore.FINISH, restore.ABANDON)),
     ("restore.SINGLE_TOPICS", (*ALONE, restore.FINISH_SINGLE, restore.ABANDON)),
+    ("restore.UPGRADE", (*REPLACED[:4], restore.CHECK_VERSION, restore.START_APPLICATION, restore.AWAIT_RECOVERED)),
+    ("restore.UPGRADE", (restore.AWAIT_RECOVERED, restore.WATCH_VERSION, restore.FINISH_UPGRADE, restore.ABANDON_UPGRADE)),
     ("sandbox.DRILL", (*REPLACED, restore.FINISH, sandbox.REMOVE_DRILL)),
     ("sandbox.INTERVAL", (*REPLACED, restore.DRAIN_BEFORE_INTERVAL, *DEFERRED, restore.START_ON_INTERVAL, restore.DRAIN)),
     ("sandbox.INTERVAL", (restore.DRAIN, sandbox.PUBLISH_RESULTS, sandbox.FINISH_INTERVAL, sandbox.REMOVE_INTERVAL)),
@@ -284,6 +298,7 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
     ("maintenance.COMPARISON", (maintenance.COMPARE,)),
     ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
+    ("outputs.OUTPUTS", (outputs.BEGIN, outputs.COMPARE_OUTPUTS, outputs.CONCLUDE)),
     ("scheduled_run.SCHEDULED_RUN", (scheduled_run.START, scheduled_run.STOP)),
     ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
 ]
@@ -316,6 +331,8 @@ def test_a_step_that_destroys_is_never_tried_again_by_itself() -> None:
         restore.RESET_CONSUMER_GROUP,
         restore.WIPE_STATE,
         restore.START_APPLICATION,
+        restore.CHECK_VERSION,
+        restore.WATCH_VERSION,
         rollout.STOP,
         rollout.TRANSFER_OUTPUTS,
         rollout.START_LIVE,
@@ -338,14 +355,21 @@ def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
 
 def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
     # A restore that is resumed goes on at the first step that its journal does not show as done.
-    for name in ("restore.FROM_SAVEPOINT", "restore.REBUILD", "restore.AS_OF_MOMENT", "restore.SINGLE_TOPICS", "rollout.UPGRADE"):
+    for name in (
+        "restore.FROM_SAVEPOINT",
+        "restore.REBUILD",
+        "restore.AS_OF_MOMENT",
+        "restore.SINGLE_TOPICS",
+        "restore.UPGRADE",
+        "rollout.UPGRADE",
+    ):
         phases = [step.done_in.rank for step in lists()[name].steps if step.done_in is not None and step.done_in is not Phase.STARTED]
         assert phases == sorted(phases), name
 
 
 def test_a_job_without_a_lock_changes_no_topic() -> None:
     free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
-    assert free == {"check", "compact", "state"}
+    assert free == {"check", "compact", "state", "compare_outputs"}
 
 
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:

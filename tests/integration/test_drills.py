@@ -227,7 +227,16 @@ def test_a_forged_entry_of_the_drill_log_does_not_pass_for_a_drill_that_succeede
         "plan_hash": "",
         "captured_at": 1,
     }
-    known |= {"reached": "closed", "rows": 1, "keys_compared": 1, "rpo_seconds": 1.0, "rto_seconds": 1.0, "succeeded": True, "left": []}
+    known |= {
+        "reached": "closed",
+        "rows": 1,
+        "keys_compared": 1,
+        "rpo_seconds": 1.0,
+        "rto_seconds": 1.0,
+        "succeeded": True,
+        "left": [],
+        "site": "primary",
+    }
     trial.own.repository.create(f"{trial.own.layout.drills}{1:012}.json", json.dumps(known).encode())
     entry = trial.conclude(None)
     assert not entry.succeeded

@@ -5,17 +5,19 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedded.compiled import compiled
-from embedded.jars import jar_files
 from embedded.java import QUICK, find_java
 from embedded.ports import free_ports
 from streams_recovery.application import http_control
-from streams_recovery.core.errors import ConfigInvalid, NotFound
-from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, held_and_resumed, running
+from streams_recovery.application.http_exchange import exchange
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound
+from streams_recovery.core.rollout.described import described
+from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, asked_by_key, held_and_resumed, java_endpoints, running
 from tests.support.kafka.records import connect, topic
 
 TOKEN = "a-token"
@@ -23,9 +25,8 @@ TOKEN = "a-token"
 
 @pytest.fixture
 def app(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
-    jars, [port] = jar_files(), free_ports(1)
-    endpoints = compiled(EXAMPLES / "RecoveryEndpoints.java", jars)
-    class_path = ":".join(map(str, (*jars, endpoints, compiled(EXAMPLES / "Totals.java", (*jars, endpoints)))))
+    jars, [port] = java_endpoints(), free_ports(1)
+    class_path = ":".join(map(str, (*jars, compiled(EXAMPLES / "Totals.java", jars))))
     with topic(connect(bootstrap)) as log:
         arguments = [bootstrap, f"endpoints-{uuid.uuid4().hex[:8]}", log, str(tmp_path / "state"), str(port)]
         command = [str(find_java()), *QUICK, "-cp", class_path, "Totals", *arguments]
@@ -38,10 +39,16 @@ def test_it_is_asked_held_and_closed(app: Running) -> None:
     health = http_control.reported(app.url, "/health", token=TOKEN)
     assert (health.restoring, health.standby_tasks, health.commit_interval_ms) == (0, 0, 100)
     held_and_resumed(app)
+    answer = exchange("GET", app.url, "/topology", seconds=10, limit=1 << 16, token=TOKEN)
+    assert (described(answer.body).read, [*described(answer.body).homes]) == ({app.log.topic}, ["totals"])
     with pytest.raises(NotFound):
         http_control.store(app.url, QUERY, "others", token=TOKEN)
+    asked_by_key(app, port=int(app.url.rpartition(":")[2]))
     assert http_control.close(app.url, "/close", seconds=60, token=TOKEN)
     assert app.state() == "NOT_RUNNING"
+    with pytest.raises(ApplicationNotReady, match="503"):
+        app.key("totals", "alice")
+    assert app.cleaned() == 200
     app.child.send_signal(signal.SIGTERM)
     assert app.child.wait(60) == 143
 
@@ -53,4 +60,10 @@ def test_a_stranger_is_turned_away(app: Running) -> None:
         with pytest.raises(ConfigInvalid):
             http_control.post(app.url, "/pause", token=wrong)
         assert not http_control.close(app.url, "/close", seconds=10, token=wrong)
+        stranger = replace(app, token=wrong)
+        with pytest.raises(ConfigInvalid):
+            stranger.key("totals", "alice")
+        with pytest.raises(ConfigInvalid):
+            stranger.owner("totals", "alice")
+        assert stranger.cleaned() == 401
     assert app.state() == "RUNNING"

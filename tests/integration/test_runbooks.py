@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from embedded.broker import start_broker
+from embedded.ports import free_ports
+from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
+from tests.support.applications import fleet
 from tests.support.examples.runbooks import DIRECTORY, commands, pages
 from tests.support.kafka.records import connect, write
 from tests.support.spark.small_app import SmallApp
@@ -105,6 +110,73 @@ def test_the_cluster_is_gone(patient: Patient) -> None:
         recovery.cluster.delete_topics([f"{patient.app.id}.in"])
     patient.follow("cluster-gone", {})
     restored(patient, contents)
+
+
+@dataclass(kw_only=True)
+class AtTwoSites(SmallApp):
+    """One that is configured at ``dr`` too."""
+
+    dr: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return super().variables | {"AIRFLOW_CONN_KAFKA_DR": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.dr}})}
+
+    def configured(self) -> None:
+        """Its inputs are in its savepoints, and a cluster that is lost does not hold a test up for long."""
+        configured(self)
+        runs = {"kind": "command", "command": fleet.programs(self.directory / "state-dr")}
+        path = self.directory / f"{NAME}.yaml"
+        sites = {"dr": {"connection": "kafka_dr", "runs": runs}}
+        path.write_text(f"{path.read_text()}sites: {json.dumps(sites)}\n".replace("timeout_seconds: 20", "timeout_seconds: 2"))
+
+    def running_at(self) -> list[str]:
+        """The sites where it runs."""
+        states = {"primary": self.directory / "state", "dr": self.directory / "state-dr"}
+        return [site for site, state in states.items() if state.exists() and state.read_text() == "running"]
+
+
+def test_the_cluster_is_gone_and_there_is_another_one(bootstrap: str, tmp_path: Path) -> None:
+    with Processes(tmp_path / "processes") as processes:
+        port, controller = free_ports(2)
+        home = start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
+        app = AtTwoSites(bootstrap=home, dr=bootstrap, directory=tmp_path, partitions=2, rows=ROWS)
+        app.configured()
+        app.build()
+        patient = Patient(app)
+        patient.savepoint()
+        contents = app.contents()
+        with app.recovery() as recovery:
+            recovery.application.start()
+        processes.stop_all()
+
+        def at_the_other_one() -> None:
+            assert app.running_at() == ["dr"]
+
+        def comes_back() -> None:
+            # With its disks, on which inputs and state are as they were; and the machine that ran the application is back too.
+            start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
+            (tmp_path / "state").write_text("running")
+            assert app.running_at() == ["primary", "dr"]
+
+        def stopped_at_home() -> None:
+            assert app.running_at() == ["dr"], "the savepoint has stopped what lived at home"
+
+        backups = iter((at_the_other_one, comes_back, stopped_at_home))
+
+        def before_a_backup() -> None:
+            next(backups)()
+
+        patient.follow(
+            "other-site",
+            {"site": "dr", "lost": "primary"},
+            before={"backup <name>": before_a_backup, "failover <name> --to <lost> --replace --plan": stopped_at_home},
+        )
+        assert list(backups) == []
+        assert app.running_at() == ["primary"]
+        restored(patient, contents)
+        with app.recovery() as recovery:
+            assert recovery.site == "primary"
 
 
 def test_a_bad_deployment(patient: Patient) -> None:

@@ -26,6 +26,7 @@ from tests.support.applications.restore_steps import load_of, written
 from tests.support.applications.savepoint_steps import begun, take
 from tests.support.applications.small import Small, asked, lose_state_and_group, reopened, small_application
 from tests.support.kafka.access_rules import Rules
+from tests.support.kafka.consumers import member
 from tests.support.kafka.secured_broker import ADMIN, Secured
 from tests.support.project import PROJECT
 
@@ -129,6 +130,31 @@ def test_each_right_that_is_missing_is_found_with_the_command_that_grants_it(sec
             found = [obstacle for obstacle in blocking(look()) if f"--operation {acl_text(rule.operation.name)}" in obstacle.remedy]
             rules.create([rule])
             assert found, f"nothing was said about {user}'s {rule}"
+
+
+@pytest.mark.fault("F57")
+def test_an_input_by_pattern_that_may_not_be_seen_is_found_while_the_application_reads_it(
+    secured: Secured, tmp_path: Path, rules: Rules
+) -> None:
+    name = f"seen{uuid.uuid4().hex[:8]}"
+    with small_application(
+        secured.extra(ADMIN), tmp_path, name=name, topics={"inputs": [], "input_patterns": [rf"{name}\.in(\..*)?"]}
+    ) as firm:
+        try:
+            grant(rules, lambda: before_backup(firm, secured))
+            hidden = f"{name}.in.hidden"
+            firm.recovery.cluster.create_topic(hidden, partitions=1, replication_factor=1, config={})
+            assert not blocking(before_backup(firm, secured)), "nobody reads it, so nobody knows of it"
+            with member(firm.recovery, firm.recovery.application_id, hidden):
+                found = blocking(before_backup(firm, secured))
+                assert any(hidden in one.text for one in found), found
+                for one in found:
+                    rules.apply(one.remedy)
+                assert not blocking(before_backup(firm, secured))
+                firm.recovery.cluster.delete_topics([hidden])
+                assert not blocking(before_backup(firm, secured)), "one that is gone is not hidden"
+        finally:
+            rules.remove_all("backup")
 
 
 @pytest.mark.fault("F57")

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.application.factory import open_application
-from streams_recovery.core.errors import ApplicationRunning, NotFound, PrefixDiffers, Refused, StateDamaged, TargetNotEmpty
+from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, PrefixDiffers, Refused, StateDamaged, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.restore.plan_text import markdown
@@ -151,6 +151,28 @@ def test_as_a_copy_it_comes_back_beside_the_one_that_is_there_while_the_applicat
             restore.plan(runs, topics(app, new_name=name))
     finally:
         recovery.cluster.delete_topics([name])
+
+
+def test_a_newer_savepoint_that_cannot_be_read_is_named_in_the_plan(app: Small) -> None:
+    recovery = app.recovery
+    first, second = publish(app), publish(app)
+    request = topics(app, new_name=f"{app.input.topic}-copy")
+    whole = restore.plan(recovery, request)
+    assert (whole.savepoint_id, [told for told in whole.warnings if "passed over" in told]) == (second, [])
+    broken(recovery, second)
+    planned = restore.plan(recovery, request)
+    [told] = [told for told in planned.warnings if "passed over" in told]
+    assert (planned.savepoint_id, second in told, told in markdown(planned)) == (first, True, True)
+    broken(recovery, first)
+    with pytest.raises(Damaged):
+        restore.plan(recovery, request)
+
+
+def broken(recovery: RecoveryContext, savepoint: str) -> None:
+    """Its manifest can be read no more."""
+    key = recovery.savepoints.key(savepoint)
+    recovery.repository.delete([key])
+    recovery.repository.create(key, b"{}")
 
 
 @pytest.fixture

@@ -13,8 +13,10 @@ from embedded.compiled import compiled
 from embedded.java import QUICK, find_java
 from embedded.ports import HOST, free_ports
 from streams_recovery.application import http_control
+from streams_recovery.application.http_exchange import exchange
 from streams_recovery.core.errors import NotFound
-from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, held_and_resumed, running
+from streams_recovery.core.rollout.described import described
+from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, asked_by_key, held_and_resumed, running
 from tests.support.kafka.records import connect, topic
 from tests.support.programs import spring
 
@@ -30,6 +32,7 @@ def settings(bootstrap: str, port: int, log: str, state: Path) -> list[str]:
         "replication-factor": "1",
         "properties.processing.guarantee": "exactly_once_v2",
         "properties.commit.interval.ms": "100",
+        "properties.application.server": f"{HOST}:{port}",
     }
     found = {"server.address": HOST, "server.port": port, "totals.input": log}
     found |= {f"spring.kafka.streams.{name}": value for name, value in streams.items()}
@@ -39,9 +42,10 @@ def settings(bootstrap: str, port: int, log: str, state: Path) -> list[str]:
 @pytest.fixture
 def app(bootstrap: str, tmp_path: Path) -> Iterator[Running]:
     jars, [port] = spring.class_path(), free_ports(1)
-    controller = compiled(EXAMPLES / "spring" / "RecoveryController.java", jars)
-    application = compiled(EXAMPLES / "spring" / "TotalsApplication.java", (*jars, controller))
-    class_path = ":".join(map(str, (*jars, controller, application)))
+    queries = compiled(EXAMPLES / "KeyQueries.java", jars)
+    controller = compiled(EXAMPLES / "spring" / "RecoveryController.java", (*jars, queries))
+    application = compiled(EXAMPLES / "spring" / "TotalsApplication.java", (*jars, controller, queries))
+    class_path = ":".join(map(str, (*jars, queries, controller, application)))
     with topic(connect(bootstrap)) as log:
         command = [str(find_java()), *QUICK, "-cp", class_path, "com.example.recovery.TotalsApplication"]
         command += settings(bootstrap, port, log, tmp_path / "state")
@@ -54,9 +58,13 @@ def test_an_application_of_spring_is_asked_held_and_closed(app: Running) -> None
     health = http_control.reported(app.url, "/health")
     assert (health.standby_tasks, health.commit_interval_ms) == (0, 100)
     held_and_resumed(app)
+    answer = exchange("GET", app.url, "/topology", seconds=10, limit=1 << 16)
+    assert [*described(answer.body).homes] == ["totals"]
     with pytest.raises(NotFound):
         http_control.store(app.url, QUERY, "others")
+    asked_by_key(app, port=int(app.url.rpartition(":")[2]))
     assert http_control.close(app.url, "/close", seconds=60)
     assert app.state() == "NOT_RUNNING"
+    assert app.cleaned() == 200
     app.child.send_signal(signal.SIGTERM)
     assert app.child.wait(60) == 143

@@ -17,7 +17,7 @@ from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.rollout.discover import between
 from streams_recovery.operations.status.cluster import cluster_facts
 from streams_recovery.operations.status.groups import look_at_group

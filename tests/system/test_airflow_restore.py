@@ -179,7 +179,7 @@ def after_all_that_the_restore_succeeds(play: Play) -> None:
     assert (report.savepoint_id, report.verdict, report.rows) == (newest.savepoint_id, restore.Verdict.EQUAL, internal_rows(newest))
     assert len(report.topics) == 16
     assert "**Equal.**" in page
-    answered = {store.store: store for store in report.query_checks}
+    answered = {store.store: store for store in report.query_checks if store.sampled}
     assert set(answered) == {"order-totals", "enriched-orders", "region-totals", "product-sales", "latest-orders"}
     assert all(store.equal == store.sampled > 0 for store in answered.values()), answered
     wrong = differences(play.on.recovery, truth(play.on.generator.world, range(play.on.generator.sent)))

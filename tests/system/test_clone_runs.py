@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from embedded.airflow import Airflow
 from embedded.applications import NEXT, NEXT_TOPICS, Applications
@@ -29,7 +30,7 @@ from tests.support.kafka.records_below import records_below
 from tests.support.stack.dag_runs import Play
 from tests.support.stack.stage import Stage, stage
 
-BACKUP, DAG = f"streams_backup_{APPLICATION}", "streams_clone"
+BACKUP, DAG, COMPARE = f"streams_backup_{APPLICATION}", "streams_clone", "streams_compare_outputs"
 RATE = 60.0
 # The stores whose newest values are written to a topic too.
 WRITTEN = {"customer-totals": "order-totals", "enriched-orders": "enriched-orders"}
@@ -64,6 +65,18 @@ class Beside:
 
     def result(self, run_id: str, task: str) -> Any:
         return self.play.airflow.result(DAG, run_id, task)
+
+    def compared(self) -> Any:
+        """What a comparison of the outputs of both has found."""
+        run_id = self.play.succeed(COMPARE, application=NEXT)
+        return self.play.airflow.result(COMPARE, run_id, "conclude")
+
+    def planted(self, output: str) -> Any:
+        """The same with one more result in the clone's own output."""
+        producer = Producer({"bootstrap.servers": self.stack.bootstrap, "log_level": 0})
+        producer.produce(NEXT_TOPICS[output], b"{}", b"planted", 0)
+        assert producer.flush(30) == 0
+        return self.compared()
 
     def alive(self) -> tuple[bool, bool]:
         """Whether the old application runs, and whether the clone does."""
@@ -125,7 +138,17 @@ def test_a_clone_takes_over_under_load_and_gives_back(beside: Beside) -> None:
         # What is on its way to an output of its own comes with the next commit, and is not what this test is about.
         assert sum(beside.ends(*NEXT_TOPICS.values()).values()) > 0
 
-    run_id = beside.step("cut_over", said="Cut over from `order-processor` to `order-next`")
+    equal = beside.compared()
+    assert equal["outcome"] == "equal", equal
+    # Few windows of the third one are over.
+    assert all(equal["outputs"][name]["equal"] > 0 for name in WRITTEN), equal
+    with beside.on.generator.trickle(RATE):
+        under_load = beside.compared()
+    assert under_load["outcome"] == "equal", under_load
+    planted = beside.planted("customer-totals")
+    assert (planted["outcome"], planted["outputs"]["customer-totals"]["only_there"]) == ("different", 1)
+
+    run_id = beside.step("cut_over", said="Outputs compared")
     assert beside.alive() == (False, True)
     report = beside.result(run_id, "cut_over.finish")
     assert (report["live"], report["records_again"]) == (NEXT, sum(report["again"].values()))

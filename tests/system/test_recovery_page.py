@@ -1,5 +1,5 @@
 """The page *Recovery* as people use it: a browser, a real Airflow, a broker and an application. An operator logs in, looks, picks a moment, restores
-and approves; a viewer cannot; a configuration that is broken is seen.
+and approves; a viewer cannot; a configuration that is broken is seen. With another broker an operator moves the application there.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.support.airflow.recovery_page import MOUNTED
 from tests.support.browser import Watched, chromium
 from tests.support.stack.dag_runs import PATIENCE, Play
 from tests.support.stack.stage import stage
+from tests.support.stack.two_sites import THERE, AtTwoSites, content, two_sites, where
 from tests.support.story import play_through
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
@@ -172,3 +173,66 @@ STORY = (
     a_viewer_sees_it_all_and_can_start_nothing,
     a_configuration_that_is_broken_is_seen,
 )
+
+
+def test_an_application_is_moved_to_another_site_in_a_browser(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with two_sites(tmp_path_factory.mktemp("stage"), guarantee="exactly_once_v2", orders=1_000) as sites, chromium() as browser:
+        airflow = Airflow(sites.home.stack, sites.home.processes)
+        client = airflow.start()
+        screen = AtTheScreen(Play(sites.home, client), airflow, browser)
+        screen.play.succeed(f"streams_backup_{APPLICATION}")
+        screen.play.succeed("streams_monitor")
+        an_operator_moves_it(screen, sites)
+        a_viewer_sees_where_it_is_and_cannot_move_it(screen)
+        client.close()
+
+
+def an_operator_moves_it(screen: AtTheScreen, sites: AtTwoSites) -> None:
+    tab = screen.tab("operator")
+    tab.page.goto(screen.address(f"/applications/{APPLICATION}"))
+    expect(tab.page.get_by_text(f"Belongs to the site primary, and was never moved. Other sites: {THERE}.")).to_be_visible()
+    tab.picture("application-with-sites")
+    tab.page.get_by_role("link", name="Fail over…").click()
+    expect(tab.page.get_by_label("Application", exact=True)).to_have_value(APPLICATION)
+    expect(tab.page.get_by_label("Site", exact=True)).to_have_value(THERE)
+    latest = sites.home.recovery.savepoints.latest()
+    assert latest is not None
+    expect(tab.page.get_by_label("Savepoint", exact=True)).to_have_value(latest.savepoint_id)
+    tab.page.get_by_label("Reason").fill("the cluster is given up")
+    tab.picture("failover-form")
+    tab.page.get_by_role("button", name="Fail over").click()
+    typed = tab.page.get_by_label(re.compile("To approve, type"))
+    expect(typed).to_be_visible(timeout=PATIENCE_MS)
+    expect(tab.page.get_by_text(f"Move {APPLICATION} to another site?")).to_be_visible()
+    tab.picture("failover-waits-for-approval")
+    assert where(sites.home.recovery) == ("primary", True, ()), "nothing is moved before it is approved"
+    typed.fill(APPLICATION)
+    tab.page.get_by_role("button", name="Approve").click()
+    expect(tab.page.get_by_text("Approved.")).to_be_visible(timeout=60_000)
+    # What has been typed into keeps the list of runs as it is.
+    tab.page.locator("h1").click()
+    expect(run_of(tab.page, "streams_failover").get_by_text("ended: success")).to_be_visible(timeout=PATIENCE_MS)
+    assert where(sites.there.recovery) == (THERE, True, ())
+    tab.page.reload()
+    site = tab.page.locator("#site")
+    expect(site).to_contain_text(f"Belongs to the site {THERE} since", timeout=60_000)
+    expect(site).to_contain_text("moved from primary by the run")
+    expect(site).to_contain_text(": the cluster is given up.")
+    tab.picture("application-moved")
+    tab.page.goto(screen.address(f"/applications/{APPLICATION}/start/failover"))
+    expect(tab.page.get_by_label("Site", exact=True)).to_have_value("primary")
+    assert tab.elsewhere == []
+    tab.page.context.close()
+    sites.there.await_running()
+    orders = sum(map(len, content(sites.there.recovery, "orders").values()))
+    wait_counted(sites.there.recovery, orders, seconds=180)
+    assert set(differences(sites.there.recovery, truth(sites.there.generator.world, range(orders))).values()) == {0}
+
+
+def a_viewer_sees_where_it_is_and_cannot_move_it(screen: AtTheScreen) -> None:
+    tab = screen.tab("viewer")
+    tab.page.goto(screen.address(f"/applications/{APPLICATION}"))
+    expect(tab.page.locator("#site")).to_contain_text(f"Belongs to the site {THERE} since")
+    expect(tab.page.get_by_text("Fail over…")).to_have_count(0)
+    assert tab.page.goto(screen.address(f"/applications/{APPLICATION}/start/failover")).status == 403
+    tab.page.context.close()

@@ -26,7 +26,20 @@ from tests.support.story import play_through
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
 # One for each application that asks for it, and those that exist once.
 PER_APPLICATION = ("backup", "check", "compact", "expire")
-ONCE = ("append_quarantine", "clone", "compare", "look_up", "restore_full", "restore_pitr", "restore_rebuild", "restore_topics", "undo")
+ONCE = (
+    "append_quarantine",
+    "clone",
+    "compare",
+    "compare_outputs",
+    "failover",
+    "look_up",
+    "restore_full",
+    "restore_pitr",
+    "restore_rebuild",
+    "restore_topics",
+    "undo",
+    "upgrade",
+)
 
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
 

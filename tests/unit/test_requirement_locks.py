@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 from tests.support.compose_files import DOCKERFILES, LOCK, locked
 from tests.support.project import PROJECT
 
-LOCKS = ["requirements.lock", "requirements-uv.lock", "docker/airflow/requirements.lock", "docker/spark/requirements.lock"]
+OF_IMAGES = ["docker/airflow/requirements.lock", "docker/spark/requirements.lock"]
+LOCKS = ["requirements.lock", "requirements-uv.lock", "tests/support/programs/faust.lock", *OF_IMAGES]
 
 
 def entries(name):
@@ -34,7 +35,7 @@ def test_no_lock_names_a_registry(name):
     assert "index-url" not in (PROJECT / name).read_text()
 
 
-@pytest.mark.parametrize("name", LOCKS[2:])
+@pytest.mark.parametrize("name", OF_IMAGES)
 def test_images_have_the_versions_that_the_tests_ran_with(name):
     assert locked(name).items() <= LOCK.items()
 

@@ -10,9 +10,10 @@ Every verb is an argument list, run without a shell, with nothing in its environ
 | pause, resume | | nothing; ``status`` is asked afterwards |
 | wipe | | JSON object with the fields of ``WipeReport`` |
 | query | the store's name in place of ``{store}`` in its arguments | JSON object, a field for each key |
+| query_keys | on standard input a JSON list of objects with ``store``, ``key``, ``start`` and ``end`` | JSON list of what each has: docs/your-application.md |
 
-Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses, 4 that the answer to a query is too large to be printed; any other that it
-may succeed later. Of what it prints 32 MiB are read. What it prints on standard error goes into the error.
+Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses, 4 that the answer to a query is too large to be printed, 5 that it cannot be
+asked for such a key; any other that it may succeed later. Of what it prints 32 MiB are read. What it prints on standard error goes into the error.
 """
 
 from __future__ import annotations
@@ -22,24 +23,26 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
 from streams_recovery.application.launch import scrubbed
-from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, NoKeyRoute, StopReport, WipeReport
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, answer_of
 
-TOO_LARGE = 4
+TOO_LARGE, NO_KEY_ROUTE = 4, 5
 _ERRORS: Mapping[int, type[PermanentError]] = {
     ConfigInvalid.exit_code: ConfigInvalid,
     Refused.exit_code: Refused,
     TOO_LARGE: AnswerTooLarge,
+    NO_KEY_ROUTE: NoKeyRoute,
 }
 _COMPLAINT_BYTES = 4096
 
@@ -100,6 +103,13 @@ class CommandApplication:
         """Run the query program."""
         return json_object(self._run("query", self._section.query, replace={"{store}": store}), where="the query program")
 
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:  # noqa: ARG002
+        """Run the program for queries by key, once for all of them. It has the configured time."""
+        if self._section.query_keys is None:
+            raise NoKeyRoute("this application offers no queries by key", next_step="set runs.command.query_keys in the configuration")
+        printed = self._run("query_keys", self._section.query_keys, given=json.dumps(codec.encode(list(questions))).encode())
+        return _answers(printed, len(questions))
+
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever its programs need, they say when they are run."""
         return ()
@@ -112,21 +122,24 @@ class CommandApplication:
         *,
         replace: Mapping[str, str] | None = None,
         more_seconds: float = 0,
+        given: bytes = b"",
     ) -> bytes:
         if command is None:
             raise Refused(f"this application offers no way to {verb}", next_step=f"set runs.command.{verb} in the configuration", verb=verb)
         argv = [_filled(argument, replace or {}) for argument in command]
         laid_over = {**self._environment, **(environment or {})}
-        return run_program(argv, laid_over, verb=verb, seconds=self._section.timeout_seconds + more_seconds)
+        return run_program(argv, laid_over, verb=verb, seconds=self._section.timeout_seconds + more_seconds, given=given)
 
 
-def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float) -> bytes:
-    """What a program printed. Raises ``ConfigInvalid`` when it cannot be run or says so, ``Refused`` when it refuses, else
-    ``ApplicationNotReady``; when the time is up it is killed with everything it started.
+def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float, given: bytes = b"") -> bytes:
+    """What a program printed that finds ``given`` on its standard input. Raises ``ConfigInvalid`` when it cannot be run or says so, ``Refused`` when it
+    refuses, else ``ApplicationNotReady``; when the time is up it is killed with everything it started.
     """
     # Files, not pipes: a start program may leave a service behind that holds its output open for ever.
-    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint:
-        status = _ended(argv, environment, printed, complaint, verb, seconds)
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint, tempfile.TemporaryFile() as asked:
+        asked.write(given)
+        asked.seek(0)
+        status = _ended(argv, environment, (asked, printed, complaint), verb, seconds)
         answer, reason = _beginning(printed, MAX_STORE_BYTES + 1), _end(complaint, _COMPLAINT_BYTES).decode(errors="replace").strip()
     if status == 0:
         if len(answer) > MAX_STORE_BYTES:
@@ -151,11 +164,12 @@ def _end(file: IO[bytes], most: int) -> bytes:
     return file.read(most)
 
 
-def _ended(argv: list[str], environment: Mapping[str, str], printed: IO[bytes], complaint: IO[bytes], verb: str, seconds: float) -> int:
+def _ended(
+    argv: list[str], environment: Mapping[str, str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], verb: str, seconds: float
+) -> int:
+    given, printed, complaint = files
     try:
-        program = subprocess.Popen(
-            argv, env=scrubbed(environment), stdin=subprocess.DEVNULL, stdout=printed, stderr=complaint, start_new_session=True
-        )
+        program = subprocess.Popen(argv, env=scrubbed(environment), stdin=given, stdout=printed, stderr=complaint, start_new_session=True)
     except OSError as error:
         raise ConfigInvalid(f"{argv[0]} cannot be run: {error}", next_step=f"correct the command for {verb}", verb=verb) from error
     try:
@@ -178,6 +192,22 @@ def _instances(verb: str, printed: bytes) -> tuple[InstanceStatus, ...]:
             f"the {verb} program names no instance", next_step="name every instance that is meant to exist, gone ones included", verb=verb
         )
     return instances
+
+
+def _answers(printed: bytes, count: int) -> tuple[KeyAnswer, ...]:
+    where = "the query_keys program"
+    try:
+        found = json.loads(printed)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{where} did not print JSON: {error}", next_step="correct runs.command.query_keys", where=where) from error
+    listed = found if isinstance(found, list) else []
+    answers = [answer_of(one, instance=str(one.get("instance", ""))[:100], where=where) for one in listed if isinstance(one, dict)]
+    known = tuple(one for one in answers if one is not None)
+    if len(known) != count or len(listed) != count:
+        raise Damaged(
+            f"{where} did not print an answer to each of {count} questions", next_step="correct runs.command.query_keys", where=where
+        )
+    return known
 
 
 def _decoded(kind: Any, verb: str, printed: bytes, *, may_lack: Mapping[str, Any] | None = None) -> Any:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, Lo
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 # "restarting" and docker's own "paused" are alive; only these cannot write any more.
 _GONE = ("created", "exited", "dead")
@@ -140,6 +141,10 @@ class DockerComposeApplication:
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the time-out."""
         return self._fleet.query(store, seconds=self._settings.timeout)
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """See the port: each key from the instance that has it."""
+        return self._fleet.query_keys(questions, seconds=self._settings.timeout if seconds is None else seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever the engine does not allow, it says when it is asked."""

@@ -15,19 +15,22 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from streams_recovery.application.command import TOO_LARGE
+from streams_recovery.application.command import NO_KEY_ROUTE, TOO_LARGE
 from streams_recovery.application.docker_compose import DockerComposeApplication, DockerComposeSettings
-from streams_recovery.application.port import AnswerTooLarge
+from streams_recovery.application.port import AnswerTooLarge, NoKeyRoute
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, PermanentError, RecoveryError, Refused
+from streams_recovery.core.state.key_query import KeyQuestion, answer_fields
 
-_VERBS = ("status", "stop", "start", "pause", "resume", "wipe", "query")
+_VERBS = ("status", "stop", "start", "pause", "resume", "wipe", "query", "query_keys")
 _COUNTS = (2, 3)
 
 
 def main(arguments: list[str]) -> int:
-    """Do one verb. The exit status is 2 for a wrong configuration, 3 for a refusal, 4 for an answer that is too large, 7 for what may succeed later."""
+    """Do one verb. The exit status is 2 for a wrong configuration, 3 for a refusal, 4 for an answer that is too large, 5 for a key that cannot be asked
+    for, 7 for what may succeed later.
+    """
     if len(arguments) not in _COUNTS:
         sys.stderr.write(f"usage: docker_compose_verbs SETTINGS {'|'.join(_VERBS)} [STORE]")
         return ConfigInvalid.exit_code
@@ -35,8 +38,8 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(json.dumps(codec.encode(_done(*arguments))))
     except RecoveryError as error:
         sys.stderr.write(str(error))
-        if isinstance(error, AnswerTooLarge):
-            return TOO_LARGE
+        if isinstance(error, AnswerTooLarge | NoKeyRoute):
+            return TOO_LARGE if isinstance(error, AnswerTooLarge) else NO_KEY_ROUTE
         permanent = isinstance(error, PermanentError) and not isinstance(error, ConfigInvalid)
         return Refused.exit_code if permanent else error.exit_code
     return 0
@@ -53,9 +56,16 @@ def _done(settings_file: str, verb: str, store: str = "") -> object:
             return application.wipe_state()
         case "query":
             return application.query(store)
+        case "query_keys":
+            return [answer_fields(one) for one in application.query_keys(_questions(sys.stdin.buffer.read()))]
         case "start" | "pause" | "resume":
             return getattr(application, verb)()
     raise ConfigInvalid(f"{verb} is not a verb", next_step=f"use one of {', '.join(_VERBS)}", verb=verb)
+
+
+def _questions(given: bytes) -> tuple[KeyQuestion, ...]:
+    found: tuple[KeyQuestion, ...] = codec.loads(tuple[KeyQuestion, ...], given, where="the questions on standard input")
+    return found
 
 
 def _settings(path: Path) -> DockerComposeSettings:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from streams_recovery.application.http_exchange import Answer, exchange
-from streams_recovery.application.port import AnswerTooLarge, InstanceStatus
+from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
 
 _SECONDS = 3.0
 _QUERY_SECONDS = 60.0
@@ -20,6 +22,9 @@ _QUERY_SECONDS = 60.0
 _MAX_BYTES = 1 << 16
 # As text: as Python's objects a store takes many times as much.
 MAX_STORE_BYTES = 32 << 20
+# A record of Kafka's has a megabyte by default, and JSON may show it longer.
+_MAX_VALUE_BYTES = 4 << 20
+_KEY_SECONDS = 10.0
 # Kafka has no count that is longer.
 _TOO_MANY = 2**63
 # Kafka Streams' own are short words, and people see this.
@@ -27,6 +32,16 @@ _MOST_STATE = 40
 _OK = range(200, 300)
 _TURNED_AWAY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _SERVER_ERRORS = range(500, 600)
+# An instance that has no such path or store, or cannot read the key.
+_NOT_BY_KEY = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.NOT_FOUND,
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    HTTPStatus.NOT_IMPLEMENTED,
+)
+_PLACEHOLDER = re.compile(r"\{(?:store|key)\}")
 # States in which being paused does not matter any more.
 _ENDING = ("ERROR", "PENDING_ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 
@@ -117,9 +132,60 @@ def store(url: str, template: str, name: str, *, token: str | None = None) -> di
     if answer.status == HTTPStatus.NOT_FOUND:
         raise NotFound(f"{url}{path} knows no store {name}", next_step="check the store's name and the query path", url=url, store=name)
     _check(url, path, answer)
+    return _whole(answer, f"{url}{path}", MAX_STORE_BYTES)
+
+
+def owner(url: str, template: str, question: KeyQuestion, *, token: str | None = None) -> NamedOwner | None:
+    """Which instance has a key, as this one says; None when it does not tell. What it names is not believed: see ``NamedOwner.among``. Raises
+    ``ApplicationNotReady``, ``Damaged``, ``ConfigInvalid``.
+    """
+    path = _key_path(template, question)
+    answer = _asked("GET", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token)
+    if answer.status in _NOT_BY_KEY:
+        return None
+    _check(url, path, answer)
+    return owner_of(_whole(answer, f"{url}{path}", _MAX_BYTES), where=f"{url}{path}")
+
+
+def key(url: str, template: str, question: KeyQuestion, *, instance: str, token: str | None = None) -> KeyAnswer | None:
+    """What this instance has for a key; None when another one has it. Raises ``ApplicationNotReady`` while it rebalances or does not answer, ``NoKeyRoute``
+    when it cannot be asked for this key, ``AnswerTooLarge``, ``Damaged``, and ``ConfigInvalid`` when the token is not the right one.
+    """
+    path = _key_path(template, question) + (f"?{urlencode(question.bounds)}" if question.bounds else "")
+    where = f"{url}{path}"
+    answer = _asked("GET", url, path, seconds=_KEY_SECONDS, limit=_MAX_VALUE_BYTES, token=token)
+    if answer.status == HTTPStatus.MISDIRECTED_REQUEST:
+        return None
+    if answer.status in _NOT_BY_KEY:
+        found = answer_of(_plain(answer), instance=instance, where=where) if answer.status == HTTPStatus.NOT_FOUND else None
+        if found is None or found.found:
+            raise _no_route(where, f"answered {answer.status}: {_said(answer)}", question)
+        return found
+    _check(url, path, answer)
+    found = answer_of(_whole(answer, where, _MAX_VALUE_BYTES), instance=instance, where=where)
+    if found is None:
+        raise _no_route(where, "did not say whether it has the key", question)
+    return found
+
+
+def _key_path(template: str, question: KeyQuestion) -> str:
+    # At once: a store or a key may look like the other's placeholder.
+    filled = {"{store}": quote(question.store, safe=""), "{key}": quote(question.key, safe="")}
+    return _PLACEHOLDER.sub(lambda match: filled[match[0]], template)
+
+
+def _whole(answer: Answer, where: str, limit: int) -> dict[str, object]:
     if not answer.whole:
-        raise too_large(f"{url}{path}", MAX_STORE_BYTES)
-    return json_object(answer.body, where=f"{url}{path}")
+        raise too_large(where, limit)
+    return json_object(answer.body, where=where)
+
+
+def _no_route(where: str, why: str, question: KeyQuestion) -> NoKeyRoute:
+    return NoKeyRoute(
+        f"{where} {why}: it has no store {question.store}, or cannot be asked for this key",
+        next_step="check the store's name and control.query_key; docs/your-application.md says how keys that are no text are read",
+        store=question.store,
+    )
 
 
 def too_large(what: str, limit: int) -> AnswerTooLarge:
@@ -140,15 +206,18 @@ def _asked(method: str, url: str, path: str, *, seconds: float, limit: int, toke
 
 
 def _check(url: str, path: str, answer: Answer) -> None:
-    # Before it is cut: a half of a token is not known to be one.
-    said = masked(answer.body.decode("latin-1")).encode("latin-1")[:200]
-    message = f"{url}{path} answered {answer.status}: {said!r}"
+    message = f"{url}{path} answered {answer.status}: {_said(answer)}"
     if answer.status in _SERVER_ERRORS:
         raise ApplicationNotReady(message, next_step="wait until the instance is RUNNING, or look at its log", url=url)
     if answer.status in _TURNED_AWAY:
         raise ConfigInvalid(message, next_step="set control.token_file to a file with the token that the application asks for", url=url)
     if answer.status not in _OK:
         raise ConfigInvalid(message, next_step="correct the control section of the configuration", url=url)
+
+
+def _said(answer: Answer) -> str:
+    # Before it is cut: a half of a token is not known to be one.
+    return repr(masked(answer.body.decode("latin-1")).encode("latin-1")[:200])
 
 
 def json_object(body: bytes, *, where: str) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -11,14 +11,17 @@ from streams_recovery.application import http_control
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.http_token import token_in
 from streams_recovery.application.instance_record import InstanceFiles
-from streams_recovery.application.port import InstanceState, InstanceStatus
+from streams_recovery.application.port import ForeignOwner, InstanceState, InstanceStatus, NoKeyRoute
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
 from streams_recovery.core.http_address import require_encrypted
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 
 _AT_ONCE = 16
 _SETTLE_SECONDS = 5.0
 _RETRY_SECONDS = 0.25
+# A wrong application.server stays wrong.
+_FOREIGN_SECONDS = 10.0
 
 Statuses = Callable[[], tuple[InstanceStatus, ...]]
 
@@ -112,6 +115,79 @@ class Fleet:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float) -> tuple[KeyAnswer, ...]:
+        """What the running instances have for each key, from its owner. While the application rebalances, asked again for up to ``seconds`` for all. An owner
+        that is no instance may be one that has just left: then it is asked again for some seconds.
+        """
+        deadline = time.monotonic() + seconds
+        requested: list[str] | None = None
+        foreign: float | None = None
+        found: list[KeyAnswer] = []
+        while len(found) < len(questions):
+            try:
+                requested = self._alive() if requested is None else requested
+                found.append(self._of_key(questions[len(found)], requested))
+            except (TransientError, ForeignOwner) as error:
+                until = deadline
+                if isinstance(error, ForeignOwner):
+                    foreign = time.monotonic() if foreign is None else foreign
+                    until = min(deadline, foreign + _FOREIGN_SECONDS)
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+                requested = None
+        return tuple(found)
+
+    def _of_key(self, question: KeyQuestion, requested: Sequence[str]) -> KeyAnswer:
+        """One hop: whoever is asked first names the owner, and that one answers. Where none tells, or the owner has no such key, each is asked: only when all
+        of them say so there is none.
+        """
+        template, token = self.control.query_key, token_in(self.control.token_file)
+        if template is None:
+            raise NoKeyRoute("this application offers no queries by key", next_step="set control.query_key in the configuration")
+        owner = self._owner(question, requested, token)
+        order = requested if owner is None else [owner, *(name for name in requested if name != owner)]
+        absent = None
+        for name in order:
+            answer = http_control.key(self._url(name), template, question, instance=name, token=token)
+            if answer is not None and answer.found:
+                return answer
+            # A producer may choose partitions in a way of its own: then the owner by Kafka's partitioner does not have the key, and another one does.
+            absent = absent or answer
+        if absent is not None:
+            return absent
+        raise ApplicationNotReady(
+            f"no instance has the partition of this key of store {question.store} at this moment",
+            next_step="ask again when the application has rebalanced",
+            store=question.store,
+        )
+
+    def _owner(self, question: KeyQuestion, requested: Sequence[str], token: str | None) -> str | None:
+        """The instance that has a key, by the first that answers; None when it does not tell."""
+        if self.control.owner is None:
+            return None
+        silent: ApplicationNotReady | None = None
+        for name in requested:
+            try:
+                named = http_control.owner(self._url(name), self.control.owner, question, token=token)
+            except ApplicationNotReady as error:
+                silent = error
+                continue
+            return None if named is None else self._known(named, name)
+        raise silent or ApplicationNotReady("no instance was asked", next_step="ask again")
+
+    def _known(self, named: NamedOwner, by: str) -> str:
+        owner = named.among(self.urls)
+        if owner is None:
+            raise ForeignOwner(
+                f"{by} says that {named.host[:100]}:{named.port} has the key, which is not the address of one instance of this application; "
+                "nothing was sent there",
+                next_step="set application.server of each instance to the host and port at which it is asked here, or control.owner: null",
+                host=named.host,
+                port=named.port,
+            )
+        return owner
 
     def _merged(self, template: str, store: str) -> dict[str, object]:
         requested, token = self._alive(), token_in(self.control.token_file)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 
 class InstanceState(enum.StrEnum):
@@ -23,6 +24,16 @@ class InstanceState(enum.StrEnum):
 
 class AnswerTooLarge(Refused):
     """Raised when a store's answer to a query is larger than what is read of one. The store is no less whole for that."""
+
+
+class NoKeyRoute(NotFound):
+    """Raised when an application cannot be asked for this key: it has no such path or no such store, or cannot read the key. Its stores may still be asked
+    as a whole.
+    """
+
+
+class ForeignOwner(Refused):
+    """Raised when an instance names an owner of a key that is no instance of the application. Nothing was sent there. ``facts`` have ``host`` and ``port``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +122,11 @@ class StreamsApplication(Protocol):
     def query(self, store: str) -> dict[str, object]:
         """Every key of a queryable store over all instances, as the application reports it. Keys that two instances claim are ``Damaged``, more than
         is read is ``AnswerTooLarge``.
+        """
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """What the running application has for each of these keys. The owner of a key is asked, and only an instance of the application: ``ForeignOwner``
+        for any other. Asked again while it rebalances, for up to ``seconds`` for all of them; None is the configured time. Raises ``NoKeyRoute``.
         """
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:

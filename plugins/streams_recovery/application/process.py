@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,10 @@ from streams_recovery.application.launch import launch
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
 from streams_recovery.application.process_identity import Place, Process, session_of
 from streams_recovery.config.runs import ProcessRuns
-from streams_recovery.core.errors import ApplicationRunning, Refused
-from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.application_kind import ApplicationKind
+from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 _KILL_SECONDS = 10.0
 _RECORD_SECONDS = 2.0
@@ -35,8 +37,8 @@ class ProcessApplication:
     The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
     """
 
-    def __init__(self, section: ProcessRuns, application_id: str) -> None:
-        self._section, self._application_id = section, application_id
+    def __init__(self, section: ProcessRuns, application_id: str, kind: ApplicationKind) -> None:
+        self._section, self._application_id, self._kind = section, application_id, kind
         self._files = {instance.name: InstanceFiles(Path(section.directory), instance.name) for instance in section.instances}
         urls = {instance.name: instance.url for instance in section.instances}
         self._fleet = Fleet(urls=urls, control=section.control, statuses=self.status)
@@ -99,15 +101,27 @@ class ProcessApplication:
                     next_step="stop them",
                     instances=running,
                 )
-            return local_state.wipe((Path(instance.state_directory) for instance in self._section.instances), self._application_id)
+            return local_state.wipe(self._state_directories(), self._application_id, self._kind)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
         return self._fleet.query(store, seconds=self._section.start_timeout)
 
-    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
-        """A process needs no rights that could be asked for."""
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """See the port: each key from the instance that has it."""
+        return self._fleet.query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
+
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002 - a process may be stopped
+        """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is."""
+        try:
+            if wipes:
+                local_state.checked(self._state_directories(), self._application_id, self._kind)
+        except (ConfigInvalid, Refused) as error:
+            return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="local-state", text=error.reason, remedy=error.next_step),)
         return ()
+
+    def _state_directories(self) -> list[Path]:
+        return [Path(instance.state_directory) for instance in self._section.instances]
 
     def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
         """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""

@@ -14,6 +14,7 @@ from streams_recovery.cli import append, clone, drill, maintenance, preflight, r
 from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.compact import compact
+from streams_recovery.cli.compatible import compatible
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -31,12 +32,15 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.groups import groups_app
 from streams_recovery.cli.info import info
 from streams_recovery.cli.offsets import offsets_app
+from streams_recovery.cli.outputs import compare_outputs
 from streams_recovery.cli.paths import paths
 from streams_recovery.cli.peek import peek
+from streams_recovery.cli.query import query
 from streams_recovery.cli.report import evidence
 from streams_recovery.cli.restore_topics import restore_topics
 from streams_recovery.cli.screen import line, say_command, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
+from streams_recovery.cli.sites import sites
 from streams_recovery.cli.termination import end_by_teardown
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
@@ -51,7 +55,7 @@ from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.timestamps import moment
 from streams_recovery.operations import pins
 from streams_recovery.operations.preflight import before_backup
-from streams_recovery.operations.restore.strategies import FromSavepoint, Rebuild, RestoreTopics, Undo
+from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
 
 DISTRIBUTION = "kafka-streams-recovery"
@@ -215,12 +219,15 @@ app.command(FromSavepoint.COMMAND)(restore.restore)
 app.command(Rebuild.COMMAND, cls=rebuild.ResetToolCommand)(rebuild.rebuild)
 app.command(Undo.COMMAND)(restore.undo)
 app.command(RestoreTopics.COMMAND)(restore_topics)
+app.command(Failover.COMMAND)(restore.failover)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)
 app.command()(clone.clone)
+app.command("compare-outputs")(compare_outputs)
 app.command("cut-over")(clone.cut_over)
 app.command("roll-back")(clone.roll_back)
 app.command()(clone.upgrade)
+app.command()(compatible)
 app.command()(compact)
 app.command()(state.state)
 app.command("state-diff")(state.state_diff)
@@ -231,10 +238,12 @@ app.command()(reprocess.reprocess)
 app.command()(reprocess.reprocessed)
 app.command()(info)
 app.command()(peek)
+app.command()(query)
 app.command()(evidence)
 app.command()(advise)
 app.command()(preflight.preflight)
 app.command()(paths)
+app.command()(sites)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)

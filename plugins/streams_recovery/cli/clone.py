@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
+from streams_recovery.cli.compatible import Before, Lose, Same, Topology
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -32,9 +35,11 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, CutoverStep, cutover_text, upgrade_text
+from streams_recovery.core.rollout.upgrade import UPGRADE_IN_PLACE, WATCHED_FOR
 from streams_recovery.operations import rollout
+from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies import FromSavepoint
+from streams_recovery.operations.restore.strategies import FromSavepoint, UpgradeInPlace
 from streams_recovery.operations.savepoint import SavepointRequest
 
 MaxLag = Annotated[int | None, option(MAX_LAG, min=0)]
@@ -101,6 +106,12 @@ def upgrade(
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
+    in_place: Annotated[bool, option(UPGRADE_IN_PLACE)] = False,
+    topology: Topology = None,
+    before: Before = None,
+    lose: Lose = None,
+    same: Same = None,
+    watch: Annotated[str, option(WATCHED_FOR)] = "",
     replace: Replace = False,
     delete: Delete = None,
     safety: Safety = SafetyPolicy.REQUIRED,
@@ -109,8 +120,31 @@ def upgrade(
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop the application that APP is a clone of for an exact savepoint, and start APP from it with the real outputs. Shows the plan and asks first."""
+    """Stop the application that APP is a clone of for an exact savepoint, and start APP from it with the real outputs. With --in-place: deploy another version
+    of APP, which goes on with its state, is watched, and is taken back when it fails. Shows the plan and asks first.
+    """
     why = reason_of(reason, plan_only=plan_only)
+    given = {
+        "--replace": replace,
+        "--delete": bool(delete),
+        "--safety": safety is not SafetyPolicy.REQUIRED,
+        "--compare-keys": compare_keys,
+    }
+    for_place = {"--topology": topology, "--before": before, "--lose": lose, "--same": same, "--watch": watch}
+    for wrong in (name for name, value in (given if in_place else for_place).items() if value):
+        raise typer.BadParameter(f"it is for an upgrade {'to a clone' if in_place else 'in place'}", param_hint=wrong)
+    if in_place:
+        request = UpgradeInPlace(
+            topology=text_of_file(topology) if topology else "",
+            before=text_of_file(before) if before else "",
+            lose=tuple(lose or ()),
+            same=tuple(same or ()),
+            watch=watch,
+            reason=why,
+        )
+        with recovery_of(name, configs) as recovery:
+            carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+        return
     with _pair(name, configs) as (old, recovery):
         planned = rollout.plan_upgrade(old, recovery)
         if plan_only:

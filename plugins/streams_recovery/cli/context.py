@@ -62,14 +62,19 @@ DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
 
 
 @contextmanager
-def recovery_of(name: str, configs: Path) -> Iterator[RecoveryContext]:
-    """The context of a configured application, with connections from the environment. At its end the stored status has what it changed."""
+def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
+    """The context of a configured application at ``site``, by default the one that it belongs to, with connections from the environment. At its end the stored
+    status has what it changed. ``anew`` is as in ``open_context``.
+    """
     config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
 
     def applications() -> dict[str, ApplicationConfig]:
         return load_all(configs, os.environ).applications
 
-    with open_context(config, connections, process=this_process(), applications=applications) as recovery, kept_current(recovery):
+    with (
+        open_context(config, connections, process=this_process(), applications=applications, site=site, anew=anew) as recovery,
+        kept_current(recovery),
+    ):
         yield recovery
 
 

@@ -37,15 +37,17 @@ def drill(
     as_json: AsJson = False,
 ) -> None:
     """Try a restore into an application of its own, measure it, and remove it again. Touches nothing of the application, so it does not ask."""
-    with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs) as scratch:
+    with recovery_of(name, configs) as recovery, recovery_of(drill_name(name), configs, anew=True) as scratch:
         if plan_only:
             text = md(
-                "Restore savepoint {} of {} into {}, measure it, and remove it again.",
+                "Restore savepoint {} of {} into {} at the site {}, measure it, and remove it again.",
                 code(savepoint),
                 code(recovery.application_id),
                 code(scratch.application_id),
+                code(scratch.site),
             )
-            planned = StatedPlan(application_id=scratch.application_id, text=text, parts={"the savepoint (`--savepoint`)": savepoint})
+            parts = {"the savepoint (`--savepoint`)": savepoint, "the site (`drill.site`)": scratch.site}
+            planned = StatedPlan(application_id=scratch.application_id, text=text, parts=parts)
             show_unasked(planned, text, as_json=as_json)
             return
         done = runs.drill(recovery, runner(scratch, logs), requester(), savepoint_id=savepoint)
@@ -66,12 +68,13 @@ def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
     if as_json:
         print_json(found)
         return
-    print_table(("began", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore"), map(_row, found))
+    print_table(("began", "site", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore"), map(_row, found))
 
 
 def _row(entry: DrillEntry) -> tuple[str, ...]:
     return (
         moment(entry.began_at),
+        entry.site,
         entry.savepoint_id or "-",
         entry.outcome,
         _of(entry.rpo_seconds),

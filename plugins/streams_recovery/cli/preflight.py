@@ -13,6 +13,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations.context import RecoveryContext
 
@@ -24,11 +25,19 @@ def preflight(
     purpose: Annotated[Literal["backup", "restore"], typer.Option("--for", help="What is to be done.")] = "backup",
     savepoint: Annotated[str, typer.Option(help="For a restore: a savepoint's id, or `latest`.")] = LATEST,
     mode: Mode = None,
+    site: Annotated[
+        str | None, typer.Option(metavar="SITE", help="Look at this site, before a failover to it with that savepoint.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
-    with recovery_of(name, configs) as recovery:
-        found = looking.before_backup(recovery, mode) if purpose == "backup" else _before_restore(recovery, savepoint)
+    with recovery_of(name, configs, site) as recovery:
+        if site is not None and site != recovery.sites.current():
+            found = looking.before_failover(recovery, _savepoint(recovery, savepoint))
+        elif purpose == "backup":
+            found = looking.before_backup(recovery, mode)
+        else:
+            found = looking.before_restore(recovery, _savepoint(recovery, savepoint))
         found = (*found, *looking.of_repository(recovery))
     stopping = blocking(found)
     if as_json:
@@ -39,10 +48,9 @@ def preflight(
         raise typer.Exit(Refused.exit_code)
 
 
-def _before_restore(recovery: RecoveryContext, savepoint: str) -> tuple[PreflightFinding, ...]:
+def _savepoint(recovery: RecoveryContext, savepoint: str) -> Manifest | None:
     store = recovery.savepoints
-    manifest = store.latest(read=store.outline) if savepoint == LATEST else store.outline(savepoint)
-    return looking.before_restore(recovery, manifest)
+    return store.latest(read=store.outline) if savepoint == LATEST else store.outline(savepoint)
 
 
 def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:

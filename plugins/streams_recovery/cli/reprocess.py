@@ -90,7 +90,7 @@ def reprocess(
                 f"all slots are taken, by the intervals {', '.join(interval.busy(recovery))}",
                 next_step="wait until one of them has ended; one that died keeps its slot until it is run again",
             )
-        with recovery_of(claimed.application, configs) as scratch:
+        with recovery_of(claimed.application, configs, anew=True) as scratch:
             done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)
     if as_json:
         print_json(done.entry)

@@ -33,6 +33,7 @@ from streams_recovery.config.loader import load_named
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.strategies import EXACT
+from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import (
@@ -49,9 +50,10 @@ from streams_recovery.core.restore.request import (
     Safeguards,
     SafetyPolicy,
 )
+from streams_recovery.core.words import span
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo
 
 Source = Annotated[str, typer.Option("--source", help="Name of another application whose savepoint this one begins from: a clone.")]
 _MOMENT = {one.name: one for one in AsOfMoment.FORM}
@@ -67,6 +69,8 @@ InPlace = Annotated[bool, option(IN_PLACE)]
 Groups = Annotated[list[str] | None, option(_MOMENT["groups"])]
 CompareKeys = Annotated[bool, option(COMPARE_KEYS)]
 Reason = Annotated[str, option(REASON)]
+Site = Annotated[str, option(TO)]
+Lost = Annotated[str, option(LOST)]
 
 
 def restore(
@@ -108,6 +112,40 @@ def restore(
             by=by,
             in_place=in_place,
             groups=tuple(other_group or ()),
+            compare_keys=compare_keys,
+        )
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+
+
+def failover(
+    name: Name,
+    to: Site,
+    reason: Reason = "",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    lost: Lost = "",
+    savepoint: Savepoint = "latest",
+    allow_ahead: AllowAhead = False,
+    allow_damaged: AllowDamaged = False,
+    replace: Replace = False,
+    delete: Delete = None,
+    safety: Safety = SafetyPolicy.REQUIRED,
+    compare_keys: CompareKeys = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move an application to another site, with the state of a savepoint; home again with `--to primary`. Shows the plan and asks first."""
+    with recovery_of(name, configs, to) as recovery:
+        request = Failover(
+            to=to,
+            lost=lost,
+            savepoint=savepoint,
+            allow_ahead=allow_ahead,
+            allow_damaged=allow_damaged,
+            safeguards=safeguards(recovery, replace=replace, delete=delete, safety=safety),
+            reason=reason_of(reason, plan_only=plan_only),
             compare_keys=compare_keys,
         )
         carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
@@ -260,6 +298,16 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
     if report.single is not None:
         names, equal = ", ".join(report.single.names), f"{report.rows:,} records compared, all equal"
         line(f"{names} brought back from {report.savepoint_id}: {equal}; {report.offsets} offsets set")
+    elif report.move is not None:
+        line(
+            f"moved from {report.move.before} to {report.move.to} with savepoint {report.savepoint_id}: {report.rows:,} records compared, all equal"
+        )
+        say_command("To go home:", command("failover", name, "--to", report.move.before, "--reason", BY_HAND))
+        return
+    elif report.upgrade is not None and report.watched is not None:
+        line(
+            f"upgraded: {report.upgrade.verdict}; watched for {span(report.watched.seconds)}, and {report.watched.behind:,} input records are left"
+        )
     elif report.savepoint_id is None:
         line(f"rebuilt from the input: {report.offsets} offsets set, and the input processed up to its end")
     else:

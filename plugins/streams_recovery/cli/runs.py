@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streams_recovery.cli.runner import Runner, RunOutcome
-from streams_recovery.core.errors import Damaged, RecoveryError, Refused
+from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
+from streams_recovery.core.next_command import command
+from streams_recovery.core.outputs.comparison import OutputsReport, OutputsRequest
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.state.export_job import StateResult
-from streams_recovery.operations import compaction, interval, maintenance, restore, rollout, sandbox, savepoint, state
+from streams_recovery.operations import compaction, interval, maintenance, outputs, restore, rollout, sandbox, savepoint, state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
-from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest
+from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest, Undo
 from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.workflows import maintenance as maintenance_workflows
+from streams_recovery.workflows import outputs as outputs_workflow
 from streams_recovery.workflows import restore as restore_workflows
 from streams_recovery.workflows import rollout as rollout_workflows
 from streams_recovery.workflows import sandbox as sandbox_workflows
@@ -67,6 +70,13 @@ def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResu
     return ticket.savepoint_id, state.conclude_export(runner.recovery, written)
 
 
+def compare_outputs(runner: Runner, original: RecoveryContext | None, request: OutputsRequest) -> OutputsReport:
+    """Compare the real outputs with those of a clone of ``original``, or with those of an interval. The report is returned whatever it says."""
+    ticket = outputs.begin(runner.recovery, original, request)
+    runner.say(outputs_workflow.BEGIN.message(ticket) or "")
+    return runner.run(outputs_workflow.OUTPUTS, ticket)
+
+
 def restore_in_place(runner: Runner, request: RestoreRequest, requester: Requester, *, approve: Approve) -> RestoreReport:
     """Restore in place after ``approve`` has seen the plan. Raises ``Refused`` when it says no; nothing was changed then."""
     recovery = runner.recovery
@@ -98,9 +108,53 @@ def resume(runner: Runner, restore_id: str, requester: Requester, *, take_over: 
 
 def carry_out(runner: Runner, ticket: RestoreTicket) -> RestoreReport:
     """Every step of an open restore that its journal does not show as done. On an error it is left in a state that can be resumed, or, while nothing
-    was destroyed, as if it had not begun.
+    was destroyed, as if it had not begun. An upgrade that fails is taken back, as its plan said: ``VersionFailed`` then. One that a person stops is not.
     """
-    return runner.run(restore_workflows.workflow_of(type(ticket.request)), ticket, reached=restore.phase_of(runner.recovery, ticket))
+    try:
+        return runner.run(restore_workflows.workflow_of(type(ticket.request)), ticket, reached=restore.phase_of(runner.recovery, ticket))
+    except Exception as error:
+        # Ctrl-C is none of these: who stops a run says what is to become of it.
+        request = restore.way_back(runner.recovery, ticket)
+        if request is None:
+            raise
+        raise _take_back(runner, ticket, request, error) from error
+
+
+def _take_back(runner: Runner, ticket: RestoreTicket, request: Undo, error: Exception) -> VersionFailed:
+    """Take back an upgrade that failed by ``error``, and return what is to be told. Raises ``VersionFailed`` where it is not taken back."""
+    recovery, why = runner.recovery, _reason(error)
+    runner.say(f"the upgrade failed and is taken back: {why}")
+    try:
+        restore.stop_failed(recovery, ticket)
+        planned = restore.plan(recovery, request)
+        back = restore.open_restore(
+            recovery,
+            request,
+            run_id=f"{ticket.restore_id}-back",
+            requested_by=ticket.requested_by,
+            approved_hash=planned.hash,
+            patience=restore.LOCK_WAIT_SECONDS,
+        )
+        runner.say(f"restore {back.restore_id} begun")
+        carry_out(runner, back)
+    except Exception as other:
+        commands = other.commands if isinstance(other, RecoveryError) else ()
+        raise VersionFailed(
+            f"the new version of {recovery.application_id} failed ({why}) and IS NOT TAKEN BACK: {_reason(other)}",
+            next_step=f"put this right ({other.next_step if isinstance(other, RecoveryError) else 'see its log'}); then go on with the way back",
+            failure=why,
+        ).then(*commands, command("undo", recovery.config.name, ticket.restore_id, "--reason", "the new version failed")) from other
+    return VersionFailed(
+        f"the new version of {recovery.application_id} was taken back: {why}",
+        next_step="the old version runs, and processes again what the new one had. See the instances' logs of that time; deploy.command is still that of the "
+        "new version, and every restore deploys by it: change it",
+        failure=why,
+        taken_back_by=back.restore_id,
+    )
+
+
+def _reason(error: Exception) -> str:
+    return error.reason if isinstance(error, RecoveryError) else f"{type(error).__name__}: {error}"
 
 
 def append(runner: Runner, restore_id: str, requester: Requester, *, approve: Callable[[restore.AppendPlan], bool]) -> restore.AppendReport:

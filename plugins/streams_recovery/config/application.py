@@ -1,7 +1,8 @@
-"""What an application is: its Kafka Streams settings, its cluster, its topics and its stores."""
+"""What an application is: its kind and its settings, its cluster, its topics and its stores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -9,7 +10,9 @@ from pydantic import Field, model_validator
 from streams_recovery.config.fields import (
     ApplicationId,
     Argument,
+    Argv,
     ConnectionId,
+    FieldPath,
     Globs,
     Integer,
     LocalPath,
@@ -18,32 +21,48 @@ from streams_recovery.config.fields import (
     Switch,
     Text,
     TopicName,
+    TopicPattern,
 )
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.names import matches_pattern
+from streams_recovery.core.outputs.keys import ReadBy
+from streams_recovery.core.outputs.values import Windowed
 from streams_recovery.core.savepoint.assumptions import MOST_COMMIT_INTERVAL_MS
 from streams_recovery.core.state.cells import Format
 from streams_recovery.core.state.table import READABLE
 
 
 class Application(Section):
-    """The Kafka Streams settings that decide how a cut is taken and how it may be labelled. ``streams_config`` has others of the application as it has them:
-    nothing but advice uses them.
+    """What it is made with, and the settings that decide how a cut is taken and how it may be labelled. ``streams_config`` has others of the application as it
+    has them: nothing but advice uses them. ``topology_command`` prints ``Topology#describe()`` of the version that is to run next, without a cluster.
     """
 
     id: ApplicationId
+    kind: ApplicationKind = ApplicationKind.KAFKA_STREAMS
     guarantee: Guarantee
-    # Kafka Streams' own defaults: 100 ms under exactly-once, 30 s under at-least-once. A pause must outlast one interval.
+    # The default is that of its kind. A pause must outlast one interval.
     commit_interval_ms: Annotated[Integer, Field(ge=1, le=MOST_COMMIT_INTERVAL_MS)] | None = None
     auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
     session_timeout_ms: Annotated[Integer, Field(ge=1_000, le=3_600_000)] = 45_000
     standby_replicas: Annotated[Integer, Field(ge=0, le=1_000)] = 0
     streams_config: dict[Text, Argument] = Field(default_factory=dict)
+    topology_command: Argv | None = None
 
     @property
     def commit_interval_seconds(self) -> float:
-        """The interval in force, Kafka Streams' default included."""
-        default = 100 if self.guarantee is Guarantee.EXACTLY_ONCE_V2 else 30_000
-        return (self.commit_interval_ms or default) / 1000
+        """The interval in force, the default of its kind included."""
+        return (self.commit_interval_ms or self.kind.dialect.guarantees[self.guarantee]) / 1000
+
+    @model_validator(mode="after")
+    def _restorable(self) -> Self:
+        known = self.kind.dialect.guarantees
+        if self.guarantee not in known:
+            raise ValueError(
+                f"guarantee: {self.guarantee} of {self.kind.dialect.product} is not supported, because no test has brought such an application back; "
+                f"supported: {', '.join(known)}"
+            )
+        return self
 
 
 class Source(Section):
@@ -57,10 +76,12 @@ class Topics(Section):
     """The application's own topics. Internal topics are found by themselves and archived unless ``backup.profile`` is minimal; ``include`` and
     ``exclude`` choose which of the topics named here are archived with their records too, besides those that ``backup.survive_cluster_loss`` needs.
     Offsets and settings of all of them are always in a savepoint. ``owned`` are internal topics that nothing but their names would say to be this
-    application's, ``foreign`` those of another one whose id begins like this one's.
+    application's, ``foreign`` those of another one whose id begins like this one's. ``input_patterns`` are what the program subscribes to by pattern: which
+    topics they mean is known only on a cluster, see ``on``.
     """
 
-    inputs: Annotated[tuple[TopicName, ...], Field(min_length=1)]
+    inputs: tuple[TopicName, ...] = ()
+    input_patterns: Annotated[tuple[TopicPattern, ...], Field(max_length=100)] = ()
     outputs: tuple[TopicName, ...] = ()
     globals: tuple[TopicName, ...] = ()
     include: Globs = ()
@@ -76,6 +97,26 @@ class Topics(Section):
             **dict.fromkeys(self.globals, TopicRole.GLOBAL),
             **dict.fromkeys(self.inputs, TopicRole.INPUT),
         }
+
+    def reads(self, name: str) -> bool:
+        """True for an input, be it one that a pattern means. A global topic is none: Kafka Streams reads a topic one way only."""
+        return name in self.inputs or (name not in self.globals and name not in self.foreign and matches_pattern(name, self.input_patterns))
+
+    def on(self, existing: Iterable[str]) -> Self:
+        """The same where these topics exist: inputs are all that the patterns mean there, those that are named first."""
+        if not self.input_patterns:
+            return self
+        return self.model_copy(
+            update={"inputs": (*self.inputs, *sorted(name for name in {*existing} - {*self.inputs} if self.reads(name)))}
+        )
+
+    @model_validator(mode="after")
+    def _some_input(self) -> Self:
+        if not self.inputs and not self.input_patterns:
+            raise ValueError(
+                "neither inputs nor input_patterns: name the topics that the application reads, or what it subscribes to by pattern"
+            )
+        return self
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -93,16 +134,9 @@ class Groups(Section):
     include: Globs = ()
 
 
-class Store(Section):
-    """A state store. ``queryable`` ones are compared with the application's own answers after a restore; one that is not ``logged`` has no
-    changelog and cannot be brought back from a savepoint. ``source`` is the input that it is restored from in place of a changelog (Kafka Streams'
-    ``topology.optimization``), or a global table's topic. ``key`` and ``value`` say how its table is read; without them it shows bytes.
-    """
+class Formats(Section):
+    """How keys and values are read; without a format they are bytes. A ``wire_format`` of ``confluent`` has five bytes before the Avro data."""
 
-    kind: StoreKind = StoreKind.UNKNOWN
-    queryable: Switch = False
-    logged: Switch = True
-    source: TopicName | None = None
     key: Format | None = None
     value: Format | None = None
     key_schema: LocalPath | None = None
@@ -117,8 +151,41 @@ class Store(Section):
                 raise ValueError(f"{part}: avro and {part}_schema, a file with the Avro schema, go together")
         if self.wire_format != "plain" and Format.AVRO not in (self.key, self.value):
             raise ValueError("wire_format is about Avro, and neither key nor value is avro")
+        return self
+
+
+class Store(Formats):
+    """A state store. ``queryable`` ones are compared with the application's own answers after a restore; one that is not ``logged`` has no
+    changelog and cannot be brought back from a savepoint. ``source`` is the input that it is restored from in place of a changelog (Kafka Streams'
+    ``topology.optimization``), or a global table's topic. ``key`` and ``value`` say how its table is read; without them it shows bytes.
+    """
+
+    kind: StoreKind = StoreKind.UNKNOWN
+    queryable: Switch = False
+    logged: Switch = True
+    source: TopicName | None = None
+
+    @model_validator(mode="after")
+    def _of_a_known_kind(self) -> Self:
         if (self.key or self.value) and self.kind not in READABLE:
             raise ValueError(
                 f"the rows of a {self.kind} store cannot be read as keys and values; declare its kind, or leave key and value out"
             )
+        return self
+
+
+class Output(Formats):
+    """How an output is compared with that of a clone or of an interval, by the name that the real output has. ``way``: as a table, by the ``latest`` record of
+    each key, or as a stream, by all ``records``; without it the topic's cleanup policy says which. ``window`` is what stands behind the key. ``ignore`` are
+    fields of JSON values that may differ.
+    """
+
+    way: ReadBy | None = None
+    window: Windowed = Windowed.NONE
+    ignore: tuple[FieldPath, ...] = ()
+
+    @model_validator(mode="after")
+    def _of_documents(self) -> Self:
+        if self.ignore and not (self.value is not None and self.value.document):
+            raise ValueError("ignore names fields of JSON values; write value: json or value: avro")
         return self

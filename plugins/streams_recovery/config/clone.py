@@ -43,6 +43,7 @@ class _Topics(Protocol):
     def outputs(self) -> Sequence[str]: ...
     @property
     def globals(self) -> Sequence[str]: ...
+    def reads(self, name: str) -> bool: ...
 
 
 def real_outputs(topics: _Topics, topic_map: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +63,7 @@ def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], run
     own = [output for output, other in real.items() if output == other]
     if own:
         found.append(f"clone: {', '.join(own)} would be written by {clone.of} and by {name}")
-    read = sorted({*topics.inputs, *topics.globals} & set(topic_map.values()))
+    read = sorted(name for name in {*topic_map.values()} if name in topics.globals or topics.reads(name))
     if read:
         found.append(f"clone: it reads {', '.join(read)} in place of what {clone.of} reads, so it could never replace it")
     try:

@@ -34,7 +34,7 @@ def neighbours(config: ApplicationConfig, configs: Mapping[str, ApplicationConfi
     """
     found: dict[str, frozenset[str]] = {}
     for name, other in configs.items():
-        if name == config.name.partition(":")[0] or other.source.connection != config.source.connection:
+        if name == config.name.partition(":")[0] or config.source.connection not in _connections(other):
             continue
         sandboxes = (section.application_id for section in (other.drill, other.reprocess) if section is not None and section.enabled)
         for application_id in (other.application.id, *sandboxes):
@@ -42,6 +42,11 @@ def neighbours(config: ApplicationConfig, configs: Mapping[str, ApplicationConfi
             found[application_id] = found.get(application_id, frozenset()).union(changelogs)
     found.pop(config.application.id, None)
     return found
+
+
+def _connections(config: ApplicationConfig) -> frozenset[str]:
+    """The clusters of all its sites. That of a configuration at one site is among them: it was written so."""
+    return frozenset({config.source.connection, *(site.connection for site in config.sites.values())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,10 @@ class Contradiction:
 
 def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
     for (one, first), (other, second) in combinations(configs.items(), 2):
-        if (first.source.connection, first.application.id) == (second.source.connection, second.application.id):
+        shared = _connections(first) & _connections(second)
+        if shared and first.application.id == second.application.id:
             yield Contradiction(
-                f"{other} and {one} both describe the application {first.application.id} on {first.source.connection}",
+                f"{other} and {one} both describe the application {first.application.id} on {min(shared)}",
                 frozenset({one, other}),
                 "keep one of the two files: two schedules would work on one consumer group",
             )

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.http_address import web_address
-from streams_recovery.core.names import checked_name
+from streams_recovery.core.names import checked_name, pattern_steps
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}
@@ -23,6 +23,9 @@ _SWITCH = {"true": True, "false": False}
 MAX_NAME = 100
 # Each part of a path is looked up. Linux takes no longer one.
 _MOST_PATH = 4096
+_MOST_PATTERN = 500
+# Some seconds for the worst of names.
+_MOST_STEPS = 1e8
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -77,6 +80,37 @@ def _glob(value: str) -> str:
     return value
 
 
+def _has_set_in_set(pattern: str) -> bool:
+    """True where a set of characters has another one in it, or ``&&``: Java joins or intersects them, Python takes these signs for characters."""
+    plain, inside = re.sub(r"\\.", "x", pattern), False
+    for at, char in enumerate(plain):
+        if inside and (char == "[" or plain.startswith("&&", at)):
+            return True
+        inside = char == "[" or (inside and char != "]")
+    return False
+
+
+def _topic_pattern(value: str) -> str:
+    """A regular expression as the program has it, which is Java's. What the two languages write differently is refused, not guessed."""
+    if len(value) > _MOST_PATTERN:
+        raise ValueError(f"a pattern has at most {_MOST_PATTERN} characters, this one has {len(value)}")
+    # First: compiling such a one warns.
+    if _has_set_in_set(value):
+        raise ValueError(
+            f"{value[:60]!r} has a set of characters within a set, which Java and Python read differently; write the characters out"
+        )
+    try:
+        re.compile(_plain(value))
+    except re.error as error:
+        raise ValueError(f"{value[:60]!r} cannot be read as a regular expression: {error}") from error
+    if pattern_steps(value) > _MOST_STEPS:
+        raise ValueError(
+            f"{value[:60]!r} may take forever for a long name, because parts of it can be read in many ways; let nothing that repeats be within what repeats, "
+            "and have at most three repetitions that do not end at the next character, as [^.]+ does in [^.]+\\.x"
+        )
+    return value
+
+
 def _plain(value: str) -> str:
     if not value or not value.isprintable():
         raise ValueError("expected text without control characters")
@@ -123,6 +157,12 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+def _field_path(value: str) -> str:
+    if not all(_plain(value).split(".")):
+        raise ValueError(f"{value[:60]!r} is no field: write its name, with a dot between it and the one it is in")
+    return value
+
+
 def _duration(value: str) -> str:
     milliseconds(value)
     return value
@@ -137,6 +177,7 @@ Argument = Annotated[str, BeforeValidator(_text)]
 Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
 Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
 TopicName = Annotated[str, AfterValidator(named("topic"))]
+TopicPattern = Annotated[str, AfterValidator(_topic_pattern)]
 # Each is asked of each name.
 Globs = Annotated[tuple[Annotated[str, AfterValidator(_glob)], ...], Field(max_length=1_000)]
 StoreName = Annotated[str, AfterValidator(named("store"))]
@@ -147,4 +188,6 @@ ConnectionId = Annotated[str, AfterValidator(named("connection id"))]
 LocalPath = Annotated[str, AfterValidator(_path)]
 Url = Annotated[str, AfterValidator(_url)]
 Route = Annotated[str, AfterValidator(_route)]
+# A field of a document, or one of an object in it: ``meta.written_at``.
+FieldPath = Annotated[str, Field(max_length=1_000), AfterValidator(_field_path)]
 Moment = AwareDatetime

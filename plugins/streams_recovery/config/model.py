@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from streams_recovery.config.access import Access
-from streams_recovery.config.application import Application, Groups, Source, Store, Topics
+from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
-from streams_recovery.config.clone import Clone, clone_problems
+from streams_recovery.config.clone import Clone, clone_problems, real_outputs
+from streams_recovery.config.deploy import Deploy
 from streams_recovery.config.drill import Drill
 from streams_recovery.config.fields import (
     ConfigurationName,
     Section,
     StoreName,
+    TopicName,
 )
 from streams_recovery.config.maintenance import Check, Compact, Retention, Run
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.reprocess import Reprocess, reprocess_problems
 from streams_recovery.config.restore import Restore
 from streams_recovery.config.runs import Runs
-from streams_recovery.config.sandbox import sandbox_problems
+from streams_recovery.config.sandbox import Sandbox, problems_elsewhere, sandbox_problems
+from streams_recovery.config.sites import Site, SiteName, names_at, site_problems
 from streams_recovery.config.spark import Spark
 from streams_recovery.config.storage import Storage
-from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind
-from streams_recovery.core.names import internal_role
+from streams_recovery.core.application_kind import Dialect
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.escaping import visible
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.names import internal_examples
+from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.savepoint.topology import Declared
 
 NO_PAUSE_WITH_STANDBY = "Kafka Streams ends an application with standby tasks when it is resumed after a pause (KAFKA-20731)"
@@ -43,6 +51,7 @@ class ApplicationConfig(Section):
     topics: Topics
     groups: Groups = Groups()
     stores: dict[StoreName, Store] = Field(default_factory=dict)
+    outputs: dict[TopicName, Output] = Field(default_factory=dict)
     storage: Storage
     backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
     restore: Restore = Restore()
@@ -55,21 +64,33 @@ class ApplicationConfig(Section):
     clone: Clone | None = None
     run: Run = Run()
     access: Access = Access()
+    deploy: Deploy | None = None
     runs: Runs
+    sites: dict[SiteName, Site] = Field(default_factory=dict)
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is particular about applications of its kind."""
+        return self.application.kind.dialect
+
+    def internal_role(self, topic: str) -> TopicRole | None:
+        """The role of a topic as an internal one of this application, None if its name is no such name. It does not say whose topic it is."""
+        return self.dialect.role(topic, self.application.id)
 
     def store_kind(self, store: str) -> StoreKind | None:
         """The declared kind of a store; None when nothing was declared, so that names and settings may speak."""
         declared = self.stores.get(store)
         return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
 
-    def declared(self, profile: Profile) -> Declared:
-        """What is said here about topics and stores, for savepoints of this profile."""
+    def declared(self, profile: Profile, existing: Iterable[str] = ()) -> Declared:
+        """What is said here about topics and stores, for savepoints of this profile. What patterns mean is looked for in the ``existing`` topics."""
+        topics = self.topics.on(existing)
         return Declared(
-            inputs=self.topics.inputs,
-            outputs=self.topics.outputs,
-            globals=self.topics.globals,
-            include=self.topics.include,
-            exclude=self.topics.exclude,
+            inputs=topics.inputs,
+            outputs=topics.outputs,
+            globals=topics.globals,
+            include=topics.include,
+            exclude=topics.exclude,
             stores={name: self.store_kind(name) for name in self.stores},
             profile=profile,
             all_read=self.backup.survive_cluster_loss,
@@ -90,9 +111,54 @@ class ApplicationConfig(Section):
         """Stores the application answers for."""
         return tuple(name for name, store in self.stores.items() if store.queryable)
 
+    def names_at(self, site: str) -> dict[str, str]:
+        """The names that topics have at a site and not in the rest of the file."""
+        return dict(self.sites[site].topic_map) if site in self.sites else {}
+
+    def _elsewhere(self, sandbox: Sandbox, home: str, *, follows: bool) -> list[str]:
+        """What would let a sandbox touch this application at another site than its home. One that ``follows`` is where the application belongs."""
+        if not self.sites:
+            return []
+        at = {site: self.at(site) for site in (PRIMARY, *self.sites)}
+        return problems_elsewhere(
+            self.application.id, sandbox, home, at, {site: self.names_at(site) for site in at if site != home} if follows else {}
+        )
+
+    def at(self, site: str) -> Self:
+        """The application as it is configured at a site. Only of a configuration as it was written, not of one at a site. Raises ``ConfigInvalid`` for a
+        site that is not configured.
+        """
+        if site not in (PRIMARY, *self.sites):
+            raise ConfigInvalid(
+                f"{self.name} has no site {visible(site[:100])!r}; known: {', '.join((PRIMARY, *self.sites))}",
+                next_step="name one that is in the section sites of the configuration, or write it there",
+                site=site[:100],
+            )
+        names = names_at(self.sites, site, self.restore.topic_map)
+        if site == PRIMARY:
+            return self.model_copy(update={"restore": self.restore.model_copy(update={"topic_map": names})}) if self.sites else self
+        there, topics = self.sites[site], self.topics
+        called = {role: there.called(getattr(topics, role)) for role in ("inputs", "outputs", "globals", "include", "exclude")}
+        stores = {
+            name: store if store.source is None else store.model_copy(update={"source": there.called([store.source])[0]})
+            for name, store in self.stores.items()
+        }
+        restore = {"topic_map": names, "replication_factor": there.replication_factor or self.restore.replication_factor}
+        changes = {
+            "source": self.source.model_copy(update={"connection": there.connection}),
+            "topics": topics.model_copy(update=called),
+            "outputs": {there.called([name])[0]: output for name, output in self.outputs.items()},
+            "stores": stores,
+            "restore": self.restore.model_copy(update=restore),
+            "runs": there.runs,
+        }
+        return self.model_copy(update=changes)
+
     @property
     def no_pause_because(self) -> str | None:
         """Why the application cannot be paused for a savepoint, None when it can."""
+        if (why_not := self.dialect.refused.get(QuiesceMode.PAUSE)) is not None:
+            return why_not
         if self.application.standby_replicas:
             return f"it has standby replicas, and {NO_PAUSE_WITH_STANDBY}"
         return self.runs.chosen.no_pause_because
@@ -104,13 +170,32 @@ class ApplicationConfig(Section):
         return self.backup.consistency.mode or default
 
     @model_validator(mode="after")
+    def _within_its_kind(self) -> Self:
+        problems = list(kind_problems(self))
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @model_validator(mode="after")
     def _paused_only_where_it_can_be(self) -> Self:
-        consistency, why_not = self.backup.consistency, self.no_pause_because
-        if why_not is not None and (consistency.mode is QuiesceMode.PAUSE or consistency.fallback == "pause"):
-            raise ValueError(
-                f"backup.consistency: {self.application.id} cannot be paused: {why_not}; write mode: stop, with which it is closed and started again for "
-                "every savepoint, or mode: live, and no fallback: pause"
-            )
+        consistency = self.backup.consistency
+        if consistency.mode is QuiesceMode.PAUSE or consistency.fallback == "pause":
+            for site in (PRIMARY, *self.sites):
+                if (why_not := self.at(site).no_pause_because) is not None:
+                    where = "" if site == PRIMARY else f" at {site}"
+                    raise ValueError(
+                        f"backup.consistency: {self.application.id} cannot be paused{where}: {why_not}; write mode: stop, with which it is closed and started "
+                        "again for every savepoint, or mode: live, and no fallback: pause"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _sites_apart(self) -> Self:
+        problems = site_problems(self.internal_role, self.topics, self.runs, self.source.connection, self.sites)
+        if self.sites and self.clone is not None:
+            problems.append("sites: a clone has none; it stands where the application is that it is a clone of")
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @model_validator(mode="after")
@@ -123,11 +208,16 @@ class ApplicationConfig(Section):
     @model_validator(mode="after")
     def _own_topics_only(self) -> Self:
         for topic in self.topics.declared:
-            if internal_role(topic, self.application.id):
+            if self.internal_role(topic):
                 raise ValueError(f"topics: {topic} is an internal topic of {self.application.id}; those are found by themselves")
+        if any(self.topics.reads(name) for name in internal_examples(self.application.id)):
+            raise ValueError(
+                f"topics.input_patterns: they mean internal topics of {self.application.id} too, which it would read as input; begin each with what the "
+                "names of the inputs begin with"
+            )
         for key, named in (("owned", self.topics.owned), ("foreign", self.topics.foreign)):
             for topic in named:
-                if not internal_role(topic, self.application.id):
+                if not self.internal_role(topic):
                     raise ValueError(
                         f"topics.{key}: {topic} is not called like an internal topic of {self.application.id}, so nothing would take it for one"
                     )
@@ -140,14 +230,30 @@ class ApplicationConfig(Section):
     def _restored_from_own_topics(self) -> Self:
         read = {*self.topics.inputs, *self.topics.globals}
         for store, topic in self.sources.items():
-            if topic not in read:
+            if topic not in read and not self.topics.reads(topic):
                 raise ValueError(f"stores.{store}.source: {topic} is neither in topics.inputs nor in topics.globals")
+        return self
+
+    @model_validator(mode="after")
+    def _outputs_known(self) -> Self:
+        known = self.topics.outputs if self.clone is None else real_outputs(self.topics, self.restore.topic_map).values()
+        for name in self.outputs:
+            if name not in known:
+                raise ValueError(
+                    f"outputs: {name} is no output; write the name that the real output has, which is in topics.outputs, or for a clone in restore.topic_map"
+                )
         return self
 
     @model_validator(mode="after")
     def _drill_apart(self) -> Self:
         if self.drill is not None and self.drill.enabled:
-            problems = sandbox_problems(self.application.id, self.topics, self.runs, self.drill.sandbox)
+            home = self.drill.site or PRIMARY
+            if home not in (PRIMARY, *self.sites):
+                raise ValueError(f"drill.site: there is no site {home}; known: {', '.join((PRIMARY, *self.sites))}")
+            there = self.at(home)
+            found = sandbox_problems(self.application.id, there.topics, there.runs, self.drill.sandbox.where(self.names_at(home)))
+            problems = found if home == PRIMARY else [f"{problem}, at {home}" for problem in found]
+            problems += self._elsewhere(self.drill.sandbox, home, follows=self.drill.site is None)
             if problems:
                 raise ValueError("; ".join(problems))
         return self
@@ -156,6 +262,14 @@ class ApplicationConfig(Section):
     def _intervals_apart(self) -> Self:
         if self.reprocess is not None and self.reprocess.enabled:
             problems = reprocess_problems(self.application.id, self.topics, self.runs, self.reprocess)
+            problems += [
+                f"reprocess.tables: {name} is called {names[name]} at {site}, and the archive has both names; an application with sites can name no such table"
+                for site in self.sites
+                for name, names in ((name, self.names_at(site)) for name in self.reprocess.tables)
+                if name in names
+            ]
+            for sandbox in () if problems else self.reprocess.examples():
+                problems += self._elsewhere(sandbox, PRIMARY, follows=True)
             if problems:
                 raise ValueError("; ".join(problems))
         return self
@@ -167,3 +281,55 @@ class ApplicationConfig(Section):
             if problems:
                 raise ValueError("; ".join(problems))
         return self
+
+
+def kind_problems(config: ApplicationConfig) -> Iterator[str]:
+    """What the configuration asks for that applications of this kind cannot do, each with the reason."""
+    dialect, consistency = config.dialect, config.backup.consistency
+    # That it cannot be paused has a message of its own.
+    if (why_not := dialect.refused.get(QuiesceMode.LIVE)) is not None and consistency.mode is QuiesceMode.LIVE:
+        yield f"backup.consistency: mode live is not possible with {dialect.product}: {why_not}; write mode: stop"
+    for section, why_not in dialect.sections.items():
+        found = getattr(config, section)
+        if found is not None and getattr(found, "enabled", True):
+            yield f"{section}: not possible with {dialect.product}: {why_not}"
+    for name, store in config.stores.items():
+        if dialect.stores is not None and store.kind not in dialect.stores:
+            yield (
+                f"stores.{name}.kind: {store.kind} is a kind of Kafka Streams; a table of {dialect.product} is key-value, and the key of a windowed one is "
+                "JSON of key and window"
+            )
+        if not dialect.prefixed and store.source is not None:
+            yield f"stores.{name}.source: {dialect.product} restores a table from its changelog only"
+    yield from _unknown_places(config)
+    if not dialect.prefixed:
+        yield from _names_of_inputs(config)
+
+
+def _names_of_inputs(config: ApplicationConfig) -> Iterator[str]:
+    """What asks for another way to know topics than their names, where names of repartition topics come from the code and from the inputs."""
+    dialect = config.dialect
+    if config.application.topology_command is not None:
+        yield f"application.topology_command: {dialect.product} has no Topology#describe(), so a new version cannot be compared with a savepoint"
+    if config.topics.input_patterns:
+        yield f"topics.input_patterns: no test has brought an application of {dialect.product} back that reads by pattern; name the topics in topics.inputs"
+    maps = {"restore": config.restore.topic_map, **{f"sites.{name}": site.topic_map for name, site in config.sites.items()}}
+    for where, topic_map in maps.items():
+        renamed = sorted(set(topic_map) & set(config.topics.inputs))
+        if renamed:
+            yield (
+                f"{where}.topic_map: {', '.join(renamed)} cannot have another name, because the names of {dialect.product}'s repartition topics have the "
+                "name of the input in them: what is unread there would not be found again"
+            )
+
+
+def _unknown_places(config: ApplicationConfig) -> Iterator[str]:
+    """Ways to run it in which nobody would remove its local state."""
+    dialect = config.dialect
+    ways = {"runs": config.runs, **{f"sites.{name}.runs": site.runs for name, site in config.sites.items()}}
+    for where, runs in ways.items():
+        if dialect.runs is not None and runs.kind not in dialect.runs:
+            yield (
+                f"{where}: kind {runs.kind} does not know where {dialect.product} has its local state, and stale state must not stay behind a restore; "
+                f"supported: {', '.join(sorted(dialect.runs))}"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -44,6 +45,10 @@ class Reprocess(IntervalRuns):
             runs=self.runs_in(interval, slot),
         )
 
+    def examples(self) -> Iterator[Sandbox]:
+        """What stands beside the application in each slot, for an interval of the longest name. Raises as ``sandbox`` does."""
+        return (self.sandbox(EXAMPLE, slot) for slot in range(self.parallel))
+
     def runs_in(self, interval: str, slot: int) -> SandboxRuns:
         """How it runs. Raises ``ValueError`` for texts that become too long."""
 
@@ -64,6 +69,11 @@ def reprocess_problems(application_id: str, topics: NamedTopics, runs: Runs, rep
         for name in topics.inputs
         if name not in reprocess.topic_map
     ]
+    if topics.input_patterns:
+        found.append(
+            "reprocess: an input that a pattern means has no name of its own in an interval, and the program would subscribe to the real ones; name the inputs "
+            "under topics.inputs, or reprocess into a clone"
+        )
     inputs = frozenset(topics.inputs)
     found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in inputs]
     try:

@@ -9,7 +9,7 @@ from typing import Protocol
 from streams_recovery.config.fields import ApplicationId, Section, TopicName
 from streams_recovery.config.runs import Runs, SandboxRuns, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
-from streams_recovery.core.names import internal_role
+from streams_recovery.core.names import internal_examples, internal_role
 
 
 class Sandbox(Section):
@@ -26,6 +26,10 @@ class Sandbox(Section):
         """How it runs. Raises ``ValueError`` when the section for that is missing, or no sandbox can run this way."""
         return runs.in_sandbox(self.runs, self.section)
 
+    def where(self, names: Mapping[str, str]) -> Sandbox:
+        """The same at a site where topics of the application have these ``names``."""
+        return self.model_copy(update={"topic_map": {names.get(topic, topic): own for topic, own in self.topic_map.items()}})
+
 
 class NamedTopics(Protocol):
     """The shape of ``model.Topics``; that module imports this one."""
@@ -37,8 +41,14 @@ class NamedTopics(Protocol):
     def outputs(self) -> Sequence[str]: ...
 
     @property
+    def input_patterns(self) -> Sequence[str]: ...
+
+    @property
     def declared(self) -> Mapping[str, object]:
-        """All of them."""
+        """All that are named."""
+
+    def reads(self, name: str) -> bool:
+        """True for an input, be it one that a pattern means."""
 
 
 def sandbox_problems(application_id: str, topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
@@ -48,6 +58,39 @@ def sandbox_problems(application_id: str, topics: NamedTopics, runs: Runs, sandb
         *_topic_problems(application_id, topics, sandbox),
         *start_problems(topics, runs, sandbox),
     ]
+
+
+class AtSite(Protocol):
+    """The shape of ``model.ApplicationConfig``, as it is at one site; that module imports this one."""
+
+    @property
+    def topics(self) -> NamedTopics: ...
+
+    @property
+    def runs(self) -> Runs: ...
+
+
+def problems_elsewhere(
+    application_id: str, sandbox: Sandbox, home: str, at: Mapping[str, AtSite], names: Mapping[str, Mapping[str, str]]
+) -> list[str]:
+    """What would let a sandbox whose ``home`` is one site touch the application at others: the processes there, and the topics at those that it may follow the
+    application to, which are in ``names`` with what its topics are called there. How it would be started at these is asked once it is there.
+    """
+    found = [
+        f"{problem}, at {site}"
+        for site in names
+        for problem in _topic_problems(application_id, at[site].topics, sandbox.where(names[site]))
+    ]
+    try:
+        scratch = sandbox.runs_as(at[home].runs).chosen
+    except ValueError:
+        # Said already, of its home.
+        return found
+    for site, there in at.items():
+        own = there.runs.chosen
+        if site != home and isinstance(scratch, StartingKind) and isinstance(own, type(scratch)):
+            found += [f"{problem}, at {site}" for problem in own.shared_with(scratch, sandbox.section)]
+    return found
 
 
 def start_problems(topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
@@ -77,16 +120,23 @@ def clash(one: str, other: str) -> bool:
 
 def _topic_problems(application_id: str, topics: NamedTopics, sandbox: Sandbox) -> Iterable[str]:
     names, declared = Counter(sandbox.topic_map.values()), topics.declared
+    if any(topics.reads(name) for name in internal_examples(sandbox.application_id)):
+        yield f"topics.input_patterns: they mean internal topics of {sandbox.application_id}, so the application would read them"
     unmapped = [name for name in topics.outputs if name not in sandbox.topic_map]
     if unmapped:
         yield f"{sandbox.section}.topic_map: outputs {', '.join(unmapped)} have no name of their own, so {sandbox.section} would write into them"
     for name in sandbox.topic_map:
-        if name not in declared:
+        if name not in declared and topics.reads(name):
+            yield (
+                f"{sandbox.section}.topic_map: {name} is read by pattern, so {sandbox.section} would read the real one whatever is written here; leave it out, "
+                "or name it under topics.inputs in place of the pattern"
+            )
+        elif name not in declared:
             yield f"{sandbox.section}.topic_map: {name} is no topic of this application"
     for name, count in names.items():
         if count > 1:
             yield f"{sandbox.section}.topic_map: {name} would stand for {count} topics"
-        if name in declared:
+        if name in declared or topics.reads(name):
             yield f"{sandbox.section}.topic_map: {name} is a topic of the application itself"
         if internal_role(name, application_id) or internal_role(name, sandbox.application_id):
             yield f"{sandbox.section}.topic_map: {name} is the name of an internal topic"

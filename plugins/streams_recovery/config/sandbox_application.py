@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from streams_recovery.config.application import Groups
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.sandbox import Sandbox
+from streams_recovery.config.sandbox import Sandbox, sandbox_problems
+from streams_recovery.config.sites import names_at
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.repository.sites import PRIMARY
 
 _DRILL: Final = "drill"
 _REPROCESS: Final = "reprocess"
@@ -52,35 +55,86 @@ def drill_name(application: str) -> str:
     return str(SandboxName(application=application))
 
 
-def in_sandbox(config: ApplicationConfig, name: SandboxName) -> ApplicationConfig:
-    """The configuration of the sandbox ``name``: another id, mapped topics, processes of its own; everything else as it is. Raises ``ConfigInvalid`` when
-    none is configured, or it is not enabled.
+class SandboxApplication(ApplicationConfig):
+    """The application in a sandbox, at one site. ``of`` is the application as it was written, ``own`` are the sandbox's names for topics of the application, by
+    the names that these have at the site. Topics with another name than these, and internal ones, are not the sandbox's.
     """
-    sandbox = _sandbox(config, name)
-    topics, names = config.topics, sandbox.topic_map
-    mapped = {
-        role: tuple(names.get(topic, topic) for topic in given)
-        for role, given in (("inputs", topics.inputs), ("outputs", topics.outputs), ("globals", topics.globals))
-    }
-    owned = tuple(sandbox.application_id + topic.removeprefix(config.application.id) for topic in topics.owned)
-    stores = {
-        called: store if store.source is None else store.model_copy(update={"source": names.get(store.source, store.source)})
-        for called, store in config.stores.items()
-    }
-    restore = {"topic_map": names, "consumer_group_strategy": "exact", "time_window_end": None}
-    changes = {
-        "name": str(name),
-        "application": config.application.model_copy(update={"id": sandbox.application_id}),
-        "topics": topics.model_copy(update={**mapped, "owned": owned, "foreign": ()}),
-        "groups": Groups(),
-        "stores": stores,
-        "restore": config.restore.model_copy(update=restore),
-        "runs": sandbox.runs_as(config.runs),
-        "drill": None,
-        "reprocess": None,
-        "clone": None,
-    }
-    return config.model_copy(update=changes)
+
+    _of: ApplicationConfig
+    _sandbox_name: SandboxName
+    _own: dict[str, str]
+
+    @property
+    def of(self) -> ApplicationConfig:
+        """The application that this is a sandbox of, as it was written."""
+        return self._of
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """See above."""
+        return self._own
+
+    @property
+    def pinned_site(self) -> str | None:
+        """The site that the section names, None for one that is where the application belongs."""
+        return self._of.drill.site if self._sandbox_name.interval is None and self._of.drill is not None else None
+
+    def at(self, site: str) -> Self:
+        """The sandbox at a site of the application. Raises ``ConfigInvalid`` as ``in_sandbox`` does."""
+        if site == PRIMARY and not self._of.sites:
+            return self
+        return type(self).made(self._of, self._sandbox_name, site)
+
+    @classmethod
+    def made(cls, config: ApplicationConfig, name: SandboxName, site: str) -> Self:
+        """See ``in_sandbox``."""
+        written, there = _sandbox(config, name), config.at(site)
+        sandbox = written.where(config.names_at(site))
+        if site != PRIMARY and (problems := sandbox_problems(config.application.id, there.topics, there.runs, sandbox)):
+            raise ConfigInvalid(
+                f"{name} cannot be at the site {site}: {'; '.join(problems)}",
+                next_step=f"correct the section {sandbox.section}, or name a site in drill.site where it can be",
+                site=site,
+            )
+        topics, names = there.topics, sandbox.topic_map
+        mapped = {
+            role: tuple(names.get(topic, topic) for topic in given)
+            for role, given in (("inputs", topics.inputs), ("outputs", topics.outputs), ("globals", topics.globals))
+        }
+        owned = tuple(sandbox.application_id + topic.removeprefix(config.application.id) for topic in topics.owned)
+        stores = {
+            called: store if store.source is None else store.model_copy(update={"source": names.get(store.source, store.source)})
+            for called, store in there.stores.items()
+        }
+        # A savepoint may have been taken at any site, and has the names of that one.
+        elsewhere = {old: names.get(new, new) for old, new in names_at(config.sites, site, {}).items()}
+        restore = {"topic_map": elsewhere | names, "consumer_group_strategy": "exact", "time_window_end": None}
+        changes = {
+            "name": str(name),
+            "application": config.application.model_copy(update={"id": sandbox.application_id}),
+            "topics": topics.model_copy(update={**mapped, "owned": owned, "foreign": ()}),
+            "groups": Groups(),
+            "stores": stores,
+            "restore": there.restore.model_copy(update=restore),
+            "runs": sandbox.runs_as(there.runs),
+            # It would put another version under the real application.
+            "deploy": None,
+            "drill": None,
+            "reprocess": None,
+            "clone": None,
+        }
+        made = cls.model_construct(**({field: getattr(there, field) for field in ApplicationConfig.model_fields} | changes))
+        made._of, made._sandbox_name, made._own = config, name, names  # noqa: SLF001 - it is made here
+        return made
+
+
+def in_sandbox(config: ApplicationConfig, name: SandboxName) -> SandboxApplication:
+    """The configuration of the sandbox ``name`` of an application, which ``config`` is as it was written: another id, mapped topics, processes of its own;
+    everything else as it is at the site that its section names, or at the primary one. Raises ``ConfigInvalid`` when none is configured, it is not enabled,
+    or it cannot be there.
+    """
+    pinned = None if config.drill is None or name.interval is not None else config.drill.site
+    return SandboxApplication.made(config, name, pinned or PRIMARY)
 
 
 def _sandbox(config: ApplicationConfig, name: SandboxName) -> Sandbox:

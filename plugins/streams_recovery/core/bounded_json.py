@@ -7,7 +7,7 @@ overflows the interpreter's stack. The text is measured first, in pieces, withou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, Final, NoReturn
 
@@ -58,14 +58,16 @@ def measure(data: bytes, *, most_bytes: int = MOST_BYTES) -> None:
             raise Unusable(f"it has more than {most} values in {len(data)} bytes")
 
 
-def document(text: str) -> Any:
-    """Parse JSON that an application wrote. The length is not limited, but the depth is. Raises ``Unusable``."""
+def document(text: str, *, fraction: Callable[[str], Any] = float, members: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Parse JSON that an application wrote. The length is not limited, but the depth is. ``fraction`` makes a value of a number that is not whole, and
+    ``members`` one of an object. Raises ``Unusable``.
+    """
     if text.count("[") + text.count("{") > _DEEPEST_DOCUMENT:
         for _ in _checked_depth(text.encode(errors="replace"), _DEEPEST_DOCUMENT):
             pass
     why = ""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=fraction, object_pairs_hook=members)
     except ValueError as error:
         why = str(error)
     raise Unusable(why)

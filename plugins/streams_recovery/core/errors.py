@@ -11,6 +11,7 @@
     │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
         ├── ConfigInvalid
+        ├── VersionFailed
         ├── Refused           a precondition does not hold; nothing was changed
         │   ├── NotFound
         │   ├── LockHeld
@@ -54,8 +55,12 @@ EXIT_CODES: Final = (
     ("6", "something stored is damaged"),
     ("7", "a broker, the repository, Spark or the application did not answer: try again"),
     ("8", "`expire`: some objects could not be removed"),
-    ("9", "`state-diff`: something is different"),
-    ("10", "`state-diff`: neither side holds a key"),
+    ("9", "`state-diff`, `compare-outputs`, `query`: something is different"),
+    ("10", "`state-diff`, `compare-outputs`: nothing was compared; `query`: the two cannot be compared"),
+    ("11", "`compatible`: topics are orphaned"),
+    ("12", "`compatible`: stores are to be renamed"),
+    ("13", "`compatible`: state is lost"),
+    ("14", "`upgrade --in-place`: the new version failed; the message says whether it was taken back"),
     ("20 to 29", "`verify`: what is wrong, see docs/command-line.md"),
 )
 
@@ -193,6 +198,12 @@ class NotFound(Refused):
     """Raised when an application, savepoint, topic or connection that was named does not exist."""
 
     exit_code = 4
+
+
+class VersionFailed(PermanentError):
+    """Raised when a new version of an application does not do its work. ``facts`` tell what was seen."""
+
+    exit_code = 14
 
 
 class LockHeld(Refused):

@@ -7,14 +7,17 @@ not begin with a dash, so that it is never read as an option.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from typing import Final
+from math import inf
+from re import _parser  # type: ignore[attr-defined]  # what a pattern consists of; there is no other way to ask
+from typing import Any, Final
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import StoreKind, TopicRole
 
+LONGEST_NAME: Final = 249
 NAME: Final = r"[a-zA-Z0-9._][a-zA-Z0-9._-]{0,248}"
 _ALLOWED = re.compile(NAME)
 # Auto-named foreign-key join topics have no "-repartition" suffix although they are repartition topics (KTableImpl#TOPIC_SUFFIX).
@@ -22,6 +25,8 @@ _FOREIGN_KEY_TOPIC = re.compile(
     r"-(KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+|.*subscription-(registration|response))-topic\Z"
 )
 
+# Never read by pattern (exclude.internal.topics is true by default).
+_OF_KAFKA = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _JOIN_STORE = "-subscription-store"
 # What Kafka Streams calls stores and repartition topics that were given no name.
 _GENERATED = re.compile(r"(COGROUP)?(KSTREAM|KTABLE)-[A-Z][A-Z-]*-\d{10}(-store)?")
@@ -54,6 +59,60 @@ def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, globs)))
 
 
+def matches_pattern(topic: str, patterns: Iterable[str]) -> bool:
+    """True if an application that subscribes to ``patterns`` reads ``topic``: the whole name has to match one (Kafka's ``subscribe(Pattern)``)."""
+    return topic not in _OF_KAFKA and any(re.fullmatch(pattern, topic) is not None for pattern in patterns)
+
+
+def pattern_steps(pattern: str) -> float:
+    """At most so many ways ``re`` tries to match a pattern with one topic name: infinite for repetitions within repetitions, which may grow with every
+    character. Raises ``re.error`` for what is no pattern.
+    """
+    return _steps(list(_parser.parse(pattern)), is_last=True)
+
+
+def _steps(parsed: Sequence[tuple[Any, Any]], *, is_last: bool) -> float:
+    """Of a sequence of what the parser of ``re`` has found; the last of all has to take the rest of the name, however long it is."""
+    ways = 1.0
+    for number, (kind, content) in enumerate(parsed):
+        behind = parsed[number + 1 :]
+        ends = is_last and not behind
+        if kind is _parser.BRANCH:
+            ways *= sum(_steps(list(one), is_last=ends) for one in content[1])
+        elif kind is _parser.SUBPATTERN:
+            ways *= _steps(list(content[-1]), is_last=ends)
+        elif kind in (_parser.ASSERT, _parser.ASSERT_NOT):
+            ways *= 1 + _steps(list(content[1]), is_last=False)
+        elif kind in (_parser.MAX_REPEAT, _parser.MIN_REPEAT, _parser.POSSESSIVE_REPEAT):
+            least, most, body = content
+            inner, lengths = _steps(list(body), is_last=False), min(int(most), LONGEST_NAME) - least + 1
+            if inner > 1:
+                # What may be read in several ways, again and again; once or not at all is one way more.
+                ways *= inner + 1 - least if most == 1 else inf
+            elif not (len(body) == 1 and (ends or _ends_at(body[0], behind))):
+                ways *= max(1, lengths)
+        elif kind in (_parser.ATOMIC_GROUP, _parser.GROUPREF, _parser.GROUPREF_EXISTS):
+            # How much these take depends on what was read before them.
+            ways *= LONGEST_NAME
+    return ways
+
+
+def _ends_at(one: tuple[Any, Any], behind: Sequence[tuple[Any, Any]]) -> bool:
+    """True when repeated characters end where the next thing begins, and nowhere else: a literal that is not one of them."""
+    if not behind or behind[0][0] is not _parser.LITERAL:
+        return False
+    # A pattern may be for both cases.
+    literals, (kind, content) = {behind[0][1], *map(ord, chr(behind[0][1]).swapcase())}, one
+    if kind is _parser.LITERAL:
+        return content not in literals
+    if kind is _parser.NOT_LITERAL:
+        return literals == {content}
+    simple = kind is _parser.IN and all(what in (_parser.LITERAL, _parser.RANGE) for what, _ in content)
+    return simple and not any(
+        value in literals if what is _parser.LITERAL else any(value[0] <= each <= value[1] for each in literals) for what, value in content
+    )
+
+
 def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:
     """The role that ``topic`` would have as an internal topic of exactly this application, None if its name is no such name.
 
@@ -69,6 +128,11 @@ def internal_role(topic: str, application_id: str, other_application_ids: Iterab
     if rest.endswith("-repartition") or _FOREIGN_KEY_TOPIC.search(f"-{rest}"):
         return TopicRole.REPARTITION
     return None
+
+
+def internal_examples(application_id: str) -> tuple[str, ...]:
+    """Names that internal topics of this application could have, one of each role: a pattern that means one of them means more than inputs."""
+    return f"{application_id}-store-changelog", f"{application_id}-store-repartition"
 
 
 def longer_owner(topic: str, application_id: str, other_application_ids: Iterable[str]) -> str | None:

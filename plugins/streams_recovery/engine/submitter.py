@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.outputs.comparison import OutputsResult
 from streams_recovery.core.repository.check import CheckResult
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import StateResult
@@ -31,6 +32,7 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "check": CheckResult,
         "compact": CompactResult,
         "state": StateResult,
+        "compare_outputs": OutputsResult,
     }
 )
 """What each job leaves."""

@@ -46,12 +46,15 @@ def _shown(argument: object) -> object:
 
 
 @contextmanager
-def context_of(application_name: str) -> Iterator[RecoveryContext]:
-    """The context of a configured application, with Airflow's connections. At its end the stored status has what it changed. Raises what loading and
-    connecting raise.
+def context_of(application_name: str, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
+    """The context of a configured application at ``site``, by default the one that it belongs to, with Airflow's connections. At its end the stored status has
+    what it changed. Raises what loading and connecting raise. ``anew`` is as in ``open_context``.
     """
     config = load_application(application_name)
-    with open_context(config, AirflowConnections(), applications=load_applications) as recovery, kept_current(recovery):
+    with (
+        open_context(config, AirflowConnections(), applications=load_applications, site=site, anew=anew) as recovery,
+        kept_current(recovery),
+    ):
         yield recovery
 
 

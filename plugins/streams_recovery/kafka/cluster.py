@@ -157,6 +157,24 @@ class KafkaCluster:
                 raise Refused(f"topic {name} was deleted right after it was created", next_step="find out who deletes it", topic=name)
         return created
 
+    def refused_topics(self, wanted: Mapping[str, tuple[int, int, Mapping[str, str]]]) -> dict[str, str]:
+        """Why the cluster would not create topics, by name, of those that have partitions, replicas and settings: a policy of it, or a setting that it does not
+        take. Creates nothing. One that exists is passed over: nothing is known of it then.
+        """
+        if not wanted:
+            return {}
+        asked = {
+            name: {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(config)}
+            for name, (partitions, replicas, config) in wanted.items()
+        }
+        with self._clients.requesting(f"asking whether {len(asked)} topics could be created"):
+            answer = self._clients.pure.create_topics(asked, validate_only=True, raise_errors=False)
+        return {
+            topic["name"]: f"{errors.name_of(topic['error_code'])} {topic.get('error_message') or ''}".rstrip()
+            for topic in answer["topics"]
+            if topic["error_code"] not in (0, errors.TOPIC_ALREADY_EXISTS)
+        }
+
     def delete_topics(self, names: Collection[str]) -> None:
         """Delete these topics and wait until no answer of the cluster has them any more. Those that do not exist are passed over."""
         if not names:

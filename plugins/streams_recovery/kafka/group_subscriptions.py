@@ -1,10 +1,11 @@
-"""Which topics the live members of other groups read, whatever the protocol of their group, and for which share groups the cluster keeps a position."""
+"""Which topics the live members of groups read, whatever the protocol of their group, and for which share groups the cluster keeps a position."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from streams_recovery.core.kafka_types import ListedGroup
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.group_listing import list_group_kinds
@@ -19,16 +20,33 @@ def live_subscriptions(clients: Clients, *, but: str) -> dict[str, frozenset[str
     """
 
     def ask() -> dict[str, frozenset[str] | None]:
-        live = {name: one for name, one in list_group_kinds(clients).items() if name != but and one.state not in _STILL}
-        found: dict[str, frozenset[str] | None] = dict.fromkeys(live)
-        for kind in sorted({one.kind for one in live.values()}):
-            names = sorted(name for name, one in live.items() if one.kind == kind)
-            for coordinator, part in by_coordinator(clients, names):
-                found |= _classic(clients, part, coordinator) if kind == "classic" else _of_kind(clients, kind, part, coordinator)
+        found = _of_live(clients, {name: one for name, one in list_group_kinds(clients).items() if name != but})
         # Of classic groups that are for something else, as those of Connect.
         return {name: topics for name, topics in found.items() if topics != frozenset()}
 
     return clients.patiently("asking which topics other groups read", ask)
+
+
+def read_by(clients: Clients, group_id: str) -> frozenset[str] | None:
+    """The topics that live members of one group subscribe or are assigned, also those that this user may not see; None where the cluster does not tell. With
+    no members there are none.
+    """
+
+    def ask() -> frozenset[str] | None:
+        found = _of_live(clients, {name: one for name, one in list_group_kinds(clients).items() if name == group_id})
+        return found.get(group_id, frozenset())
+
+    return clients.patiently(f"asking which topics group {group_id} reads", ask)
+
+
+def _of_live(clients: Clients, groups: Mapping[str, ListedGroup]) -> dict[str, frozenset[str] | None]:
+    live = {name: one for name, one in groups.items() if one.state not in _STILL}
+    found: dict[str, frozenset[str] | None] = dict.fromkeys(live)
+    for kind in sorted({one.kind for one in live.values()}):
+        names = sorted(name for name, one in live.items() if one.kind == kind)
+        for coordinator, part in by_coordinator(clients, names):
+            found |= _classic(clients, part, coordinator) if kind == "classic" else _of_kind(clients, kind, part, coordinator)
+    return found
 
 
 def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -17,7 +17,7 @@ from streams_recovery.kafka.committed_offsets import read_committed_offsets, rea
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import describe_group, in_use, input_topics, list_group_kinds
-from streams_recovery.kafka.group_subscriptions import live_subscriptions, share_positions
+from streams_recovery.kafka.group_subscriptions import live_subscriptions, read_by, share_positions
 from streams_recovery.kafka.offset_commit import replace_offsets
 
 
@@ -68,6 +68,10 @@ class ConsumerGroups:
     def subscribed(self, *, but: str) -> dict[str, frozenset[str] | None]:
         """The topics that live members of every other group than ``but`` read, None where the cluster does not tell. See ``group_subscriptions``."""
         return live_subscriptions(self._clients, but=but)
+
+    def read_by(self, group_id: str) -> frozenset[str] | None:
+        """The topics that live members of a group read, also those that this user may not see; None where the cluster does not tell."""
+        return read_by(self._clients, group_id)
 
     def share_positions(self, groups: Collection[str]) -> dict[str, frozenset[str]]:
         """The topics in which the cluster keeps a position of these share groups."""

@@ -18,6 +18,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.committed_offsets import Committed, read_committed_offsets, read_unsettled
+from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import describe_group, in_use
 
 Wanted = Mapping[TopicPartition, CommittedOffset | None]
@@ -59,7 +60,23 @@ def _write(clients: Clients, group_id: str, now: Mapping[TopicPartition, Committ
         with clients.requesting(f"setting the offsets of group {group_id}"):
             refused |= _refusals(setting, clients.pure.alter_group_offsets(group_id, setting))
     if deleting and not refused:
-        refused |= _delete(clients, group_id, deleting)
+        refused |= _delete_or_await(clients, group_id, deleting)
+    return refused
+
+
+def _delete_or_await(clients: Clients, group_id: str, partitions: list[PurePartition]) -> Refusals:
+    """A broker refuses to delete what is committed on a topic that is gone. It does so by itself, some time after the topic: that is waited for. What it keeps
+    is refused in the end.
+    """
+    deadline, refused = Deadline(clients.timeout), _delete(clients, group_id, partitions)
+    while unknown := [PurePartition(*tp) for tp, code in sorted(refused.items()) if code == errors.UNKNOWN_TOPIC_OR_PARTITION]:
+        kept = read_unsettled(clients, group_id, [TopicPartition(*tp) for tp in unknown])
+        left = [PurePartition(*tp) for tp, found in sorted(kept.items()) if found is not None]
+        others = {tp: code for tp, code in refused.items() if code != errors.UNKNOWN_TOPIC_OR_PARTITION}
+        if left and not deadline.pause():
+            return others | {TopicPartition(*tp): errors.UNKNOWN_TOPIC_OR_PARTITION for tp in left}
+        # Asked again: a broker that has only not heard of the topic yet would never forget them.
+        refused = others | (_delete(clients, group_id, left) if left else {})
     return refused
 
 
@@ -114,17 +131,17 @@ def _check_read_back(clients: Clients, group_id: str, wanted: Wanted) -> None:
 def _put_back(clients: Clients, group_id: str, before: Committed, error: RecoveryError, *, delete_group: bool) -> RecoveryError:
     """``error``, told together with what became of the partitions that had been written when it happened."""
     try:
-        left = _restored(clients, group_id, before)
+        left, gone = _restored(clients, group_id, before)
         # Kafka makes a group, of the classic kind, of a commit to one that does not exist.
         if delete_group and not left:
             with clients.requesting(f"deleting group {group_id}"):
                 clients.pure.delete_groups([group_id])
     except RecoveryError as worse:
-        left = dict.fromkeys(before, f"unknown: {worse.reason}")
+        left, gone = dict.fromkeys(before, f"unknown: {worse.reason}"), []
     if not left:
-        return type(error)(
-            f"{error.reason}; all offsets are as they were before", next_step=error.next_step, **(error.facts | {"left": {}})
-        )
+        but = f", but for {', '.join(map(str, gone[:_SHOWN]))}, which the broker has forgotten with the topic" if gone else ""
+        facts = error.facts | {"left": {}, "gone": [str(tp) for tp in gone]}
+        return type(error)(f"{error.reason}; all offsets are as they were before{but}", next_step=error.next_step, **facts)
     text = "; ".join(f"{tp} had {_shown(before[tp])}, now {now}" for tp, now in sorted(left.items())[:_SHOWN])
     return Damaged(
         f"{error.reason}; and {len(left)} offsets of group {group_id} could not be put back: {text}",
@@ -134,17 +151,18 @@ def _put_back(clients: Clients, group_id: str, before: Committed, error: Recover
     )
 
 
-def _restored(clients: Clients, group_id: str, before: Committed) -> dict[TopicPartition, str]:
-    """Put ``before`` back where it is different now; returns what the rest of them has instead."""
-    if not before:
-        return {}
-    now = read_unsettled(clients, group_id, before.keys())
+def _restored(clients: Clients, group_id: str, before: Committed) -> tuple[dict[TopicPartition, str], list[TopicPartition]]:
+    """Put ``before`` back where it is different now. Returns what the rest of them has instead, and those that nobody can have any more: their topics are
+    gone, and the broker has forgotten what was committed on them.
+    """
+    now = read_unsettled(clients, group_id, before.keys()) if before else {}
     changed = {tp: known for tp, known in before.items() if now[tp] != known}
     if not changed:
-        return {}
-    _write(clients, group_id, now, changed)
+        return {}, []
+    refused = _write(clients, group_id, now, changed)
     after = read_unsettled(clients, group_id, changed.keys())
-    return {tp: _shown(after[tp]) for tp, known in changed.items() if after[tp] != known}
+    gone = [tp for tp in sorted(changed) if after[tp] is None and refused.get(tp) == errors.UNKNOWN_TOPIC_OR_PARTITION]
+    return {tp: _shown(after[tp]) for tp, known in changed.items() if after[tp] != known and tp not in gone}, gone
 
 
 def _same(found: CommittedOffset | None, wanted: CommittedOffset | None) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
 from streams_recovery.application.port import StreamsApplication
+from streams_recovery.config.application import Topics
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import NotFound
@@ -25,6 +26,7 @@ from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
+from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.credentials import StorageCredentials, key_in_file
 from streams_recovery.storage.lock import ApplicationLock
@@ -56,9 +58,9 @@ def wall_clock() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """The open tools of one application. Not shared between threads. ``configured`` looks for the other applications that are configured on its cluster: the
-    changelogs of their stores by application id. ``counterpart`` looks at the other application of a pair, so that an entry about who writes the outputs is not
-    simply believed.
+    """The open tools of one application. Not shared between threads. ``site`` is the one that all of this is at, ``config`` included; ``at`` opens another one.
+    ``configured`` looks for the other applications that are configured on its cluster: the changelogs of their stores by application id. ``counterpart`` looks
+    at the other application of a pair, so that an entry about who writes the outputs is not simply believed.
     """
 
     config: ApplicationConfig
@@ -77,6 +79,9 @@ class RecoveryContext:
     ownership: AppendLog[OwnershipEntry]
     lock: ApplicationLock
     application: StreamsApplication
+    site: str
+    sites: Sites
+    at: Callable[[str], AbstractContextManager[RecoveryContext]]
     clock: Callable[[], int]
     counterpart: Callable[[OwnershipEntry | None], Counterpart]
     configured: Callable[[], Mapping[str, Collection[str]]] = dict
@@ -90,6 +95,12 @@ class RecoveryContext:
     def application_id(self) -> str:
         """``application.id``, which is also the consumer group."""
         return self.config.application.id
+
+    @property
+    def topics(self) -> Topics:
+        """The configured topics; where inputs are configured by pattern, with those that the patterns mean on the cluster at this moment."""
+        topics = self.config.topics
+        return topics.on(self.cluster.topic_names()) if topics.input_patterns else topics
 
     def spark_master(self) -> str:
         """Where Spark jobs go. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
@@ -145,26 +156,46 @@ def open_context(
     clock: Callable[[], int] = wall_clock,
     process: HolderProcess | None = None,
     applications: Callable[[], Mapping[str, ApplicationConfig]] = dict,
+    site: str | None = None,
+    anew: bool = False,
+    patience: float | None = None,
 ) -> Iterator[RecoveryContext]:
-    """The context of one application, closed at the end. Opening proves nothing: the first call to each tool does, and looks the connection to the
-    cluster up. Only of a clone the repository is asked what it is by now, because its outputs have other names once it is live. ``process`` is this one
-    where it is a whole run, so that the next run can prove that it is dead. ``applications`` reads every configuration there is.
+    """The context of one application at ``site``, by default the one that it belongs to; a sandbox that begins ``anew`` stands where it is to be now, any other
+    where it began. Closed at the end. Opening proves nothing: the first call to each tool
+    does, and looks the connection to the cluster up. The repository is asked only where an application belongs that has several sites, and what a clone is by
+    now, because its outputs have other names once it is live. ``process`` is this one where it is a whole run, so that the next run can prove that it is dead.
+    ``applications`` reads every configuration there is. ``patience`` bounds the calls to the cluster in seconds, where the configured limit is too long.
     """
+    written = config
 
     @cache
     def connect() -> KafkaConnection:
         return connections.kafka(config.source.connection)
 
+    def at(other: str) -> AbstractContextManager[RecoveryContext]:
+        return open_context(
+            written,
+            connections,
+            clock=clock,
+            process=process,
+            applications=applications,
+            site=other,
+            patience=LOOK_SECONDS if patience is None else patience,
+        )
+
     credentials = storage_credentials(config, connections)
     repository = open_repository(config, connections, credentials)
     layout = Layout(config.application.id)
-    timeout = float(config.source.timeout_seconds)
+    sites = sites_of(written, repository, clock, at)
+    here = site if site is not None else sites.destined() if anew else sites.current()
+    config = written.at(here)
+    timeout = min(float(config.source.timeout_seconds), float("inf") if patience is None else patience)
     with (
         KafkaCluster(connect, timeout=timeout) as cluster,
         ConsumerGroups(connect, timeout=timeout) as groups,
         Transactions(connect, timeout=timeout) as transactions,
     ):
-        started = StartedByRole(config, repository, groups, applications)
+        started = StartedByRole(config, repository, groups, applications, partial(sites.require_start, here))
         yield RecoveryContext(
             config=current_owner(config, repository, applications),
             connections=connections,
@@ -182,6 +213,9 @@ def open_context(
             ownership=ownership_log(repository, layout),
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
             application=started,
+            site=here,
+            sites=sites,
+            at=at,
             counterpart=started.counterpart,
             clock=clock,
             configured=cache(lambda: neighbours(config, applications())),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from streams_recovery.config.sandbox_application import SandboxApplication
+from streams_recovery.core.application_kind import of_faust
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.kafka_types import (
     Consistency,
@@ -16,7 +18,7 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_kind
+from streams_recovery.core.names import internal_role, longer_owner, store_kind
 from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, Topology, attributed, is_streams_metadata, topology_of
@@ -69,7 +71,7 @@ def discover(recovery: RecoveryContext) -> Discovery:
             group=application_id,
         )
     existing, read = recovery.cluster.topic_names(), {tp.topic for tp in committed}
-    inventory = topology_of(known(recovery, existing, read), recovery.config.declared(profile), existing, read)
+    inventory = topology_of(known(recovery, existing, read), recovery.config.declared(profile, existing), existing, read)
     if profile is Profile.FULL and not inventory.names(TopicRole.CHANGELOG):
         taken = "".join(f"; {one.topic}: {one.why}" for one in inventory.claimed)
         raise Refused(
@@ -87,7 +89,8 @@ def discover_remaining(recovery: RecoveryContext, expected: Collection[str]) -> 
     group = recovery.groups.describe(recovery.application_id)
     committed = recovery.groups.committed_partitions(recovery.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
-    existing, wanted = recovery.cluster.topic_names(), recovery.config.declared(Profile.FULL)
+    existing = recovery.cluster.topic_names()
+    wanted = recovery.config.declared(Profile.FULL, existing)
     there = replace(
         wanted,
         inputs=tuple(name for name in wanted.inputs if name in existing),
@@ -127,10 +130,18 @@ def known(
     me, topics = recovery.application_id, recovery.config.topics
     if committed is None:
         committed = _committed(recovery)
+    names = [name for name in existing if recovery.config.internal_role(name) is not None]
     here = AttributionFacts(
-        application_id=me, stores=recovery.config.stores, owned=topics.owned, foreign=topics.foreign, committed=committed, saved=saved or {}
+        application_id=me,
+        kind=recovery.config.application.kind,
+        stores=recovery.config.stores,
+        owned=topics.owned,
+        foreign=topics.foreign,
+        inputs=topics.inputs,
+        committed=committed,
+        saved=saved or {},
     )
-    names = [name for name in existing if internal_role(name, me) is not None]
+    here = replace(here, shared=_shared(recovery, existing, {name for name in names if name in here.committed or name in here.saved}))
     if not names:
         return here
     here = replace(here, configured=recovery.configured())
@@ -141,7 +152,8 @@ def known(
         saved_before = {image.name: image.evidence for image in newest.topics if image.role.internal and image.evidence is not None}
         remembered = {one.group for one in newest.claimed if one.group is not None}
         here = replace(here, saved={**saved_before, **here.saved}, remembered=remembered)
-    here = replace(here, groups=_streams_groups(recovery, unclear))
+        here = replace(here, shared={*here.shared, *_shared(recovery, existing, {name for name in unclear if name in here.saved})})
+    here = replace(here, groups=_other_applications(recovery, existing, unclear))
     return replace(here, restored=_restored(recovery, unclear)) if (unclear := _unclear(names, here)) else here
 
 
@@ -151,6 +163,24 @@ def _committed(recovery: RecoveryContext) -> set[str]:
         return {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
     except Refused:
         return set()
+
+
+def _shared(recovery: RecoveryContext, existing: Collection[str], names: Collection[str]) -> set[str]:
+    """Those of the topics ``names`` that may be another application's as well: one of Faust commits there too, or its id is the beginning of the name. That
+    happens only where names do not begin with this one's.
+    """
+    unsure = {name for name in names if not recovery.config.dialect.by_id(name, recovery.application_id)}
+    if not unsure:
+        return set()
+    groups = other_groups(recovery)
+    committing = {name for name in unsure for group in groups if internal_role(name, group) is not None}
+    for group in of_faust(groups, existing):
+        try:
+            committing |= {tp.topic for tp in recovery.groups.committed_partitions(group)}
+        except Refused:
+            # It may commit on any of them: what could be somebody else's is not taken.
+            return unsure
+    return unsure & committing
 
 
 def _newest_readable(recovery: RecoveryContext) -> Manifest | None:
@@ -166,16 +196,16 @@ def _newest_readable(recovery: RecoveryContext) -> Manifest | None:
 
 
 def _unclear(names: Iterable[str], here: AttributionFacts) -> list[str]:
-    """Topics of which neither the configurations nor the group's offsets say whose they are, nor a savepoint where no other id could begin the name."""
-    found = {name: attributed(name, here) for name in names}
+    """Topics of which neither the configurations nor the group's offsets say whose they are, nor a savepoint where no other id could begin the name. A name
+    that does not begin with the id says nothing: such a topic may be known from a savepoint or a restore.
+    """
+    found, dialect = {name: attributed(name, here) for name in names}, here.kind.dialect
     present = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
     return [
         name
         for name, one in found.items()
-        if one is not None
-        and one.claim is None
-        and one.evidence not in present
-        and not (one.proven and only_its_own(name, here.application_id))
+        if one is None
+        or (one.claim is None and one.evidence not in present and not (one.proven and dialect.only_its_own(name, here.application_id)))
     ]
 
 
@@ -189,16 +219,18 @@ def _restored(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
     return {name for name, found in there.items() if found.topic_id in ids[name]}
 
 
-def _streams_groups(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
-    """Groups of Kafka Streams applications whose internal topics these could be, by their longer ids: such a group is of the streams protocol, or has Kafka
-    Streams' members or metadata. Others have no internal topics, whatever they are called.
+def _other_applications(recovery: RecoveryContext, existing: Collection[str], names: Collection[str]) -> set[str]:
+    """Groups of applications whose internal topics these could be, by their longer ids: such a group is of the streams protocol, has Kafka Streams' members or
+    metadata, or is one of Faust. Others have no internal topics, whatever they are called.
     """
-    me = recovery.application_id
-    if all(only_its_own(name, me) for name in names):
+    me, dialect = recovery.application_id, recovery.config.dialect
+    begun = [name for name in names if dialect.by_id(name, me)]
+    if all(dialect.only_its_own(name, me) for name in begun):
         return set()
     kinds = recovery.cluster.groups()
-    likely = {group for group in kinds if any(longer_owner(name, me, (group,)) is not None for name in names)}
-    return {group for group in likely if kinds[group] == "streams" or is_of_streams(recovery, group)}
+    likely = {group for group in kinds if any(longer_owner(name, me, (group,)) is not None for name in begun)}
+    faust = of_faust(likely, existing)
+    return {group for group in likely if kinds[group] == "streams" or group in faust or is_of_streams(recovery, group)}
 
 
 def is_of_streams(recovery: RecoveryContext, group: str) -> bool:
@@ -225,24 +257,40 @@ def internal_topics(recovery: RecoveryContext) -> list[str]:
 
 
 def own_names(recovery: RecoveryContext) -> set[str]:
-    """Names that a sandbox may make and remove: its internal topics that are there, and those that its configuration maps topics to. They follow from its
-    application id and its configuration, never from what the repository says.
+    """Names that a sandbox may make and remove: its internal topics that are there, and those that its section maps topics to. They follow from its application
+    id and its configuration, never from what the repository says.
     """
-    return {*internal_topics(recovery), *recovery.config.restore.topic_map.values()}
+    config = recovery.config
+    return {*internal_topics(recovery), *(config.own.values() if isinstance(config, SandboxApplication) else ())}
 
 
 def known_topics(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
     """Those of ``names``, which the repository says, that are topics of the application: internal, named in the configuration, or read by its group."""
-    own = {*recovery.config.topics.declared, *recovery.config.restore.topic_map.values()}
-    own |= {name for name in names if internal_role(name, recovery.application_id) is not None}
+    topics = recovery.config.topics
+    own = {*topics.declared, *recovery.config.restore.topic_map.values()}
+    own |= {name for name in names if topics.reads(name) or recovery.config.dialect.by_id(name, recovery.application_id)}
     if not own.issuperset(names):
         own |= {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
     return own.intersection(names)
 
 
+def input_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
+    """Every partition of the configured inputs. Raises ``NotFound``."""
+    wanted = recovery.topics.inputs
+    found = recovery.cluster.describe_topics(wanted)
+    missing = sorted(set(wanted) - set(found))
+    if missing or not wanted:
+        raise NotFound(
+            f"inputs of {recovery.application_id} do not exist: {', '.join(missing or recovery.config.topics.input_patterns)}",
+            next_step="create them or correct topics.inputs and topics.input_patterns in the application's configuration",
+            topics=missing,
+        )
+    return [TopicPartition(name, number) for name in sorted(wanted) for number in range(found[name].partitions)]
+
+
 def repartition_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
     """Every partition of the application's repartition topics."""
-    names = [name for name in internal_topics(recovery) if internal_role(name, recovery.application_id) is TopicRole.REPARTITION]
+    names = [name for name in internal_topics(recovery) if recovery.config.internal_role(name) is TopicRole.REPARTITION]
     return [
         TopicPartition(name, number)
         for name, found in recovery.cluster.describe_topics(names).items()

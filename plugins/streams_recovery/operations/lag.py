@@ -80,7 +80,8 @@ def _next_record(consumers: Consumers, wanted: OffsetRange) -> NextRecord | None
 
 def own_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
     """Partitions of topics that the application writes for itself to read: repartition topics, and outputs that are inputs too."""
-    read_back = sorted({*recovery.config.topics.inputs} & {*recovery.config.topics.outputs})
+    topics = recovery.config.topics
+    read_back = sorted(name for name in topics.outputs if topics.reads(name))
     found = recovery.cluster.describe_topics(read_back) if read_back else {}
     return [
         *repartition_partitions(recovery),

@@ -5,7 +5,8 @@ The repository says so, and somebody else may have written that. So a start asks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication, WipeReport
@@ -17,6 +18,7 @@ from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, logs_agree, moved_since, start_as
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
@@ -73,12 +75,30 @@ def current_owner(config: ApplicationConfig, repository: Repository, application
     return config
 
 
+class MayStart(Protocol):
+    """Raises ``Refused`` where an application may not be started. ``own``: this run itself has stopped it, under a lock that it still holds."""
+
+    def __call__(self, *, own: bool) -> None: ...
+
+
+def _anybody(*, own: bool) -> None:
+    """Nothing besides its role keeps it down."""
+
+
 class StartedByRole:
     """An application that is started as what it is at that moment: a clone with its own outputs or with the real ones, one that was replaced not at
-    all. Whoever starts it (a restore, a savepoint that had stopped it, a run) need not know.
+    all. Whoever starts it (a restore, a savepoint that had stopped it, a run) need not know. ``may_start`` is asked first: it raises ``Refused`` where the
+    application belongs to another site, or runs there. It is told whether this run itself has stopped the application, under a lock that it still holds.
     """
 
-    def __init__(self, config: ApplicationConfig, repository: Repository, groups: ConsumerGroups, applications: Applications) -> None:
+    def __init__(
+        self,
+        config: ApplicationConfig,
+        repository: Repository,
+        groups: ConsumerGroups,
+        applications: Applications,
+        may_start: MayStart = _anybody,
+    ) -> None:
         self._config, self._id, self._repository, self._groups, self._applications = (
             config,
             config.application.id,
@@ -86,12 +106,17 @@ class StartedByRole:
             groups,
             applications,
         )
+        self._may_start = may_start
         self._log = ownership_log(repository, Layout(self._id))
-        self._application: StreamsApplication = open_application(config.runs, self._id)
-        self._live = None if config.clone is None else open_application(live(config).runs, self._id)
+        self._application: StreamsApplication = open_application(config.runs, self._id, config.application.kind)
+        self._live = None if config.clone is None else open_application(live(config).runs, self._id, config.application.kind)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs, and wherever two might write them."""
+        self._start(environment, own=False)
+
+    def _start(self, environment: Mapping[str, str] | None, *, own: bool) -> None:
+        self._may_start(own=own)
         last = self._log.last()
         role = Role.LIVE
         if last is not None or self._live is not None:
@@ -109,8 +134,9 @@ class StartedByRole:
         """Launch what this run itself has stopped, under a lock that it still holds: it ran, and nobody else can have retired it since."""
         last = self._log.last()
         if last is None or last.role is not Role.RETIRED:
-            self.start()
+            self._start(None, own=True)
             return
+        self._may_start(own=True)
         LOGGER.warning("%s ran although it is on record as retired for %s by run %s: it is started again", self._id, last.other, last.run)
         self._application.start()
 
@@ -142,7 +168,7 @@ class StartedByRole:
         return {tp: known.offset for tp, known in found.items() if known is not None}
 
     def _in_use(self, application_id: str, config: ApplicationConfig | None) -> tuple[str, ...]:
-        statuses = () if config is None else open_application(config.runs, application_id).status()
+        statuses = () if config is None else open_application(config.runs, application_id, config.application.kind).status()
         alive = [f"{one.name} ({one.detail})" for one in statuses if one.state is not InstanceState.GONE]
         group = self._groups.describe(application_id)
         return (*alive, *(() if group.empty else (f"consumer group {application_id} in state {group.state}",)))
@@ -174,6 +200,10 @@ class StartedByRole:
     def query(self, store: str) -> dict[str, object]:
         """Every key of a store."""
         return self._application.query(store)
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """What keys of stores have."""
+        return self._application.query_keys(questions, seconds=seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """What would keep the verbs from working."""

@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ConfigInvalid, NotFound
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.next_command import command
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
@@ -28,9 +27,11 @@ from streams_recovery.core.preflight.permissions import (
     Rights,
     missing,
 )
+from streams_recovery.core.preflight.standby import bytes_to_make, inputs_there, space_there
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
+from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.engine.kubernetes import kubernetes_settings
@@ -41,8 +42,10 @@ from streams_recovery.operations.discovery import attributions, internal_topics
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
     """What blocks or weakens a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
-    roles, probe = _known(recovery), _probe(recovery)
-    rights = recovery.cluster.rights([*roles, probe], recovery.application_id)
+    known, probe, hidden = _known(recovery), _probe(recovery), _perhaps_hidden(recovery)
+    rights = recovery.cluster.rights([*known, *hidden, probe], recovery.application_id)
+    # One that may be seen and is in no list has been deleted just now.
+    roles = known | {name: TopicRole.INPUT for name in hidden if not _readable(rights.topics[name])}
     facts = _topic_facts(recovery, roles, _described(recovery, roles, rights))
     topics = [_in_use(recovery, name, role, facts.get(name)) for name, role in sorted(roles.items())]
     policy = recovery.config.backup.consistency
@@ -56,10 +59,10 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
         *_unattributed(recovery),
         *_ahead(recovery),
-        *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile)),
+        *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile, roles)),
         *(
             judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
-            if mode is None and policy.mode is None
+            if mode is None and policy.mode is None and QuiesceMode.LIVE not in recovery.config.dialect.refused
             else ()
         ),
     )
@@ -98,6 +101,7 @@ def before_restore(
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),
         *_unattributed(recovery),
+        *judge.loses_unread(recovery.application_id, recovery.config.dialect),
     )
     if manifest is None:
         return lacking
@@ -107,6 +111,35 @@ def before_restore(
         *judge.before_restore(recovery.cluster.facts(), manifest, made, facts.values(), application, replacing=replacing),
         *_written_again(recovery, images, described),
     )
+
+
+def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
+    """What would block or weaken a move of the application to the site that ``recovery`` is at, with the state of ``manifest``; without one, only what depends
+    on no savepoint.
+    """
+    if manifest is None:
+        return before_restore(recovery, None)
+    wanted, lowered = fewer_replicas(
+        manifest, factor=recovery.config.restore.replication_factor, brokers=len(recovery.cluster.broker_ids())
+    )
+    images = _images(recovery, wanted)
+    rights = recovery.cluster.rights(images, recovery.application_id)
+    described = _described(recovery, dict.fromkeys(images, TopicRole.INPUT), rights)
+    return (
+        *before_restore(recovery, wanted, replacing=True),
+        *(warning("replication", text, "give that cluster more brokers, or set replication_factor of the site") for text in lowered),
+        *inputs_there(images, described, [name for name in images if not _readable(rights.topics[name])]),
+        *_space(recovery, images, described),
+    )
+
+
+def _space(recovery: RecoveryContext, images: Mapping[str, TopicImage], described: Collection[str]) -> list[PreflightFinding]:
+    try:
+        found = {(one.broker, one.path): one.free_bytes for one in recovery.cluster.log_dirs({})}
+    except Refused as error:
+        return [warning("space", f"nobody can tell whether there is room for the state: {error.reason}", error.next_step)]
+    free = [one for one in found.values() if one is not None]
+    return space_there(bytes_to_make(images, described), sum(free) if free else None)
 
 
 def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:
@@ -156,7 +189,7 @@ def _written_again(
 
 def _images(recovery: RecoveryContext, manifest: Manifest) -> dict[str, TopicImage]:
     names = recovery.config.restore.topic_map
-    return {target_name(topic, manifest, recovery.application_id, names): topic for topic in manifest.topics}
+    return {target_name(topic, manifest, recovery.application_id, names, recovery.config.dialect): topic for topic in manifest.topics}
 
 
 def _is_made(image: TopicImage, found: TopicDescription | None, allowed: Answer) -> bool:
@@ -239,14 +272,22 @@ def _known(recovery: RecoveryContext) -> dict[str, TopicRole]:
     return found if seen else {**found, _probe(recovery): TopicRole.CHANGELOG}
 
 
+def _perhaps_hidden(recovery: RecoveryContext) -> frozenset[str]:
+    """Inputs by pattern that members of the application read and no list has. One that may not be seen is in none, and would be no input without a word."""
+    if not recovery.config.topics.input_patterns:
+        return frozenset()
+    read = recovery.groups.read_by(recovery.application_id) or frozenset()
+    return frozenset(name for name in read.difference(recovery.cluster.topic_names()) if recovery.config.topics.reads(name))
+
+
 def _configured(recovery: RecoveryContext) -> dict[str, TopicRole]:
     """Topics that the configuration names, the changelogs of its stores among them."""
-    return {**dict.fromkeys(recovery.config.changelogs.values(), TopicRole.CHANGELOG), **recovery.config.topics.declared}
+    return {**dict.fromkeys(recovery.config.changelogs.values(), TopicRole.CHANGELOG), **recovery.topics.declared}
 
 
 def _visible(recovery: RecoveryContext) -> dict[str, TopicRole]:
     """Internal topics that the connection's user may see."""
-    roles = ((name, internal_role(name, recovery.application_id)) for name in internal_topics(recovery))
+    roles = ((name, recovery.config.internal_role(name)) for name in internal_topics(recovery))
     return {name: role for name, role in roles if role is not None}
 
 

@@ -20,7 +20,8 @@ from streams_recovery.operations.unfinished import has_destroyed, unfinished_res
 from streams_recovery.storage.append_log import AppendLog
 
 LOGGER = logger("streams_recovery.operations.quiesce_record")
-_ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
+# States of an instance that ends, by itself or because it failed.
+ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _SETTLE_SECONDS = 2.0
 
 
@@ -190,14 +191,14 @@ def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None
 
 def _ended(recovery: RecoveryContext, instances: tuple[str, ...], *, but: InstanceState | None = None) -> list[str]:
     found = [status for status in recovery.application.status() if status.name in instances and status.state is not but]
-    return [status.name for status in found if status.state is InstanceState.GONE or status.streams_state in _ENDING]
+    return [status.name for status in found if status.state is InstanceState.GONE or status.streams_state in ENDING]
 
 
 def working(recovery: RecoveryContext, instances: tuple[str, ...]) -> tuple[str, ...] | None:
     """``instances`` when each of them runs and is not paused, else None."""
     states = {status.name: status for status in recovery.application.status()}
     alive = [name for name in instances if name in states and states[name].state is InstanceState.RUNNING]
-    fine = [name for name in alive if states[name].streams_state not in (None, "PAUSED", "CREATED", *_ENDING)]
+    fine = [name for name in alive if states[name].streams_state not in (None, "PAUSED", "CREATED", *ENDING)]
     return tuple(fine) if len(fine) == len(instances) else None
 
 

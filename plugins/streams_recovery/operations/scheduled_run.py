@@ -15,15 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import ApplicationRunning, NotFound, RecoveryError
+from streams_recovery.core.errors import ApplicationRunning, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
 from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions
-from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
@@ -69,7 +70,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
                 next_step="a run of this kind needs an application that is down in between: stop it, or leave it to whatever starts it",
                 instances=alive,
             )
-        inputs = _inputs(recovery)
+        inputs = input_partitions(recovery)
         ends = recovery.cluster.last_stable_offsets(inputs)
         lags = measure(recovery, inputs)
         now = recovery.clock()
@@ -121,19 +122,6 @@ def _lock(recovery: RecoveryContext, run_id: str, what: str) -> LockTicket:
     return recovery.lock.acquire(
         f"scheduled run {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"{what} of a scheduled run of {recovery.application_id}"
     )
-
-
-def _inputs(recovery: RecoveryContext) -> list[TopicPartition]:
-    wanted = recovery.config.topics.inputs
-    found = recovery.cluster.describe_topics(wanted)
-    missing = sorted(set(wanted) - set(found))
-    if missing:
-        raise NotFound(
-            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
-            next_step="create them or correct topics.inputs in the application's configuration",
-            topics=missing,
-        )
-    return [TopicPartition(name, number) for name in wanted for number in range(found[name].partitions)]
 
 
 def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:

@@ -15,7 +15,6 @@ from typing import Literal
 from streams_recovery.core.errors import GuardLost, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
@@ -28,6 +27,8 @@ LOGGER = logger("streams_recovery.operations.topic_holds")
 _ADDITIONAL_RETENTION_MS = 86_400_000
 _DAY_MS = 86_400_000
 _NAMED = 5
+# An application that is away for longer has its topics at home replaced when it comes back.
+_ELSEWHERE_DAYS = 90
 
 
 def outstanding(recovery: RecoveryContext) -> tuple[OutstandingHold, ...]:
@@ -118,7 +119,7 @@ def release(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> tuple
     # Settings first, the record after them: killed in between, the next release finds the hold and has nothing left to change.
     for (_, purpose, mark), topics in _by_run(there).items():
         recovery.cluster.change_configs([topic.topic for topic in topics], holding.change_of_release(purpose, mark))
-    later = _for_later(recovery, set(held).difference(own))
+    later = _for_later(recovery, set(held).difference(own)) | _elsewhere(recovery, set(own).difference(there))
     for (run, purpose, mark), topics in _by_run(item for item in held if item not in later).items():
         record(recovery, "released", purpose, run, mark, tuple(topics))
     return tuple(sorted({item.hold.topic for item in there}))
@@ -142,7 +143,7 @@ def release_restore_holds(recovery: RecoveryContext) -> tuple[str, ...]:
 
 
 def _would_expire(recovery: RecoveryContext, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
-    if internal_role(topic.name, recovery.application_id) is TopicRole.REPARTITION:
+    if recovery.config.internal_role(topic.name) is TopicRole.REPARTITION:
         return False
     owner = guarding.owner_config(topic.config)
     newest = recovery.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
@@ -175,6 +176,16 @@ def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[Out
             strange[:_NAMED],
         )
     return [item for item in held if item.hold.topic in known]
+
+
+def _elsewhere(recovery: RecoveryContext, gone: Iterable[OutstandingHold]) -> set[OutstandingHold]:
+    """Those of the holds whose topic is not here that may be on the cluster of another site: they are put back when the application is there again. Not for
+    ever: their topics may have been deleted.
+    """
+    if len(recovery.sites.names) == 1:
+        return set()
+    now = recovery.clock()
+    return {item for item in gone if 0 <= now - item.since < _ELSEWHERE_DAYS * _DAY_MS}
 
 
 def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:

@@ -90,15 +90,24 @@ def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
 
 
 def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
-    """The application's own savepoints that its unfinished restore needs: those it brings back, and the one that leads back from it. Another
+    """The application's own savepoints that unfinished restores need, those of copies too: those they bring back, and the one that leads back from it. Another
     application's are in another part of the repository, and none of this one's. Raises what ``plan_of`` raises.
     """
     restore_id = unfinished_restore(recovery)
-    if restore_id is None:
-        return frozenset()
-    planned = plan_of(recovery, restore_id)
-    taken = (planned.savepoint_id, planned.inputs_from) if planned.source_application_id == recovery.application_id else ()
-    return frozenset(one for one in (*taken, recovery.safety.published_by_run(restore_id)) if one is not None)
+    found: set[str | None] = set()
+    for one in (*_unfinished_copies(recovery), *(() if restore_id is None else (restore_id,))):
+        planned = plan_of(recovery, one)
+        found |= {planned.savepoint_id, planned.inputs_from} if planned.source_application_id == recovery.application_id else set()
+        found.add(recovery.safety.published_by_run(one))
+    return frozenset(one for one in found if one is not None)
+
+
+def _unfinished_copies(recovery: RecoveryContext) -> Iterator[str]:
+    """Restores of copies that may be resumed, by the newest entry of each that can be read."""
+    for restore_id in restores_of(recovery):
+        last = next(_readable_back(recovery, restore_id), None)
+        if last is not None and last.scope is RestoreScope.COPIES and last.phase is not Phase.CLOSED and not may_restart(last.phase):
+            yield restore_id
 
 
 def refuse_if_unfinished(recovery: RecoveryContext) -> None:
@@ -107,7 +116,7 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
     if restore_id is not None:
         raise Refused(
             f"restore {restore_id} of {recovery.application_id} failed after it had begun to replace topics: its state is no savepoint",
-            next_step="resume it, or restore again. If the application was brought back in another way, dismiss the restore",
+            next_step="resume it, undo it, or restore again. If the application was brought back in another way, dismiss the restore",
             restore=restore_id,
         ).then(command("resume", recovery.config.name, restore_id), command("dismiss", recovery.config.name, restore_id))
 

@@ -13,7 +13,9 @@ from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.directory import load_application
 from streams_recovery.core import bounded_json, codec
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
+from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operators.answers import require_answer
 from streams_recovery.workflows.step import Step
 
@@ -29,11 +31,13 @@ class StepOperator(Logged, BaseOperator):
 
     The results that the step needs come from the tasks of the same names, beside this one in its task group, so nothing but the order of tasks has to be
     drawn. ``results`` gives templates of others, by the names of steps; each renders to JSON text. A task ``after_approval`` is the first one that acts on an
-    approval: it looks at who gave it, and for which plan. ``approval_of`` is the application whose rule about approvers counts, when it is another one.
+    approval: it looks at who gave it, and for which plan. ``approval_of`` is the application whose rule about approvers counts, when it is another one. A
+    task ``anew`` begins what a sandbox is for, at the site where that is to be now.
     """
 
     takes: ClassVar[Step[Any]]
     after_approval: ClassVar[bool] = False
+    anew: ClassVar[bool] = False
     template_fields: Sequence[str] = ("application_name", "results", "approval_of")
 
     def __init__(self, *, application_name: str, results: Mapping[str, str] | None = None, approval_of: str = "", **kwargs: Any) -> None:
@@ -47,7 +51,7 @@ class StepOperator(Logged, BaseOperator):
         started = time.monotonic()
         if self.after_approval:
             require_answer(self, self.approval_of or self.application_name, context)
-        with airflow_errors(), context_of(self.application_name) as recovery:
+        with airflow_errors(), context_of(self.application_name, self.site(), anew=self.anew) as recovery:
             result = self.step(recovery, context)
         plain = codec.encode(result)
         self.log.info("%s took %.1f s: %s", self.task_id, time.monotonic() - started, json.dumps(plain)[:_LOGGED_CHARACTERS])
@@ -60,6 +64,10 @@ class StepOperator(Logged, BaseOperator):
             self.log.info("%s", message)
         for command in self.takes.commands(result):
             self.log.info("    %s", command)
+
+    def site(self) -> str | None:
+        """The site that the step is taken at, None for the one that the application belongs to."""
+        return site_of(needed_results(self.takes, self.results))
 
     def step(self, recovery: RecoveryContext, context: Context) -> Any:
         """Take it. Operators of steps that need more than results of others have their own."""
@@ -105,6 +113,13 @@ def needed_results(step: Step[Any], rendered: Mapping[str, str]) -> list[Any]:
             if need.result is not None and rendered[need.name] != NOTHING
         }
     )
+
+
+def site_of(results: Sequence[Any]) -> str | None:
+    """The site that a restore or a savepoint was begun at, or moves the application to, by its ticket among ``results``; None without one. All of its steps are
+    taken there: somebody else may have written to the log of sites in the middle of it.
+    """
+    return next((one.site for one in results if isinstance(one, (RestoreTicket, savepoint.Ticket))), None)
 
 
 def result_of(task_id: str) -> str:

@@ -19,6 +19,7 @@ class ClearDrillOperator(StepOperator):
     """Take away what a drill that died has left."""
 
     takes = steps.CLEAR_DRILL
+    anew = True
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
         return sandbox.clear(recovery, run_id=run_id_of(context))
@@ -57,6 +58,6 @@ class ConcludeDrillOperator(StepOperator):
             report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
-        self.log.info("Drill %s: RPO %s s, RTO %s s", entry.outcome, entry.rpo_seconds, entry.rto_seconds)
+        self.log.info("Drill at the site %s %s: RPO %s s, RTO %s s", entry.site, entry.outcome, entry.rpo_seconds, entry.rto_seconds)
         sandbox.raise_unless_succeeded(entry)
         return entry

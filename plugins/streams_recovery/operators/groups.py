@@ -49,6 +49,11 @@ def replace_state(application_name: str, *, grouped: bool = True) -> tuple[BaseO
     )
 
 
+def safety_savepoint(application_name: str) -> TaskGroup:
+    """A savepoint of what is there."""
+    return _group("safety_savepoint", SAFETY_SAVEPOINT, application_name)
+
+
 def load_and_verify(application_name: str) -> TaskGroup:
     """Topics loaded from the savepoint, and proven equal to it."""
     return _group("load_and_verify", LOAD_AND_VERIFY, application_name)

@@ -24,7 +24,20 @@ _PARAM = "application"
 # Airflow's word for a run that failed by a task of it.
 _TASK_FAILED = "task_failure"
 # DAGs that an application has besides those that all share.
-_OWN = ("restore_full", "restore_pitr", "restore_rebuild", "restore_topics", "clone", "undo", "append_quarantine", "compare", "look_up")
+_OWN = (
+    "restore_full",
+    "restore_pitr",
+    "restore_rebuild",
+    "restore_topics",
+    "failover",
+    "upgrade",
+    "clone",
+    "undo",
+    "append_quarantine",
+    "compare",
+    "compare_outputs",
+    "look_up",
+)
 _NO_REASON = "see the first of its tasks that failed"
 
 

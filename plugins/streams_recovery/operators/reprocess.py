@@ -103,6 +103,7 @@ class ClearIntervalOperator(OfIntervalOperator):
     """Take away what an earlier run of the interval has left, its results side by side too."""
 
     takes = steps.CLEAR_INTERVAL
+    anew = True
 
     def step(self, recovery: RecoveryContext, context: Context) -> Removed:
         return reprocessing.clear(recovery, self.source_id, self.request, run_id=run_id_of(context))

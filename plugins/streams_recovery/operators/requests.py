@@ -66,5 +66,11 @@ _READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
     "groups": lambda _, asked: tuple(asked.get("groups") or ()),
     "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
     "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
+    "topology": lambda _, asked: asked.get("topology") or "",
+    "before": lambda _, asked: asked.get("before") or "",
+    "lose": lambda _, asked: tuple(asked.get("lose") or ()),
+    "same": lambda _, asked: tuple(asked.get("same") or ()),
+    "watch": lambda _, asked: asked.get("watch") or "",
+    "lost": lambda _, asked: asked.get("lost") or "",
     "restore_id": lambda _, asked: asked.get("restore"),
 }

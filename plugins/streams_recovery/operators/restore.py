@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
-from airflow.sdk import Context
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.core.approval import approval
+from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
-from streams_recovery.operators.base import StepOperator, declared_params
+from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, result_of
 from streams_recovery.operators.requests import request_of
 from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import restore as steps
+from streams_recovery.workflows.step import SHORT
 
 # All params of a run, as JSON text, so each value keeps its type.
 PARAMS: Final = "{{ params | tojson }}"
@@ -41,7 +46,13 @@ class RequestedOperator(StepOperator):
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
         """The request itself. Raises ``ConfigInvalid``."""
-        return request_of(STRATEGIES[self.strategy], recovery, declared_params(self, self.params_json) | self.fixed)
+        return request_of(STRATEGIES[self.strategy], recovery, self._asked())
+
+    def site(self) -> str | None:
+        return self._asked().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None
+
+    def _asked(self) -> dict[str, Any]:
+        return declared_params(self, self.params_json) | self.fixed
 
 
 class PlanRestoreOperator(RequestedOperator):
@@ -59,15 +70,18 @@ class PlanRestoreOperator(RequestedOperator):
 
 
 class OpenRestoreOperator(RequestedOperator):
-    """Take the application's lock and plan again under it. Another plan than the one whose hash is ``approved_hash`` stops the run here."""
+    """Take the application's lock and plan again under it. Another plan than the one whose hash is ``approved_hash`` stops the run here. A run that
+    has the lock is waited for ``patience`` seconds.
+    """
 
     takes = steps.OPEN_RESTORE
     after_approval = True
     template_fields: Sequence[str] = (*RequestedOperator.template_fields, "approved_hash")
 
-    def __init__(self, *, approved_hash: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, approved_hash: str = "", patience: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.approved_hash = approved_hash or planned("hash", self.task_id)
+        self.patience = patience
 
     def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
         return restore.open_restore(
@@ -76,6 +90,7 @@ class OpenRestoreOperator(RequestedOperator):
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             approved_hash=self.approved_hash,
+            patience=self.patience,
         )
 
 
@@ -151,6 +166,12 @@ class AwaitRecoveredOperator(StepOperator):
     takes = steps.AWAIT_RECOVERED
 
 
+class RecordSiteOperator(StepOperator):
+    """Write down that the application has arrived at its new site, and is at work there."""
+
+    takes = steps.ARRIVE
+
+
 class DrainOperator(StepOperator):
     """Wait until the application has processed all of its input, and stop it there."""
 
@@ -197,6 +218,61 @@ class FinishSingleTopicsOperator(StepOperator):
     """Put topic settings back, write the evidence, give the lock back. The application is left as it is."""
 
     takes = steps.FINISH_SINGLE
+
+
+class CheckVersionOperator(StepOperator):
+    """Compare the new version with the savepoint that the old one has left. From here on only this upgrade starts the application."""
+
+    takes = steps.CHECK_VERSION
+
+
+class WatchVersionOperator(StepOperator):
+    """Watch the new version, and fail as soon as it does not do its work."""
+
+    takes = steps.WATCH_VERSION
+
+
+class FinishUpgradeOperator(StepOperator):
+    """Write the evidence of the upgrade, give the lock back."""
+
+    takes = steps.FINISH_UPGRADE
+
+
+class AbandonUpgradeOperator(StepOperator):
+    """After a failure: bring the old version back where the new one was not deployed, else leave it to the way back. Nothing after success."""
+
+    takes = steps.ABANDON_UPGRADE
+
+
+class WhetherToRollBackOperator(Logged, BaseOperator):
+    """Stops the new version and goes on to the way back when an upgrade has failed after that was deployed; else what follows is skipped. ``ticket`` renders
+    to what *open_restore* returned. The result says what is taken back.
+    """
+
+    template_fields: Sequence[str] = ("application_name", "ticket")
+
+    def __init__(self, *, application_name: str, **kwargs: Any) -> None:
+        super().__init__(
+            task_id="whether_to_roll_back",
+            trigger_rule="all_done",
+            retries=3,
+            retry_delay=timedelta(seconds=15),
+            execution_timeout=SHORT,
+            **kwargs,
+        )
+        self.application_name = application_name
+        self.ticket = result_of("open_restore")
+
+    def execute(self, context: Context) -> dict[str, str]:
+        if self.ticket == NOTHING:
+            raise AirflowSkipException("Nothing was begun")
+        ticket = received(restore.RestoreTicket, self.ticket, "open_restore")
+        with airflow_errors(), context_of(self.application_name, ticket.site) as recovery:
+            request = restore.way_back(recovery, ticket)
+            if request is None:
+                raise AirflowSkipException("Nothing is to be taken back")
+            restore.stop_failed(recovery, ticket)
+        return {"restore_id": request.restore_id, "reason": request.reason, "application_id": request.safeguards.confirm}
 
 
 class FinishRestoreOperator(StepOperator):

@@ -26,9 +26,9 @@ from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
-from streams_recovery.operators.base import needed_results, results_of, treatment
+from streams_recovery.operators.base import needed_results, results_of, site_of, treatment
 from streams_recovery.storage.receipts import read_receipt
-from streams_recovery.workflows import maintenance, restore, savepoint
+from streams_recovery.workflows import maintenance, outputs, restore, savepoint
 from streams_recovery.workflows.step import JobOutcome, JobStep
 
 
@@ -54,7 +54,7 @@ class SparkJobOperator(Logged, SparkSubmitOperator):  # type: ignore[override]
         """Plan, submit, and see that the result is there."""
         needed = needed_results(self.takes, self.results)
         try:
-            with airflow_errors(), context_of(self.application_name) as recovery:
+            with airflow_errors(), context_of(self.application_name, site_of(needed)) as recovery:
                 return codec.encode(self._taken(recovery, needed, context))
         except (AirflowFailException, RecoveryError):
             if not self.takes.may_fail(needed[0]):
@@ -174,6 +174,12 @@ class ReadFilesOperator(SparkJobOperator):
     """Read the files that a check chose."""
 
     takes = maintenance.READ_FILES
+
+
+class CompareOutputsOperator(SparkJobOperator):
+    """Compare the outputs key by key."""
+
+    takes = outputs.COMPARE_OUTPUTS
 
 
 class CompactRecordsOperator(SparkJobOperator):

@@ -60,6 +60,17 @@ def last_rows(repository: Repository, file: SegmentFile, count: int) -> list[tup
     return list(last)
 
 
+def keyed_stamps(repository: Repository, file: SegmentFile, count: int, *, last: bool) -> list[tuple[bytes, int]]:
+    """Key and timestamp of up to ``count`` rows at the beginning of a segment, or at its end, without those that have no key. Reads one row group."""
+    found: deque[tuple[bytes, int]] = deque(maxlen=count)
+    for batch in _sample(repository, file, -1 if last else 0, "key", "timestamp", rows=count):
+        pairs = zip(batch.column("key").to_pylist(), batch.column("timestamp").to_pylist(), strict=True)
+        found.extend((key, at) for key, at in pairs if key is not None)
+        if not last and found:
+            break
+    return list(found)
+
+
 def rows_below(repository: Repository, file: SegmentFile, offset: int) -> int:
     """How many rows of a segment have an offset below ``offset``. Reads the offset column only."""
     return sum(_count(pc.less(batch.column(0), offset)) for batch in _batches(repository, file, "offset"))

@@ -73,6 +73,11 @@ def payload_bytes(batch: pa.RecordBatch) -> int:
     return sum(pc.sum(pc.binary_length(batch.column(name))).as_py() or 0 for name in ("key", "value"))
 
 
+def record_digest(timestamp: int | None, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None) -> bytes:
+    """SHA-256 of one record, wherever it stands. Two have the same one exactly when all of this is equal: null is not empty, and headers are in order."""
+    return hashlib.sha256(repr((timestamp, key, value, list(headers) if headers else None)).encode()).digest()
+
+
 class RowDigest:
     """SHA-256 over key, value, headers and timestamp of every row, in order. Offset and timestamp type do not count: a restore changes them.
 

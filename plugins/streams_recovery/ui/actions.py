@@ -10,6 +10,9 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.approvers import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.ids import LIVE
+from streams_recovery.core.outputs.comparison import AGAINST, BEGIN, RELATIVE, TOLERANCE
+from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
+from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
 from streams_recovery.core.rollout.cutover import STEP
 from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
@@ -46,18 +49,24 @@ class Action:
 
 
 def actions(
-    config: ApplicationConfig, plan: Instant, configured: Mapping[str, ApplicationConfig], may_trigger: Callable[[str], bool]
+    config: ApplicationConfig,
+    plan: Instant,
+    configured: Mapping[str, ApplicationConfig],
+    may_trigger: Callable[[str], bool],
+    *,
+    entry: SiteEntry | None = None,
 ) -> tuple[Action, ...]:
-    """Those that this user may start, for the chosen instant."""
-    return tuple(_possible(config, plan, configured, may_trigger))
+    """Those that this user may start, for the chosen instant. ``entry`` says at which site the application is."""
+    return tuple(_possible(config, plan, configured, may_trigger, entry))
 
 
 def dags_of(name: str) -> dict[str, tuple[str, ...]]:
     """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
     own = tuple(
-        f"streams_{kind}_{name}" for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS)
+        f"streams_{kind}_{name}"
+        for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS, _OUTPUTS)
     )
-    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in (*_RESTORES, *_LOOKS))}
+    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in (*_RESTORES, *_LOOKS, _OUTPUTS))}
 
 
 def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:
@@ -73,8 +82,19 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
     }
 
 
-_RESTORES: Final = ("restore_full", "restore_pitr", "restore_rebuild", "restore_topics", "clone", "undo", "append_quarantine")
+_RESTORES: Final = (
+    "restore_full",
+    "restore_pitr",
+    "restore_rebuild",
+    "restore_topics",
+    "failover",
+    "upgrade",
+    "clone",
+    "undo",
+    "append_quarantine",
+)
 _LOOKS: Final = ("compare", "look_up")
+_OUTPUTS: Final = "compare_outputs"
 
 
 def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
@@ -85,7 +105,11 @@ def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str,
 
 
 def _possible(
-    config: ApplicationConfig, plan: Instant, configured: Mapping[str, ApplicationConfig], may_trigger: Callable[[str], bool]
+    config: ApplicationConfig,
+    plan: Instant,
+    configured: Mapping[str, ApplicationConfig],
+    may_trigger: Callable[[str], bool],
+    entry: SiteEntry | None,
 ) -> Iterator[Action]:
     name, base = config.name, plan.base
     if base is not None and plan.way is not Way.REBUILD:
@@ -93,6 +117,8 @@ def _possible(
             yield _restore(config, base.savepoint_id, dag)
         if plan.way is Way.MOMENT and (dag := _dag("restore_pitr", name, may_trigger)) is not None:
             yield _moment(config, plan.moment, configured, dag)
+        if config.sites and (dag := _dag("failover", name, may_trigger)) is not None:
+            yield _failover(config, base.savepoint_id, dag, entry)
         for clone in (one for one in configured.values() if one.clone is not None and one.clone.of == name):
             if (dag := _dag("clone", clone.name, may_trigger)) is not None:
                 yield _clone(clone, base.savepoint_id, dag)
@@ -100,7 +126,15 @@ def _possible(
             yield _drill(config, base.savepoint_id)
     if base is not None and plan.way is Way.REBUILD and (dag := _dag("restore_rebuild", name, may_trigger)) is not None:
         yield _rebuild(config, dag)
-    if may_trigger(f"streams_backup_{name}"):
+    yield from _of_now(config, may_trigger)
+
+
+def _of_now(config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> Iterator[Action]:
+    """Those that no instant matters for."""
+    comparable = config.clone is not None or config.reprocess is not None
+    if comparable and (dag := _dag(_OUTPUTS, config.name, may_trigger)) is not None:
+        yield _compare_outputs(config, dag)
+    if may_trigger(f"streams_backup_{config.name}"):
         yield _savepoint(config)
 
 
@@ -134,6 +168,29 @@ def _restore(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         destroys=f"With “Replace running state” the internal topics of {config.application.id} are deleted and made again.",
         fields=(
             *_application(config.name, dag),
+            _field(SAVEPOINT, value=savepoint_id),
+            *_replacing(config.application.id),
+        ),
+    )
+
+
+def _failover(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool], entry: SiteEntry | None) -> Action:
+    """An application that is on its way to a site can be brought there again, or back: which site it leaves then depends on the choice."""
+    here = None if entry is not None and not entry.arrived else site_of(entry)
+    others = [site for site in (PRIMARY, *config.sites) if site != here]
+    left = "the site that it leaves" if here is None else here
+    return Action(
+        what="failover",
+        label="Fail over…",
+        dag_id=dag[0],
+        explains="Moves the application to another site, with the state of the savepoint. The run shows its exact plan and waits for an approval before it "
+        "changes anything.",
+        destroys=f"{config.application.id} is stopped at {left}. With “Replace running state” its internal topics at the other site are deleted and made "
+        "again.",
+        fields=(
+            *_application(config.name, dag),
+            _field(TO, kind="choice", options=tuple((site, site) for site in others), value=others[0] if len(others) == 1 else ""),
+            _field(LOST, label=LOST.title if here is None else f"{LOST.title}: type {here}"),
             _field(SAVEPOINT, value=savepoint_id),
             *_replacing(config.application.id),
         ),
@@ -176,7 +233,8 @@ def _target(config: ApplicationConfig, configured: Mapping[str, ApplicationConfi
 
 def _takes_the_past(one: ApplicationConfig, source: ApplicationConfig) -> bool:
     """Whether it reads the same repository, and the same inputs as copies or in another cluster."""
-    copies = set(source.topics.inputs) <= one.restore.topic_map.keys()
+    # An application that only subscribes by pattern names no input.
+    copies = bool(one.restore.topic_map) and set(source.topics.inputs) <= one.restore.topic_map.keys()
     return one.storage.location == source.storage.location and (copies or one.source.connection != source.source.connection)
 
 
@@ -226,6 +284,18 @@ def _savepoint(config: ApplicationConfig) -> Action:
         explains="Takes a savepoint now. The application is held for moments, as configured.",
         destroys="",
         fields=(_field(SAVEPOINT_REASON),),
+    )
+
+
+def _compare_outputs(config: ApplicationConfig, dag: tuple[str, bool]) -> Action:
+    return Action(
+        what="compare-outputs",
+        label="Compare outputs…",
+        dag_id=dag[0],
+        explains="Compares the real outputs key by key with those of the clone, or with the results of an interval. The result is shown here. Nothing is "
+        "changed.",
+        destroys="",
+        fields=(*_application(config.name, dag), _field(AGAINST), _field(BEGIN), _field(TOLERANCE), _field(RELATIVE)),
     )
 
 

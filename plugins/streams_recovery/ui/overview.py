@@ -9,15 +9,20 @@ from typing import Final
 from markupsafe import Markup
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.escaping import visible
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
+from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusReport
+from streams_recovery.core.timestamps import LAST_MOMENT
 from streams_recovery.ui.configurations import without_paths
 from streams_recovery.ui.statuses import KnownStatus
 from streams_recovery.ui.words import age, moment, seconds, size
 
 _DAY_MS: Final = 86_400_000
 _GROWTH_OVER_MS: Final = 7 * _DAY_MS
+# Of each text that somebody has written into a log.
+_MOST_SHOWN: Final = 500
 
 
 class ShownState(enum.StrEnum):
@@ -123,7 +128,7 @@ def overview(name: str, known: KnownStatus, now: int) -> Overview:
         old=problem is not None,
         taken_at=looked if stale else report.taken_at,
         headline=headline(report, now),
-        facts=facts(report, now, sealed=known.sealed),
+        facts=(*_away(known.site), *facts(report, now, sealed=known.sealed)),
         problem=problem,
         next_step=None if known.problem is not None else _next_step(report, stale=stale),
         findings=worst_first(report.findings),
@@ -184,6 +189,51 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     takes = f"would take about {seconds(report.estimate.total)}" if report.estimate else "how long it would take is not known"
     survives = "survives cluster loss" if newest.survives_cluster_loss else "does not survive cluster loss"
     return back, Markup.escape(takes), Markup.escape(survives)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitesShown:
+    """Where an application with several sites is, and what is left at others that must not run: a line each."""
+
+    place: Markup
+    fences: tuple[Markup, ...]
+
+
+def sites(others: tuple[str, ...], entry: SiteEntry | None, now: int) -> SitesShown | None:
+    """What is said of an application whose sites besides the primary one are ``others``; None where it has none."""
+    if not others:
+        return None
+    if entry is None:
+        never = Markup("Belongs to the site <strong>{}</strong>, and was never moved. Other sites: {}.")
+        return SitesShown(place=never.format(PRIMARY, ", ".join(others)), fences=())
+    verb = "Belongs to the site" if entry.arrived else "Is on its way to the site"
+    moved = Markup("moved from {} by the run <code>{}</code>").format(_written(entry.before), _written(entry.run))
+    said = Markup("{} <strong>{}</strong> since {}, {}").format(verb, _written(entry.site), _when(entry.at, now), moved)
+    because = Markup(": {}").format(_written(entry.reason)) if entry.reason else Markup("")
+    fences = (
+        Markup(
+            "The site <strong>{}</strong> was left at {} without a proof that nothing runs there. What is left there is stopped once it answers."
+        ).format(_written(fence.site), _when(fence.since, now))
+        for fence in entry.fences
+    )
+    return SitesShown(place=said + because + ".", fences=tuple(fences))
+
+
+def _written(text: str) -> str:
+    """What somebody has written into a log, as far as it is shown."""
+    return visible(text[:_MOST_SHOWN])
+
+
+def _when(at: int, now: int) -> Markup:
+    """A moment of a log with its age. One that no calendar has is none."""
+    return Markup("{} ({})").format(moment(at), age(at, now)) if 0 <= at <= LAST_MOMENT else Markup("an unknown time")
+
+
+def _away(entry: SiteEntry | None) -> tuple[Markup, ...]:
+    """What the list of applications says of one that is not where it is at home."""
+    if entry is None or (entry.arrived and entry.site == PRIMARY):
+        return ()
+    return (Markup("{} <strong>{}</strong>").format("at the site" if entry.arrived else "on its way to the site", _written(entry.site)),)
 
 
 def facts(report: StatusReport, now: int, *, sealed: bool) -> tuple[Markup, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from fastapi import HTTPException, Response
@@ -16,7 +16,9 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.ids import is_id
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.next_command import command
+from streams_recovery.core.outputs import comparison
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.sites import SiteEntry, since
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
@@ -24,6 +26,8 @@ from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials
+from streams_recovery.operations.sites import entry_in, site_log
+from streams_recovery.storage.repository import Repository
 from streams_recovery.ui import actions, overview, render
 from streams_recovery.ui.access import Visitor
 from streams_recovery.ui.charts import charts
@@ -49,12 +53,21 @@ class Pages:
 
     def __init__(self, *, wait_seconds: float = 0.15) -> None:
         self._configurations = ConfigurationCache()
-        self._statuses = Statuses(self._place, wait_seconds=wait_seconds)
+        self._statuses = Statuses(self._place, site_in=self._site, wait_seconds=wait_seconds)
 
     def _place(self, name: str) -> Place:
         config, connections = self._configurations.get().applications[name], AirflowConnections()
         # The page signs nothing: the private key of the seals is not for this process, even where Airflow would give it.
         return open_repository(config, connections, storage_credentials(config, connections), writes=False), Layout(config.application.id)
+
+    def _site(self, name: str, repository: Repository) -> SiteEntry | None:
+        """The entry that says at which site an application is, with the moment at which it came there. One that has a single site is never asked about."""
+        config = self._configurations.get().applications[name]
+        if not config.sites:
+            return None
+        layout = Layout(config.application.id)
+        entry = entry_in(repository, layout)
+        return None if entry is None else replace(entry, at=since(site_log(repository, layout).readable_back(), entry))
 
     def applications(self, visitor: Visitor) -> Response:
         """All that the visitor may see, trouble first."""
@@ -93,7 +106,9 @@ class Pages:
         if known.report is None:
             return render.page("unobserved.html", root="../", now=clock, row=row)
         view = self._view(known.report, at, window, clock)
-        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger)
+        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
+        compares = _compares(config)
+        inspections, unread = self._outputs(config) if compares else ([], None)
         return render.page(
             "application.html",
             root="../",
@@ -102,6 +117,7 @@ class Pages:
             report=known.report,
             under_way=known.under_way,
             sealed=known.sealed,
+            sites=overview.sites(tuple(config.sites), known.site, clock),
             view=view,
             windows=list(WINDOWS),
             rows=plan_rows(view.plan),
@@ -109,13 +125,23 @@ class Pages:
             charts=charts(known.report),
             topics=sorted(known.report.topics, key=lambda one: (list(TopicRole).index(one.role), one.name)),
             runs=self._runs(visitor, config),
+            compares=compares,
+            inspections=inspections,
+            unread=unread,
         )
+
+    def _outputs(self, config: ApplicationConfig) -> tuple[list[Inspection], str | None]:
+        """The newest comparisons of outputs, as far as they may be shown, and why they cannot be read."""
+        found = self._statuses.outputs(config.name)
+        if isinstance(found, str):
+            return [], found
+        return [comparison.shown(one, values=config.access.show_values) for one in found], None
 
     def instant(self, visitor: Visitor, name: str, at: str, window: str) -> Response:
         """The plan for a chosen instant, as a part of the screen: what the slider asks for."""
         config, known = self._observed(visitor, name)
         view = self._view(_report(known), at, window, now())
-        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger)
+        possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
         return render.page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
 
     def start(self, visitor: Visitor, name: str, what: str, at: str) -> Response:
@@ -123,7 +149,8 @@ class Pages:
         config, known = self._observed(visitor, name)
         clock = now()
         plan = instant(_report(known), _moment(at, clock), now=clock)
-        action = next((one for one in actions.actions(config, plan, self._visible(visitor), visitor.may_trigger) if one.what == what), None)
+        possible = actions.actions(config, plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
+        action = next((one for one in possible if one.what == what), None)
         if action is None:
             raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
         return render.page(
@@ -236,6 +263,12 @@ class View:
     step: int
     image: Markup
     plan: Instant
+
+
+def _compares(config: ApplicationConfig) -> str:
+    """What the real outputs of an application can be compared with, empty for nothing."""
+    others = (("those of the clone", config.clone is not None), ("results of an interval", config.reprocess is not None))
+    return " or ".join(what for what, there in others if there)
 
 
 def _not_shown(name: str, savepoint_id: str, report: StatusReport | None, problem: str | None) -> str:

@@ -14,16 +14,19 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.status.under_way import UnderWay
-from streams_recovery.operations.state.inspections import newest
+from streams_recovery.operations.rollout import compared
+from streams_recovery.operations.state import inspections
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.operations.status.under_way import under_way
@@ -32,8 +35,9 @@ from streams_recovery.ui.details import AT_ONCE, Details
 
 LOGGER = logger("streams_recovery.ui")
 
-# Of one application: its status, what people looked up, and savepoints. None of these waits for another.
-_READERS: Final = 2 + AT_ONCE
+# Of one application: its status, what people looked up, its outputs that were compared, and savepoints. None of these waits for another.
+_READERS: Final = 3 + AT_ONCE
+T = TypeVar("T")
 
 Place = tuple[Repository, Layout]
 
@@ -42,7 +46,7 @@ Place = tuple[Repository, Layout]
 class KnownStatus:
     """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
     ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
-    ``sealed`` is true where what was read is believed by its seal.
+    ``sealed`` is true where what was read is believed by its seal. ``site`` is the entry that says at which site it is, None where it was never moved.
     """
 
     stored: StoredStatus | None = None
@@ -50,6 +54,7 @@ class KnownStatus:
     asked: bool = False
     under_way: UnderWay | None = None
     sealed: bool = False
+    site: SiteEntry | None = None
 
     @property
     def report(self) -> StatusReport | None:
@@ -57,25 +62,26 @@ class KnownStatus:
 
 
 class Statuses:
-    """See above. ``open_place`` gives the repository of an application, and may raise what opening one raises."""
+    """See above. ``open_place`` gives the repository of an application, and may raise what opening one raises. ``site_in`` reads there at which site it is."""
 
     def __init__(
         self,
         open_place: Callable[[str], Place],
         *,
+        site_in: Callable[[str, Repository], SiteEntry | None] = lambda _name, _repository: None,
         fresh_seconds: float = 5.0,
         wait_seconds: float,
         limit_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._open_place = open_place
+        self._open_place, self._site_in = open_place, site_in
         self._fresh, self._wait, self._limit, self._clock = fresh_seconds, wait_seconds, limit_seconds, clock
         self._lock = threading.Lock()
         self._readers: dict[str, ThreadPoolExecutor] = {}
         self._known: dict[str, KnownStatus] = {}
         self._read_at: dict[str, float] = {}
         self._under_way: dict[str, tuple[Future[None], float]] = {}
-        self._inspections: dict[str, Future[tuple[Inspection, ...]]] = {}
+        self._lists: dict[tuple[str, str], Future[tuple[Any, ...]]] = {}
         self._details = Details(self._detail, self._readers_of)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, KnownStatus]:
@@ -101,14 +107,28 @@ class Statuses:
 
     def inspections(self, name: str) -> tuple[Inspection, ...] | str:
         """The newest that people had compared and looked up, or the sentence that says why they cannot be read. They are read once at a time."""
+        return self._newest(name, "inspections", inspections.newest, seconds=self._limit, late=self._unanswered)
+
+    def outputs(self, name: str) -> tuple[OutputsReport, ...] | str:
+        """The newest comparisons of outputs, or the sentence that says why they are not here. The screen of an application waits for a moment only, and gets
+        what was read last when that is over.
+        """
+        late = "The comparisons are still being read: load this page again."
+        return self._newest(name, "outputs", compared.newest, seconds=self._wait, late=late, older=True)
+
+    def _newest(
+        self, name: str, what: str, look: Callable[[Repository, Layout], tuple[T, ...]], *, seconds: float, late: str, older: bool = False
+    ) -> tuple[T, ...] | str:
+        """What a look finds within ``seconds``; else ``late``, or what the look before has found if that may be ``older``."""
         with self._lock:
-            future = self._inspections.get(name)
+            before = future = self._lists.get((name, what))
             if future is None or future.done():
-                future = self._inspections[name] = self._readers_of(name).submit(lambda: newest(*self._open_place(name)))
+                future = self._lists[name, what] = self._readers_of(name).submit(lambda: look(*self._open_place(name)))
         try:
-            return future.result(timeout=self._limit)
-        except TimeoutError:
-            return self._unanswered
+            try:
+                return future.result(timeout=seconds)
+            except TimeoutError:
+                return before.result() if older and before is not None and before.done() else late
         except Exception as error:  # noqa: BLE001 - as above
             return _problem(name, error)
 
@@ -134,10 +154,15 @@ class Statuses:
             stored = read.newest(repository, layout, before.stored)
             at = time.time_ns() // 1_000_000
             after = KnownStatus(
-                stored, None, asked=True, under_way=under_way(repository, layout, now=at), sealed=repository.seals is not None
+                stored,
+                None,
+                asked=True,
+                under_way=under_way(repository, layout, now=at),
+                sealed=repository.seals is not None,
+                site=self._site_in(name, repository),
             )
         except Exception as error:  # noqa: BLE001 - as above
-            after = KnownStatus(before.stored, _problem(name, error), asked=True, sealed=before.sealed)
+            after = replace(before, problem=_problem(name, error), asked=True, under_way=None)
         with self._lock:
             self._known[name] = after
             self._read_at[name] = self._clock()

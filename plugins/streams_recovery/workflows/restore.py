@@ -6,6 +6,7 @@ The steps up to the opening change nothing; from PREPARE_TOPICS on the applicati
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -13,7 +14,15 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import LoadSummary, RecoveredSummary, RestoreTicket, SafetyBegun, SafetyPolicy, VerifySummary
-from streams_recovery.operations.restore.strategies import AsOfMoment, OfInterval, Rebuild, RestoreStrategy, RestoreTopics
+from streams_recovery.operations.restore.strategies import (
+    AsOfMoment,
+    Failover,
+    OfInterval,
+    Rebuild,
+    RestoreStrategy,
+    RestoreTopics,
+    UpgradeInPlace,
+)
 from streams_recovery.workflows.step import LONG, JobStep, Step, When, Workflow
 
 
@@ -33,6 +42,10 @@ def _safety_message(saved: restore.SafetySummary) -> str:
     return f"safety savepoint {saved.savepoint_id or 'not taken'}: {what}"
 
 
+def _stopped_message(stopped: restore.StopSummary) -> str:
+    return f"left on a person's word, not proven stopped: {'; '.join(stopped.unproven)}" if stopped.unproven else "application stopped"
+
+
 PLAN: Final = Step(name="plan", call=restore.plan, result=RestorePlan)
 OPEN_RESTORE: Final = Step(name="open_restore", call=restore.open_restore, result=RestoreTicket)
 STOP_APPLICATION: Final = Step(
@@ -41,7 +54,7 @@ STOP_APPLICATION: Final = Step(
     result=restore.StopSummary,
     needs=(OPEN_RESTORE,),
     done_in=Phase.STARTED,
-    message=lambda _: "application stopped",
+    message=_stopped_message,
 )
 SAVE_STATE: Final = Step(name="save_state", call=restore.save_state, result=SafetyBegun, needs=(OPEN_RESTORE,), done_in=Phase.SAVED)
 COPY_STATE: Final = JobStep(
@@ -132,6 +145,15 @@ AWAIT_RECOVERED: Final = Step(
     done_in=Phase.RECOVERED,
     message=lambda recovered: f"recovered in {recovered.seconds} s",
 )
+ARRIVE: Final = Step(
+    name="record_site",
+    call=restore.arrive,
+    result=restore.ArrivedSummary,
+    needs=(OPEN_RESTORE,),
+    message=lambda arrived: (
+        f"moved from {arrived.before} to {arrived.site}" + (f"; fenced: {', '.join(arrived.fenced)}" if arrived.fenced else "")
+    ),
+)
 DRAIN: Final = Step(
     name="drain",
     call=restore.drain,
@@ -154,14 +176,7 @@ ABANDON: Final = Step(
 )
 
 # Single topics come back beside a state that stays: nothing is stopped, saved, replaced or started.
-PREPARE_SINGLE: Final = Step(
-    name="prepare_topics",
-    call=restore.prepare_topics,
-    result=restore.PrepareSummary,
-    needs=(OPEN_RESTORE,),
-    done_in=Phase.CREATED,
-    message=lambda prepared: f"{len(prepared.created)} topics created",
-)
+PREPARE_SINGLE: Final = replace(PREPARE_TOPICS, call=restore.prepare_topics)
 WIPE_NOTED: Final = Step(
     name="wipe_noted_offsets",
     call=restore.wipe_noted,
@@ -224,6 +239,28 @@ START_ON_INTERVAL: Final = Step(
     message=lambda started: f"started again: {', '.join(started.instances)}",
 )
 
+# An upgrade in place: the state stays, and another version goes on with it.
+CHECK_VERSION: Final = Step(
+    name="check_version",
+    call=restore.check_version,
+    result=restore.VersionChecked,
+    needs=(OPEN_RESTORE,),
+    done_in=Phase.WIPED,
+    message=lambda checked: f"the new version and savepoint {checked.savepoint_id}: {checked.verdict}",
+)
+WATCH_VERSION: Final = Step(
+    name="watch_version",
+    call=restore.watch,
+    result=restore.Watched,
+    needs=(OPEN_RESTORE,),
+    limit=LONG,
+    message=lambda watched: f"watched for {watched.seconds:.0f} s: {watched.behind} input records are left, {watched.most_behind} at most",
+)
+FINISH_UPGRADE: Final = Step(
+    name="finish", call=restore.finish_upgrade, result=restore.RestoreReport, needs=(OPEN_RESTORE, WATCH_VERSION), retries=3
+)
+ABANDON_UPGRADE: Final = replace(ABANDON, call=restore.abandon_upgrade)
+
 # Parts that all of them have. dags/ draw them by the functions of the same names in operators/groups.py.
 REPLACE_STATE: Final = (
     STOP_APPLICATION,
@@ -244,6 +281,12 @@ FROM_SAVEPOINT: Final = Workflow(
     steps=(*REPLACE_STATE, *START_AGAIN, FINISH, ABANDON),
     result=FINISH,
 )
+FAILOVER: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(*REPLACE_STATE, *START_AGAIN, ARRIVE, FINISH, ABANDON),
+    result=FINISH,
+)
 REBUILD: Final = Workflow(
     before=(PLAN,),
     opening=OPEN_RESTORE,
@@ -255,6 +298,24 @@ AS_OF_MOMENT: Final = Workflow(
     opening=OPEN_RESTORE,
     steps=(*REPLACE_STATE, *START_AGAIN, DRAIN, FINISH, ABANDON),
     result=FINISH,
+)
+
+UPGRADE: Final = Workflow(
+    before=(PLAN,),
+    opening=OPEN_RESTORE,
+    steps=(
+        STOP_APPLICATION,
+        SAVE_STATE,
+        COPY_STATE,
+        KEEP_STATE,
+        CHECK_VERSION,
+        START_APPLICATION,
+        AWAIT_RECOVERED,
+        WATCH_VERSION,
+        FINISH_UPGRADE,
+        ABANDON_UPGRADE,
+    ),
+    result=FINISH_UPGRADE,
 )
 
 SINGLE_TOPICS: Final = Workflow(
@@ -280,6 +341,8 @@ OTHERS: Final[Mapping[type[RestoreStrategy], Workflow[restore.RestoreReport]]] =
     AsOfMoment: AS_OF_MOMENT,
     OfInterval: AS_OF_MOMENT,
     RestoreTopics: SINGLE_TOPICS,
+    Failover: FAILOVER,
+    UpgradeInPlace: UPGRADE,
 }
 
 

@@ -14,13 +14,15 @@ from embedded import example
 from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.http_exchange import exchange
-from streams_recovery.application.port import InstanceState
+from streams_recovery.application.port import InstanceState, NoKeyRoute
 from streams_recovery.config.runs import Runs
+from streams_recovery.core.state.key_query import KeyQuestion
 from tests.support.applications.rig import Rig, wait
 
 pytestmark = pytest.mark.kafka
 
 TOKEN = "canary-0d4e"
+GUARDED = (("POST", "/pause"), ("GET", "/state/order-totals/c-1"), ("GET", "/owner/order-totals/c-1"), ("POST", "/cleanup"))
 NAMES = {
     "ORDERS_TOPIC": "orders",
     "INVENTORY_TOPIC": "inventory",
@@ -85,9 +87,11 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     wait(lambda: [s.streams_state for s in application.status()] == ["RUNNING", "RUNNING"], seconds=120)
     wait(lambda: len(application.query("order-totals")) == 40, seconds=60)
     assert set(application.query("order-totals")) == {f"c-{number}" for number in range(40)}
-    for method, path in (("GET", "/health"), ("GET", "/state/order-totals"), ("POST", "/pause"), ("GET", "/nothing")):
+    for method, path in (("GET", "/health"), ("GET", "/state/order-totals"), *GUARDED, ("GET", "/nothing")):
         for token in (None, "", f"{TOKEN}x"):
             assert exchange(method, rig.urls[0], path, seconds=10, limit=1000, token=token).status == 401
+    answers_by_key(application)
+    assert exchange("POST", rig.urls[0], "/cleanup", seconds=10, limit=1000, token=TOKEN).status == 409
 
     application.pause()
     feed(bootstrap, names["ORDERS_TOPIC"], 60)
@@ -110,3 +114,25 @@ def test_a_real_application_runs_pauses_answers_closes_and_is_wiped(rig, bootstr
     first, second = application.stop(timeout=60).instances
     assert (first.closed_cleanly, second.closed_cleanly) == (False, True)
     assert (first.state, second.state) == (InstanceState.GONE, InstanceState.GONE)
+
+
+def answers_by_key(application):
+    """Each kind of store of the example, asked for single keys over both instances."""
+
+    def ask(store, *keys, **bounds):
+        return application.query_keys([KeyQuestion(store=store, key=key, **bounds) for key in keys])
+
+    keys = [f"c-{number}" for number in range(40)]
+    totals = ask("order-totals", *keys)
+    assert [one.value for one in totals] == [{"count": 1, "cents": 100}] * 40
+    assert {one.instance for one in totals} == {"one", "two"}, "each has some of them"
+    assert {one.value["product"] for one in ask("order-versions", *keys)} == {"p-1"}
+    for store in ("orders-per-minute", "order-sessions"):
+        [found] = ask(store, "c-1")
+        [window] = found.windows
+        assert window.value == 1
+        assert ask(store, "c-1", start=window.start, end=window.start)[0].windows == (window,)
+        assert not ask(store, "c-1", end=window.start - 1)[0].found
+    assert not ask("order-totals", "nobody")[0].found
+    with pytest.raises(NoKeyRoute):
+        ask("no-such-store", "c-1")

@@ -6,11 +6,13 @@ import json
 
 import pytest
 
+from streams_recovery.application.port import NoKeyRoute
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     NotFound,
     PermanentError,
 )
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from tests.support.applications.states import started
 
 
@@ -51,3 +53,36 @@ def test_no_running_instance_answers_nothing_rather_than_an_empty_store(rig):
     one = rig(start_timeout=1)
     with pytest.raises(ApplicationNotReady, match="no instance is running"):
         one.open().query("totals")
+
+
+def asked(application, *keys, store="totals"):
+    return application.query_keys([KeyQuestion(store=store, key=key) for key in keys])
+
+
+def test_each_key_is_asked_of_the_instance_that_has_it(any_rig):
+    one = any_rig(
+        environment={"ELSEWHERE": "1"}, per_instance=[{"STORE": '{"a": 1, "{key}": null}'}, {"STORE": '{"b/\u00fc": {"x": 2}, "c": 3}'}]
+    )
+    answers = asked(started(one), "b/\u00fc", "a", "{key}", "c")
+    assert [(answer.found, answer.value) for answer in answers] == [(True, {"x": 2}), (True, 1), (True, None), (True, 3)]
+    assert len({answer.instance for answer in answers}) == 2
+    assert answers[0].instance == answers[3].instance
+
+
+def test_a_key_that_is_nowhere_and_a_store_that_is_none_are_told_apart(directory_rig):
+    application = started(directory_rig(per_instance=[{"STORE": "{}"}, {"STORE": "{}"}]))
+    assert asked(application, "a") == (KeyAnswer(instance="one", found=False),)
+    with pytest.raises(NoKeyRoute):
+        asked(application, "a", store="others")
+
+
+def test_a_key_waits_for_a_rebalance(rig):
+    one = rig(environment={"BUSY": "3"}, per_instance=[{"STORE": '{"a": 1}'}])
+    assert asked(started(one), "a")[0].value == 1
+
+
+def test_an_application_without_queries_by_key_is_not_asked(rig):
+    application = started(rig(control={"query_key": None}, per_instance=[{"STORE": '{"a": 1}'}]))
+    with pytest.raises(NoKeyRoute, match="offers no queries by key"):
+        asked(application, "a")
+    assert application.query("totals") == {"a": 1}

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from tests.support.kafka.committed_offsets import STREAM_TIME, committed, everything, open_transaction
@@ -171,3 +172,19 @@ def test_a_broker_that_is_down_is_said_in_one_sentence(topic: str) -> None:
     for verb in verbs:
         with ConsumerGroups(nobody, timeout=1.0) as groups, pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1 within 1 s"):
             verb(groups)
+
+
+def test_offsets_on_topics_that_were_just_deleted_are_removed(
+    connection: KafkaConnection, groups: ConsumerGroups, topic: str, group_id: str
+) -> None:
+    """A broker removes them by itself, some time after the topic, and until then refuses to remove them."""
+    gone = [TopicPartition(f"{topic}.{number}", partition) for number in range(10) for partition in range(10)]
+    names = sorted({tp.topic for tp in gone})
+    with KafkaCluster(connection, timeout=20) as cluster:
+        for name in names:
+            cluster.create_topic(name, partitions=10, replication_factor=1, config={})
+        groups.set_offsets(group_id, dict.fromkeys(gone, committed(7, STREAM_TIME)))
+        cluster.delete_topics(names)
+        groups.set_offsets(group_id, {**dict.fromkeys(gone), TopicPartition(topic, 0): committed(3)})
+    assert groups.committed_partitions(group_id) == (TopicPartition(topic, 0),)
+    assert set(groups.committed(group_id, gone).values()) == {None}

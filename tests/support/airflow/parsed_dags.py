@@ -59,7 +59,12 @@ class Pulled:
 def rendered(dag: Any, task_id: str, **conf: Any) -> Any:
     """The task as it would be executed in a run that was triggered with ``conf``. Raises for params that do not fit."""
     task = dag.get_task(task_id).prepare_for_execution()
-    given = {"application": NAME, **({"as_of": MOMENT} if dag.dag_id == PITR else {}), **conf}
+    given = {
+        "application": NAME,
+        **({"as_of": MOMENT} if dag.dag_id == PITR else {}),
+        **({"to": "dr"} if "to" in dag.params else {}),
+        **conf,
+    }
     # A param keeps the value it had last.
     declared = copy.deepcopy(dag.params)
     task.params = ParamsDict()

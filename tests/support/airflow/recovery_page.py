@@ -28,7 +28,7 @@ BUNDLE = "page-tests"
 MOUNTED = "/streams-recovery"
 SAVEPOINT = summary(0).savepoint_id
 KINDS = ("backup", "drill", "check", "expire")
-SHARED = ("restore_full", "restore_pitr", "restore_rebuild", "clone", "undo", "compare", "look_up")
+SHARED = ("restore_full", "restore_pitr", "restore_rebuild", "failover", "clone", "undo", "compare", "compare_outputs", "look_up")
 
 
 class Site:
@@ -91,6 +91,17 @@ class Site:
         """From now on the repository does not answer: a file is where its directory was."""
         self._repositories.rename(self._repositories.with_name("elsewhere"))
         self._repositories.write_text("no directory")
+
+
+def at_sites(*names: str) -> dict[str, object]:
+    """The section of a configuration with these other sites."""
+    return {
+        name: {
+            "connection": f"kafka_{name}",
+            "runs": {"kind": "command", "command": {verb: ["true", name] for verb in ("status", "stop", "start", "wipe")}},
+        }
+        for name in names
+    }
 
 
 def two_applications(directory: Path) -> Site:

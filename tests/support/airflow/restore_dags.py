@@ -8,8 +8,8 @@ from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRe
 
 # Each with the strategy that it asks for.
 RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for found in STRATEGIES.values() if found.DAG is not None}
-CLONE, APPEND, TOPICS = "streams_clone", "streams_append_quarantine", "streams_restore_topics"
+CLONE, APPEND, TOPICS, UPGRADE = "streams_clone", "streams_append_quarantine", "streams_restore_topics", "streams_upgrade"
 WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
 MONITOR: Final = "streams_monitor"
-LOOKS: Final = ("streams_compare", "streams_look_up")
+LOOKS: Final = ("streams_compare", "streams_compare_outputs", "streams_look_up")
 OF_ALL: Final = (*WAYS_BACK, *LOOKS, MONITOR)

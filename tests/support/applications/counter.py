@@ -2,6 +2,8 @@
 
 Once started it works off its input at once: the new count of each record's key goes to the changelog of its store ``totals`` and to its output, and then its
 offset is committed. What it counts is read from that changelog alone, so that its results are wrong when state and offsets do not belong together.
+
+A file ``version`` beside PLACE names a version that does otherwise: ``adds`` has a further store, ``dies`` ends after a while, ``sleeps`` works on nothing.
 """
 
 from __future__ import annotations
@@ -19,15 +21,30 @@ GONE = {"name": "one", "state": "gone", "streams_state": None, "closed_cleanly":
 def main(place: str, verb: str, *stream: str) -> object:
     """Carry out one verb."""
     started = Path(place)
+    version = deployed(started)
     if verb == "start":
-        count_all(*stream, os.environ["OUT"])
+        if version != "sleeps":
+            count_all(*stream, os.environ["OUT"])
+        if version == "adds":
+            create({"bootstrap.servers": stream[0], "log_level": 0}, f"{stream[1]}-more-changelog")
         for mark in (started, started.with_suffix(".was")):
             mark.write_text(os.environ["OUT"])
     if verb == "stop":
         started.unlink(missing_ok=True)
     if verb == "wipe":
         return {"removed": [], "remaining": []}
+    if version == "dies" and started.exists():
+        # For as long as it is looked at some times.
+        seen = started.with_suffix(".seen")
+        seen.write_text("x" + (seen.read_text() if seen.exists() else ""))
+        if len(seen.read_text()) > 6:
+            started.unlink()
     return [RUNNING if started.exists() else GONE]
+
+
+def deployed(place: Path) -> str:
+    version = place.with_name("version")
+    return version.read_text() if version.exists() else ""
 
 
 def count_all(bootstrap: str, group: str, source: str, output: str) -> None:

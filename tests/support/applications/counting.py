@@ -26,6 +26,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
 
 PROGRAM = Path(__file__).with_name("counter.py")
+DEPLOYER = Path(__file__).with_name("deployer.py")
 # The time of the first record of an input; the others follow in steps of a second.
 ZERO = 1_790_000_000_000
 
@@ -95,6 +96,18 @@ class Counting:
             "runs": {"kind": "command", "command": self.programs("started")},
         }
         (self.directory / f"{self.name}.yaml").write_text(json.dumps(config | self.sections))
+
+    def deploys(self, version: str, **more: Any) -> None:
+        """Let an upgrade in place deploy this version, watch it for two seconds, and take it back to the version ``old``."""
+        command, back = ([sys.executable, str(DEPLOYER), str(self.directory), name] for name in (version, "old"))
+        section = {"command": command, "roll_back": back, "watch": "PT2S", **more}
+        self.configure(deploy=section, restore={"catch_up_timeout_seconds": 3})
+
+    @property
+    def deployments(self) -> list[str]:
+        """Which versions were deployed, and whether the application ran then."""
+        log = self.directory / "deployments"
+        return log.read_text().splitlines() if log.exists() else []
 
     @contextmanager
     def recovery(self, name: str | None = None) -> Iterator[RecoveryContext]:

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from embedded.compiled import compiled
+from embedded.jars import jar_files
 from embedded.ports import HOST
 from streams_recovery.application import http_control
+from streams_recovery.application.http_exchange import exchange
+from streams_recovery.application.port import NoKeyRoute
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.kafka.records import write
@@ -20,6 +27,8 @@ from tests.support.project import PROJECT
 
 EXAMPLES: Final = PROJECT / "examples" / "endpoints"
 QUERY: Final = "/state/{store}"
+QUERY_KEY: Final = "/state/{store}/{key}"
+OWNER: Final = "/owner/{store}/{key}"
 ORDERS: Final = [(1_700_000_000_000, key, b"order", []) for key in (b"alice", b"bob", b"alice")]
 _SECONDS: Final = 120
 
@@ -54,6 +63,18 @@ class Running:
         """Whether it counts nothing more for two seconds, which are twenty commit intervals."""
         return poll(lambda: True if self._counted() != counted else None, seconds=2) is None
 
+    def key(self, store: str, key: str, **bounds: int) -> KeyAnswer | None:
+        """What it has for a key."""
+        return http_control.key(self.url, QUERY_KEY, KeyQuestion(store=store, key=key, **bounds), instance="one", token=self.token)
+
+    def owner(self, store: str, key: str) -> NamedOwner | None:
+        """Whom it names as the owner of a key."""
+        return http_control.owner(self.url, OWNER, KeyQuestion(store=store, key=key), token=self.token)
+
+    def cleaned(self) -> int:
+        """The status with which it answers when its local state is to go."""
+        return exchange("POST", self.url, "/cleanup", seconds=30, limit=1000, token=self.token).status
+
     def _counted(self) -> dict[str, object]:
         try:
             return http_control.store(self.url, QUERY, "totals", token=self.token)
@@ -87,3 +108,21 @@ def held_and_resumed(app: Running) -> None:
     http_control.post(app.url, "/resume", token=app.token)
     assert app.state() == "RUNNING"
     assert app.counts({"alice": 4, "bob": 2})
+
+
+def asked_by_key(app: Running, *, port: int) -> None:
+    """What every application with the endpoints says of single keys, once alice was counted four times; it listens at ``port``."""
+    assert app.key("totals", "alice") == KeyAnswer(instance="one", found=True, value=4)
+    assert app.key("totals", "nobody") == KeyAnswer(instance="one", found=False)
+    assert app.owner("totals", "alice") == NamedOwner(host=HOST, port=port)
+    with pytest.raises(NoKeyRoute):
+        app.key("others", "alice")
+    assert app.owner("others", "alice") is None
+    assert app.cleaned() == 409
+
+
+def java_endpoints(base: tuple[Path, ...] | None = None) -> tuple[Path, ...]:
+    """The class path of ``base``, which is Kafka Streams', and behind it the Java endpoints."""
+    jars = base or jar_files()
+    with_queries = (*jars, compiled(EXAMPLES / "KeyQueries.java", jars))
+    return (*with_queries, compiled(EXAMPLES / "RecoveryEndpoints.java", with_queries))

@@ -1,6 +1,7 @@
 """A program with the HTTP interface of a Kafka Streams application, for tests of whatever runs applications. It has no Kafka.
 
-Its behaviour comes from its environment: PORT, HOST (127.0.0.1 if not set), STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers),
+Its behaviour comes from its environment: PORT, HOST (127.0.0.1 if not set), STATE_DIR, APPLICATION_ID, STORE (JSON, what /state/totals answers, and each
+key of it by itself; others are another instance's if ELSEWHERE is set),
 HEALTH (state it reports),
 COMMIT_INTERVAL_MS (which it reports if set), CLOSE (what /close answers, or "never"), ON_TERM (the exit status after SIGTERM, or "ignore"), TOKEN (what every
 request has to carry), DEAF=1
@@ -16,6 +17,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import unquote
 
 now = {"paused": False, "busy": int(os.environ.get("BUSY", "0"))}
 
@@ -30,6 +32,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, {"state": os.environ.get("HEALTH", "RUNNING"), "paused": now["paused"], **told})
         elif self.path == "/environment":
             self.answer(200, dict(os.environ))
+        elif self.path.startswith("/state/totals/"):
+            self.of_key(unquote(self.path.removeprefix("/state/totals/")))
         elif self.path != "/state/totals":
             self.answer(404, {"error": "no such path"})
         elif now["busy"] > 0:
@@ -37,6 +41,16 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(503, {"error": "rebalancing"})
         else:
             self.answer(200, json.loads(os.environ.get("STORE", "{}")))
+
+    def of_key(self, key):
+        known = json.loads(os.environ.get("STORE", "{}"))
+        if now["busy"] > 0:
+            now["busy"] -= 1
+            self.answer(503, {"error": "rebalancing"})
+        elif key in known:
+            self.answer(200, {"found": True, "value": known[key]})
+        else:
+            self.answer(421 if os.environ.get("ELSEWHERE") else 404, {"found": False})
 
     def do_POST(self):
         if not self.known():

@@ -74,9 +74,11 @@ class Rig:
         file.write_text(json.dumps(self.processes()))
         program = [sys.executable, str(HERE / "verbs.py"), str(file), APPLICATION_ID]
         verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe")}
-        control = {"pause": "/pause", "resume": "/resume", "query": "/state/{store}"} | self.section["control"]
+        control = {"pause": "/pause", "resume": "/resume", "query": "/state/{store}", "query_key": "/state/{store}/{key}"}
+        control |= self.section["control"]
         extra = {"pause": [], "resume": [], "query": ["{store}"]}
         verbs |= {verb: [*program, verb, *more] for verb, more in extra.items() if control[verb]}
+        verbs |= {"query_keys": [*program, "query_keys"]} if control["query_key"] else {}
         return {"kind": "command", "command": {**verbs, "environment": {"PYTHONPATH": PLUGINS}, "timeout_seconds": 60}}
 
     def containers(self):
@@ -98,6 +100,8 @@ class Rig:
                 "pause": "/pause",
                 "resume": "/resume",
                 "query": "/state/{store}",
+                "query_key": "/state/{store}/{key}",
+                "owner": "/owner/{store}/{key}",
                 "close": None,
                 "token_file": None,
                 "allow_http": False,
@@ -110,7 +114,7 @@ class Rig:
         file.write_text(json.dumps(settings))
         program = [sys.executable, "-m", "streams_recovery.application.docker_compose_verbs", str(file)]
         verbs = {verb: [*program, verb] for verb in ("status", "stop", "start", "wipe", "pause", "resume")}
-        verbs["query"] = [*program, "query", "{store}"]
+        verbs |= {"query": [*program, "query", "{store}"], "query_keys": [*program, "query_keys"]}
         environment = {"PYTHONPATH": PLUGINS, "DOCKER_HOST": self.docker_host}
         return {"kind": "command", "command": {**verbs, "environment": environment, "timeout_seconds": 60}}
 

@@ -62,6 +62,24 @@ drill:
 """
 
 
+REPROCESS = """\
+reprocess:
+  schedule: "0 * * * *"
+  parallel: 2
+  application_id: again-orders
+  overlap: PT10M
+  tables: [orders-in]
+  topic_map: {orders-in: again.in, totals: again.totals, late: again.late}
+  process:
+    directory: again/run
+    command: [java, "-Dinput=again.in-{interval}", Orders.java]
+    environment: {ID: "again-orders-{interval}", TOTALS: "again.totals-{interval}", LATE: "again.late-{interval}", SLOT: "{slot}"}
+    slots:
+      - instances: [{name: again-1, url: "http://127.0.0.1:18084", state_directory: again/1}]
+      - instances: [{name: again-2, url: "http://127.0.0.1:18085", state_directory: again/2}]
+"""
+
+
 def written(directory: Path, text: str, name: str = "orders.yaml") -> Path:
     """The file of a configuration."""
     path = directory / name

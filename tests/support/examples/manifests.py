@@ -13,6 +13,7 @@ from streams_recovery.core.repository.manifest import (
     SegmentFile,
     TopicImage,
 )
+from streams_recovery.core.repository.ranges import Ranges
 
 
 def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
@@ -40,7 +41,7 @@ def partition(ranges: list[CopiedRange], gaps: list[Gap], *, end: int, log_start
         end=end,
         leader_epoch=None,
         committed=CommittedOffset(offset=3, metadata="AgAA", leader_epoch=None),
-        ranges=tuple(ranges),
+        ranges=Ranges.of(ranges),
         gaps=tuple(gaps),
     )
 

@@ -46,7 +46,7 @@ TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
 
 
 REPORT = RestoreReport(
-    format_version=4,
+    format_version=6,
     restore_id="20261121T020000Z-0123456789",
     application_id="orders",
     source_application_id="orders",
@@ -72,4 +72,7 @@ REPORT = RestoreReport(
     point=None,
     query_checks=(),
     single=None,
+    move=None,
+    upgrade=None,
+    watched=None,
 )

@@ -24,7 +24,7 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     TransactionState,
 )
-from streams_recovery.core.status.report import DiskStatus, Part, TopicStatus
+from streams_recovery.core.status.report import DiskStatus, FencedSite, Part, SitesStatus, StandbySite, TopicStatus
 from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
 DEFAULTS = Monitor().limits_for(None)
@@ -115,6 +115,8 @@ QUARANTINE = QuarantineState(restore_id="r", savepoint_id="s", since=NOW - 2 * D
 QUIESCED = QuiesceState(run="run 3", mode="stop", since=NOW - HOUR, instances=("one",))
 FAILED_RUN = SavepointRun(run="run 3", began_at=NOW - 5 * MINUTE, over=True, savepoint_id=None)
 OLD = summary(NOW - 3 * HOUR)
+STANDBY = StandbySite(site="dr", looked_at=NOW - HOUR, lacks=(), warnings=("one broker is up",), problem=None)
+FENCE = FencedSite(site="primary", since=NOW - DAY, run="20261121T100000Z-aaaaaaaaaa", running=(), problem="no broker answers")
 
 # What causes each kind of finding, and nothing else.
 CAUSES: dict[str, dict[str, Any]] = {
@@ -173,6 +175,11 @@ CAUSES: dict[str, dict[str, Any]] = {
     "outputs-owned-twice": owned(role=Role.LIVE),
     "retired-runs": owned(),
     "application-down": DOWN,
+    "standby-not-ready": {"sites": SitesStatus(standbys=(replace(STANDBY, lacks=("orders is not there",)),))},
+    "site-fenced": {"sites": SitesStatus(belongs="dr", fences=(FENCE,))},
+    "runs-at-two-sites": {
+        "sites": SitesStatus(belongs="dr", fences=(replace(FENCE, running=("one (pid 7)",), problem="the lock is held"),))
+    },
     "instances-gone": instances(("gone", None), ("running", "RUNNING")),
 }
 # Made only where no objective is configured.

@@ -42,7 +42,7 @@ class PodRig:
     def __init__(self, cluster, directory, *, environment=None, per_instance=(), control=None, start_timeout=20, **shape):
         directory.mkdir(exist_ok=True)
         self.cluster, self.directory = cluster, directory
-        self.namespace = f"t-{uuid.uuid4().hex[:8]}"
+        self.namespace = shape.get("namespace") or f"t-{uuid.uuid4().hex[:8]}"
         self.names = ("counting-0", "counting-1")
         self.workload, self.claims, self.grace = shape.get("workload", "statefulset"), shape.get("claims", False), shape.get("grace", 30)
         self.environment = {

@@ -11,7 +11,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.files import contents_of, read_segment
-from streams_recovery.segments.queries import edge_stamps, first_values, last_rows, rows_below, split_at, timestamp_at
+from streams_recovery.segments.queries import edge_stamps, first_values, keyed_stamps, last_rows, rows_below, split_at, timestamp_at
 from streams_recovery.storage.repository import Repository
 
 KEY = "orders/segments/t/0/a.parquet"
@@ -28,6 +28,8 @@ def reads(directory: Path, file: SegmentFile) -> dict[str, Callable[[], object]]
         "stamp at": lambda: timestamp_at(repository, file, file.first_offset),
         "first values": lambda: first_values(repository, file, 20),
         "last rows": lambda: last_rows(repository, file, 20),
+        "first keys": lambda: keyed_stamps(repository, file, 20, last=False),
+        "last keys": lambda: keyed_stamps(repository, file, 20, last=True),
         "all rows": lambda: list(read_segment(directory / KEY, file)),
         "contents": lambda: contents_of(directory / KEY, file),
     }

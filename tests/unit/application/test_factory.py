@@ -8,6 +8,7 @@ import pytest
 
 from streams_recovery.application.factory import open_section
 from streams_recovery.config.runs import KINDS, Runs
+from streams_recovery.core.application_kind import ApplicationKind
 
 
 def test_each_kind_has_its_port() -> None:
@@ -18,4 +19,4 @@ def test_each_kind_has_its_port() -> None:
 
 def test_a_section_without_a_port_is_a_mistake_of_ours() -> None:
     with pytest.raises(TypeError, match="object has no port"):
-        open_section(object(), "app")
+        open_section(object(), "app", ApplicationKind.KAFKA_STREAMS)

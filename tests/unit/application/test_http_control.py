@@ -10,7 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from streams_recovery.application import http_control
+from streams_recovery.application.port import AnswerTooLarge, NoKeyRoute
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 
 
 @pytest.fixture
@@ -183,3 +185,96 @@ def test_a_token_in_place_of_an_answer_is_not_in_the_traceback():
         with pytest.raises(ApplicationNotReady) as caught:
             http_control.post(f"http://127.0.0.1:{server.getsockname()[1]}", "/pause", token=TOKEN)
     assert TOKEN not in "".join(traceback.format_exception(caught.value))
+
+
+KEY, OWNER = "/state/{store}/{key}", "/owner/{store}/{key}"
+ALICE = KeyQuestion(store="totals", key="alice")
+
+
+def asked(url, question=ALICE):
+    return http_control.key(url, KEY, question, instance="one")
+
+
+def test_a_key_its_path_and_its_bounds(answering):
+    url, seen = answering(200, b'{"found": true, "value": {"a": [1]}}')
+    assert asked(f"{url}/base", KeyQuestion(store="{key}", key="a/b ü?{store}", start=1, end=2)).value == {"a": [1]}
+    assert seen == [("GET", "/base/state/%7Bkey%7D/a%2Fb%20%C3%BC%3F%7Bstore%7D?from=1&to=2")]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (404, b'{"found": false}', KeyAnswer(instance="one", found=False)),
+        (200, b'{"found": false, "value": 1}', KeyAnswer(instance="one", found=False)),
+        (200, b'{"found": true, "value": null}', KeyAnswer(instance="one", found=True)),
+        (421, b"whatever", None),
+    ],
+)
+def test_no_such_key_is_an_answer_and_another_instances_key_is_none(answering, status, body, found):
+    url, _ = answering(status, body)
+    assert asked(url) == found
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (404, b'{"error": "no store totals"}', NoKeyRoute),
+        (404, b"<html>", NoKeyRoute),
+        (404, b'{"found": true, "value": 1}', NoKeyRoute),
+        (400, b'{"found": false}', NoKeyRoute),
+        (501, b"", NoKeyRoute),
+        (200, b'{"alice": 4}', NoKeyRoute),
+        (200, b"<html>", Damaged),
+        (200, b"[]", Damaged),
+        (200, b'{"found": true}', Damaged),
+        (200, b'{"found": true, "found": true, "value": 1}', Damaged),
+        (200, b"[" * 100_000, Damaged),
+        (401, b"", ConfigInvalid),
+        (302, b"", ConfigInvalid),
+        (307, b'{"found": true, "value": 1}', ConfigInvalid),
+        (503, b'{"found": true, "value": 1}', ApplicationNotReady),
+    ],
+)
+def test_what_is_no_answer_to_a_query_by_key(answering, status, body, kind):
+    trap, followed = answering(200, b'{"found": true, "value": "from elsewhere"}')
+    url, _ = answering(status, body, headers=[("Location", trap)])
+    with pytest.raises(kind) as caught:
+        asked(url)
+    assert type(caught.value) is kind
+    assert followed == [], "no redirect is followed"
+
+
+def test_a_redirect_to_itself_is_asked_once(answering):
+    url, seen = answering(302, b"", headers=[("Location", "/state/totals/alice")])
+    with pytest.raises(ConfigInvalid):
+        asked(url)
+    with pytest.raises(ConfigInvalid):
+        http_control.owner(url, OWNER, ALICE)
+    assert seen == [("GET", "/state/totals/alice"), ("GET", "/owner/totals/alice")]
+
+
+def test_an_answer_of_more_than_is_read_of_one_key_is_too_large(answering):
+    url, _ = answering(200, b'{"found": true, "value": "' + b"x" * (4 << 20) + b'"}')
+    with pytest.raises(AnswerTooLarge, match="4194304 bytes"):
+        asked(url)
+    url, _ = answering(200, b'{"host": "a", "port": 1, "more": "' + b"x" * (1 << 16) + b'"}')
+    with pytest.raises(AnswerTooLarge, match="65536 bytes"):
+        http_control.owner(url, OWNER, ALICE)
+    # Of a 404 it is not known what its end says.
+    url, _ = answering(404, b'{"found": false, "value": "' + b"x" * (4 << 20) + b'"}')
+    with pytest.raises(NoKeyRoute):
+        asked(url)
+
+
+def test_an_owner_is_named_or_not(answering):
+    url, seen = answering(200, b'{"host": "10.0.0.7", "port": 8080, "partition": 3, "standbys": []}')
+    assert http_control.owner(url, OWNER, ALICE) == NamedOwner(host="10.0.0.7", port=8080)
+    assert seen == [("GET", "/owner/totals/alice")]
+    url, _ = answering(404, b'{"error": "application.server is not set"}')
+    assert http_control.owner(url, OWNER, ALICE) is None
+    url, _ = answering(200, b'{"host": "10.0.0.7"}')
+    with pytest.raises(Damaged):
+        http_control.owner(url, OWNER, ALICE)
+    url, _ = answering(503, b"")
+    with pytest.raises(ApplicationNotReady):
+        http_control.owner(url, OWNER, ALICE)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.local_state import wipe
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import ConfigInvalid, Refused
 
 
@@ -78,3 +79,44 @@ def test_what_cannot_be_removed_remains_in_the_report(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.rmtree", full)
     report = wipe([tmp_path / "1"], "app")
     assert (report.removed, report.remaining) == ((), (str(one),))
+
+
+def table(directory):
+    (directory / "counts-0.db").mkdir(parents=True)
+    (directory / "counts-0.db" / "CURRENT").touch()
+    (directory / "counts-backups").mkdir()
+    return directory
+
+
+def test_tables_of_faust_go_and_the_rest_of_its_directory_stays(tmp_path):
+    tables, own = table(tmp_path / "1" / "v1" / "tables"), fill(tmp_path / "1" / "other")
+    assert wipe([tmp_path / "1"], "words", ApplicationKind.FAUST).removed == (str(tables),)
+    assert not tables.exists()
+    assert (own / "file").exists()
+
+
+def test_what_is_no_table_of_faust_is_refused(tmp_path):
+    tables = table(tmp_path / "1" / "v1" / "tables")
+    (tables / "notes.txt").touch()
+    with pytest.raises(Refused, match=r"notes\.txt") as caught:
+        wipe([tmp_path / "1"], "words", ApplicationKind.FAUST)
+    assert caught.value.facts["strange"] == ["notes.txt"]
+    assert (tables / "counts-0.db" / "CURRENT").exists()
+
+
+def test_nobody_can_tell_which_version_a_directory_is_of(tmp_path):
+    first, second = table(tmp_path / "1" / "v1" / "tables"), table(tmp_path / "1" / "v2" / "tables")
+    with pytest.raises(Refused, match="nobody can tell"):
+        wipe([tmp_path / "1"], "words-v2", ApplicationKind.FAUST)
+    assert first.exists()
+    assert second.exists()
+    assert wipe([tmp_path / "1"], "words", ApplicationKind.FAUST).removed == (str(first),)
+
+
+def test_a_linked_directory_of_tables_is_not_followed(tmp_path):
+    table(tmp_path / "real" / "tables")
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "v1").symlink_to(tmp_path / "real")
+    with pytest.raises(Refused, match="symbolic link"):
+        wipe([tmp_path / "1"], "words", ApplicationKind.FAUST)
+    assert (tmp_path / "real" / "tables").exists()

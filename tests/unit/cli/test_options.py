@@ -11,6 +11,7 @@ import typer
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.forms import SAVEPOINT
+from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
@@ -22,12 +23,14 @@ SEVERAL_THINGS = {
     "--as-of",
     "--from",
     "--group",
+    "--in-place",
     "--limit",
     "--offsets",
     "--partition",
     "--reason",
     "--savepoint",
     "--state",
+    "--to",
     "--topic",
     "[APP]",
     "[ID]",
@@ -66,6 +69,7 @@ def options(*command: str) -> dict[str, Any]:
     [
         ("backup", SavepointRequest.FORM),
         ("reprocess", ReprocessOptions.FORM),
+        ("compare-outputs", OutputsOptions.FORM),
         ("drill", (SAVEPOINT,)),
         ("peek", (STORE, KEY)),
         ("cut-over", (MAX_LAG,)),

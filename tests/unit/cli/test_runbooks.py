@@ -15,7 +15,7 @@ from tests.support.examples.runbooks import DIRECTORY, INDEX, PROGRAM, blocks, c
 PAGES = [*pages(), INDEX]
 SECTIONS = ["What you see", "Check first", "How to know that it worked", "How to go back"]
 # What a command needs although the command line could not know it before it has looked.
-NEEDS_REASON = {"restore", "restore-topics", "rebuild", "undo", "clone", "cut-over", "roll-back", "upgrade"}
+NEEDS_REASON = {"restore", "failover", "restore-topics", "rebuild", "undo", "clone", "cut-over", "roll-back", "upgrade"}
 # What every mistake in the words of a command is, in the library that Typer has inside.
 USAGE = typer.BadParameter.__mro__[1]
 PROGRAM_COMMAND = typer.main.get_command(app)

@@ -9,6 +9,7 @@ import pytest
 from streams_recovery.config.clone_application import live
 from streams_recovery.config.loader import load, load_all
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.outputs.keys import ReadBy
 
 OLD = """\
 version: 1
@@ -121,3 +122,19 @@ def test_a_clone_of_nobody_is_refused_when_all_are_read(tmp_path: Path) -> None:
     written(tmp_path, "not: [yaml", "orders")
     found = load_all(tmp_path, {})
     assert (set(found.applications), set(found.broken)) == ({"next"}, {"orders"}), "it is there, whatever is wrong with it"
+
+
+def test_how_an_output_is_compared_is_said_of_a_real_output(tmp_path: Path) -> None:
+    form = "outputs: {totals: {way: latest, key: string, value: json, window: time, ignore: [meta.at]}}\n"
+    found = load(written(tmp_path, CLONE + form), {})
+    assert (found.outputs["totals"].way, found.outputs["totals"].ignore) == (ReadBy.LATEST, ("meta.at",))
+    assert live(found).outputs == found.outputs, "the name stays when the clone writes it itself"
+    assert load(written(tmp_path, OLD + form, "orders"), {}).outputs == found.outputs
+    for wrong, said in (
+        ("next.totals: {}", "next.totals is no output"),
+        ("totals: {ignore: [at]}", "ignore names fields of JSON values"),
+        ("totals: {value: json, ignore: [a..b]}", "is no field"),
+        ("totals: {value: avro}", "go together"),
+    ):
+        with pytest.raises(ConfigInvalid, match=said):
+            load(written(tmp_path, CLONE + f"outputs: {{{wrong}}}\n"), {})

@@ -64,7 +64,7 @@ def missing(found: set[str]) -> list[str]:
 def written_out() -> Any:
     """The reference, with the sections and the items of lists that it has as comments."""
     text = REFERENCE.read_text(encoding="utf-8")
-    text = re.sub(r"^\w+: null +# or a section such as:\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\w+: (null|{}) +# or a section such as:\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"^( +\w+:) \[\] +# .*such as:$", r"\1", text, flags=re.MULTILINE)
     return yaml.safe_load(re.sub(r"^# (\w+:$|  )|^( +)# (- |  )", r"\1\2\3", text, flags=re.MULTILINE))
 
@@ -109,7 +109,7 @@ def test_the_reference_has_the_defaults(tmp_path: Path) -> None:
 
 def test_the_sections_that_the_reference_has_as_comments_are_looked_at() -> None:
     plain = written_out()
-    assert all(isinstance(plain[name], dict) for name in ("drill", "reprocess", "clone"))
+    assert all(isinstance(plain[name], dict) for name in ("drill", "reprocess", "clone", "sites"))
     assert plain["monitor"]["notify"][0]["notifier"]
 
 

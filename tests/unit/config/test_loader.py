@@ -60,7 +60,7 @@ def test_at_least_once_commits_every_thirty_seconds_unless_told_otherwise(tmp_pa
         ("id: orders", 'id: "$(id)"', "application.id"),
         ("[orders-in]", "[../../x]", "topics.inputs.0"),
         ("[orders-in]", "[orders-store-changelog]", "orders-store-changelog is an internal topic"),
-        ("[orders-in]", "[]", "topics.inputs"),
+        ("[orders-in]", "[]", "topics: neither inputs nor input_patterns"),
         ("[orders-in]", "[orders-in]\n  globals: [orders-in]", "orders-in is in inputs and in globals"),
         ("backend: filesystem", "backend: s3", "bucket is needed"),
         ("kind: process", "kind: command", "the section command is needed"),

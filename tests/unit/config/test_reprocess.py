@@ -10,25 +10,9 @@ from streams_recovery.config.loader import load, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName
 from streams_recovery.core.errors import ConfigInvalid
-from tests.support.examples.configurations import APPLICATION, DRILL, refused, written
+from tests.support.examples.configurations import APPLICATION, DRILL, REPROCESS, refused, written
 
 TIME = "20261121T120000Z"
-REPROCESS = """\
-reprocess:
-  schedule: "0 * * * *"
-  parallel: 2
-  application_id: again-orders
-  overlap: PT10M
-  tables: [orders-in]
-  topic_map: {orders-in: again.in, totals: again.totals, late: again.late}
-  process:
-    directory: again/run
-    command: [java, "-Dinput=again.in-{interval}", Orders.java]
-    environment: {ID: "again-orders-{interval}", TOTALS: "again.totals-{interval}", LATE: "again.late-{interval}", SLOT: "{slot}"}
-    slots:
-      - instances: [{name: again-1, url: "http://127.0.0.1:18084", state_directory: again/1}]
-      - instances: [{name: again-2, url: "http://127.0.0.1:18085", state_directory: again/2}]
-"""
 PROGRAMS = """\
 reprocess:
   application_id: again-orders
@@ -145,3 +129,47 @@ def test_a_drill_and_reprocessing_stand_beside_each_other(tmp_path: Path) -> Non
     assert config.drill is not None
     assert config.reprocess is not None
     assert load_named("orders:drill", tmp_path, {}).application.id == "drill-orders"
+
+
+SITES = """\
+sites:
+  dr:
+    connection: kafka_dr
+    runs:
+      kind: process
+      process:
+        directory: run-dr
+        command: [java, Orders.java]
+        environment: {ID: orders}
+        instances: [{name: one, url: "http://127.0.0.1:18091", state_directory: state-dr/1}]
+"""
+
+
+def test_an_interval_follows_the_application_to_another_site(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        APPLICATION + REPROCESS.replace("  tables: [orders-in]\n", "") + SITES.replace("kafka_dr", "kafka_dr\n    topic_map: {totals: t2}"),
+    )
+    found = load_named(str(SandboxName(application="orders", interval=TIME, slot=1)), tmp_path, {}).at("dr")
+    assert (found.source.connection, found.topics.inputs) == ("kafka_dr", (f"again.in-{TIME}",))
+    assert {old: new for old, new in found.restore.topic_map.items() if "totals" in new} == {
+        "totals": f"again.totals-{TIME}",
+        "t2": f"again.totals-{TIME}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("18091", "18085", "http://127.0.0.1:18085 is an instance of the application itself, at dr"),
+        ("run-dr", "again/run", "whose processes reprocess would stop, at dr"),
+        ("kafka_dr", "kafka_dr\n    topic_map: {late: again.totals-x}", ""),
+        ("kafka_dr", "kafka_dr\n    topic_map: {orders-in: in-dr}", "reprocess.tables: orders-in is called in-dr at dr"),
+    ],
+)
+def test_what_would_touch_the_application_at_another_site_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    text = APPLICATION + REPROCESS + SITES.replace(old, new)
+    if said:
+        assert said in refused(tmp_path, text)
+    else:
+        assert load(written(tmp_path, text), {}).sites

@@ -21,8 +21,10 @@ drill:
 
 
 def test_the_application_of_a_drill_is_the_same_but_for_what_would_touch_the_old_one(tmp_path: Path) -> None:
-    written(tmp_path, APPLICATION + DRILL)
+    written(tmp_path, APPLICATION + DRILL + "deploy: {command: [put, the-new-version]}\n")
     own, drill = (load_named(name, tmp_path, {}) for name in ("orders", "orders:drill"))
+    assert own.deploy is not None
+    assert drill.deploy is None, "it would put another version under the real application"
     assert (drill.name, drill.application.id) == ("orders:drill", "drill-orders")
     assert (drill.topics.inputs, drill.topics.outputs) == (("orders-in",), ("drill-totals", "drill-late"))
     assert drill.restore.topic_map == {"totals": "drill-totals", "late": "drill-late"}

@@ -51,6 +51,7 @@ def test_exit_codes_tell_the_causes_apart() -> None:
         "NotFound": 4,
         "LockHeld": 5,
         "LockLost": 5,
+        "VersionFailed": 14,
         "Damaged": 6,
         "OffsetsGone": 6,
         "GuardLost": 6,

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from streams_recovery.core.forms import FieldKind, FormField, reason_field
+from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
 
-REQUESTS: tuple[Any, ...] = (SavepointRequest, CompareRequest, LookUpRequest, ReprocessOptions)
+REQUESTS: tuple[Any, ...] = (SavepointRequest, CompareRequest, LookUpRequest, ReprocessOptions, OutputsOptions)
 # Who asks is a fact of the run. A form asks for the interval itself, which a backfill has of its own.
 NOT_ASKED = {"run_id", "requested_by"}
 INTERVAL = {"from", "to"}

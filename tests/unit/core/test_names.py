@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import string
+import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.names import checked_name
+from streams_recovery.core.names import LONGEST_NAME, checked_name, matches_pattern, pattern_steps
 from streams_recovery.core.repository.layout import Layout
 
 HOSTILE = [
@@ -73,3 +75,78 @@ def test_only_one_plain_path_part_passes(name: str) -> None:
     else:
         with pytest.raises(ConfigInvalid):
             checked_name("topic", name)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "read", "left"),
+    [
+        ("orders-.*", "orders-eu", "all-orders-eu"),
+        ("orders|prices", "prices", "prices-old"),
+        ("orders-(eu|us)", "orders-us", "orders-usa"),
+        ("(?i)orders", "ORDERS", "orders2"),
+        (".*", "anything", "__consumer_offsets"),
+    ],
+)
+def test_a_pattern_means_whole_names_and_none_of_kafkas_own(pattern: str, read: str, left: str) -> None:
+    assert matches_pattern(read, ("nothing", pattern))
+    assert not matches_pattern(left, ("nothing", pattern))
+    assert not matches_pattern(read, ())
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+$",
+        "(a|a)*b",
+        "(a?){40}a{40}",
+        "(.*a){12}",
+        ".*a.*a.*a.*a.*b",
+        "a?" * 40 + "a" * 40,
+        r"(a*)*\1b",
+        "((a{1,9}){1,9}){1,9}b",
+        "(?=(a+)+$)a*",
+    ],
+)
+def test_a_pattern_that_may_take_forever_is_known_by_its_parts(pattern: str) -> None:
+    assert pattern_steps(pattern) > 1e8
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "orders-.*",
+        r"orders-(eu|us|asia)(\..*)?",
+        r"[^.]+\.[^.]+\.[^.]+\.[^.]+\.[^.]+\.x",
+        "in-[0-9]+-[0-9]+-[0-9]+-[0-9]+-[0-9]+-v[0-9]{1,3}",
+        "(?!__)in-.*",
+        ".*-in-.*-eu.*",
+        "[a-z]{3}-(dev|test|prod)-.*-in",
+    ],
+)
+def test_a_pattern_that_people_write_takes_no_time_for_any_name(pattern: str) -> None:
+    assert pattern_steps(pattern) <= 1e8
+    for name in ("a" * LONGEST_NAME, "-" * LONGEST_NAME, "1-" * 124, "in-" * 83, "a.b" * 83):
+        began = time.process_time()
+        matches_pattern(name, [pattern])
+        assert time.process_time() - began < 5
+
+
+PARTS = st.recursive(
+    st.sampled_from(["a", "b", ".", "[ab]", "-"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{0,3}"])).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+        st.lists(inner, min_size=2, max_size=4).map("".join),
+        st.lists(inner, min_size=2, max_size=3).map(lambda many: f"(?:{'|'.join(many)})"),
+    ),
+    max_leaves=8,
+)
+
+
+@given(PARTS, st.sampled_from(["a", "ab", "-", "aab-"]))
+def test_what_counts_as_quick_is_quick(pattern: str, part: str) -> None:
+    if pattern_steps(pattern) > 1e6:
+        return
+    name = (part * LONGEST_NAME)[: LONGEST_NAME - 1] + "!"
+    began = time.process_time()
+    re.fullmatch(pattern, name)
+    assert time.process_time() - began < 2

@@ -23,6 +23,7 @@ from tests.support.kafka.scripted_clients import ScriptedClients, future
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 A, B, C, _ = PARTITIONS
 Stored = dict[TopicPartition, CommittedOffset]
+GONE = pure.UnknownTopicOrPartitionError
 
 
 def known(offset: int, metadata: str = "AgAA", epoch: int | None = None) -> CommittedOffset:
@@ -31,7 +32,8 @@ def known(offset: int, metadata: str = "AgAA", epoch: int | None = None) -> Comm
 
 class Coordinator:
     """Both admin clients of a cluster with one group. ``refuses`` answers a code for a partition, ``spoils`` stores other metadata than was sent,
-    ``loses_answer`` acts without answering. All goes well again once somebody has read what became of the writes, unless ``forever``.
+    ``loses_answer`` acts without answering. Offsets whose topics it does not know it ``forgets`` at the second deletion, or the third. All goes well again
+    once somebody has read what became of the writes, unless ``forever``.
     """
 
     def __init__(self, stored: Stored, **faults: Any) -> None:
@@ -42,6 +44,7 @@ class Coordinator:
         self.spoils: Iterable[TopicPartition] = faults.get("spoils", ())
         self.loses_answer: bool = faults.get("loses_answer", False)
         self.forever: bool = faults.get("forever", False)
+        self.forgets: int = faults.get("forgets", 0)
         self.looked = False
         self.members: list[str] = []
         self.joins: bool = faults.get("joins", False)
@@ -94,12 +97,14 @@ class Coordinator:
 
     def delete_group_offsets(self, _group: str, partitions: list[PurePartition]) -> dict[PurePartition, type[pure.KafkaError]]:
         self.writes.append({})
+        if self.forgets and self.writes.count({}) == self.forgets:
+            self.stored = {tp: found for tp, found in self.stored.items() if self.refuses.get(tp) is not GONE}
         refuses = self.refuses if self._faulty else {}
         if pure.NonEmptyGroupError in refuses.values():
             raise pure.NonEmptyGroupError
         for tp in partitions:
             if TopicPartition(*tp) not in refuses:
-                del self.stored[TopicPartition(*tp)]
+                self.stored.pop(TopicPartition(*tp), None)
         return {tp: refuses.get(TopicPartition(*tp), pure.NoError) for tp in partitions}
 
     def delete_groups(self, _groups: list[str]) -> dict[str, str]:
@@ -212,6 +217,31 @@ def test_a_member_that_forbids_a_deletion_is_told_too(code: type[pure.KafkaError
     with pytest.raises(ApplicationRunning, match=code.__name__):
         groups(coordinator).set_offsets("g", {A: None, B: known(5)})
     assert coordinator.stored == {A: known(1)}
+
+
+def test_offsets_on_a_topic_that_is_gone_are_removed_once_the_broker_has_forgotten_them() -> None:
+    coordinator = Coordinator({A: known(1), B: known(2), C: known(3)}, refuses={A: GONE, B: GONE}, forever=True, forgets=2)
+    groups(coordinator).set_offsets("g", {A: None, B: None, C: known(5)})
+    assert coordinator.stored == {C: known(5)}
+
+
+def test_what_the_broker_forgot_with_its_topic_is_no_damage_when_another_removal_is_refused() -> None:
+    refused = {A: GONE, B: pure.TopicAuthorizationFailedError}
+    coordinator = Coordinator({A: known(4), B: known(5), C: known(6)}, refuses=refused, forgets=2, forever=True)
+    with pytest.raises(RecoveryError) as caught:
+        groups(coordinator).set_offsets("g", {A: None, B: None, C: None})
+    assert not isinstance(caught.value, Damaged)
+    assert (caught.value.facts["left"], caught.value.facts["gone"]) == ({}, [str(A)])
+    assert coordinator.stored == {B: known(5), C: known(6)}
+
+
+def test_offsets_that_the_broker_neither_removes_nor_forgets_are_told() -> None:
+    before = {A: known(1), B: known(2), C: known(3)}
+    coordinator = Coordinator(before, refuses={A: GONE}, forever=True)
+    with pytest.raises(NotFound, match=r"1 of 3 offsets were not taken.*as they were before") as caught:
+        groups(coordinator).set_offsets("g", {A: None, B: None, C: known(5)})
+    assert caught.value.facts["refused"] == {"t-0": "UnknownTopicOrPartitionError"}
+    assert coordinator.stored == before
 
 
 def test_what_cannot_be_put_back_is_told_for_every_partition() -> None:

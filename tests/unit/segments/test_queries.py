@@ -17,7 +17,7 @@ from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer
-from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
+from streams_recovery.segments.queries import edge_stamps, keyed_stamps, look_into, timestamp_at
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.event_times import Log, ahead, behind, expected, lead, logs, slices
@@ -58,6 +58,9 @@ def test_the_rows_that_are_written_are_those_that_were_counted(
         files.append(replace(file, bytes=store(repository, file.key, piece, rows_of_a_group=groups)))
         assert edge_stamps(repository, files[-1], last=False) == list(piece[:BESIDE])
         assert edge_stamps(repository, files[-1], last=True) == list(piece[-BESIDE:])
+        keyed = [(b"k", at) for _, at in piece]
+        assert keyed_stamps(repository, files[-1], 2, last=False) == keyed[:groups][:2]
+        assert keyed_stamps(repository, files[-1], 2, last=True) == keyed[(len(keyed) - 1) // groups * groups :][-2:]
         assert [timestamp_at(repository, files[-1], offset) for offset, _ in piece] == [at for _, at in piece]
     bounds = replace(bounds_of(wanted, whole=whole, first=first, written=written), latest=max(latest, wanted.closed))
 

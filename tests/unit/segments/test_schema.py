@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, check_schema, header_array, header_lists, payload_bytes
+from streams_recovery.segments.schema import (
+    SEGMENT_SCHEMA,
+    RowDigest,
+    check_schema,
+    header_array,
+    header_lists,
+    payload_bytes,
+    record_digest,
+)
 from tests.support.examples.rows import batch_of, header, row, rows_of
 
 
@@ -88,3 +96,22 @@ def test_a_file_with_other_columns_is_not_a_segment():
     with pytest.raises(Damaged, match=r"a\.parquet"):
         check_schema(pa.schema([("offset", pa.int64())]), where="a.parquet")
     check_schema(SEGMENT_SCHEMA, where="a.parquet")
+
+
+@given(row, row)
+def test_digests_of_single_records_are_equal_exactly_when_the_records_are(left, right):
+    assert record_digest(*left) == record_digest(*left)
+    assert (record_digest(*left) == record_digest(*right)) == (normal([left]) == normal([right]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(1, None, b"", None), (1, b"", b"", None), (1, None, None, [("h", None)]), (1, None, None, [("h", b"")]), (2, None, None, None)],
+)
+def test_null_and_empty_differ_in_a_single_record(other):
+    assert len({record_digest(*one) for one in (other, (1, None, None, None), (1, None, None, []))}) == 2
+
+
+def test_headers_of_a_single_record_are_in_order():
+    both = [("a", b"1"), ("b", b"2")]
+    assert record_digest(1, b"k", b"v", both) != record_digest(1, b"k", b"v", both[::-1])

@@ -11,10 +11,11 @@ import pytest
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile
+from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.ui.actions import Action, actions, dags_of
 from streams_recovery.ui.commands import commands_of
-from tests.support.airflow.recovery_page import Site
+from tests.support.airflow.recovery_page import Site, at_sites
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 
 
@@ -70,6 +71,16 @@ def test_nothing_is_chosen_beforehand_and_only_readers_of_copies_or_of_another_c
     assert "orders-app" not in confirm.label
 
 
+def test_an_application_that_reads_by_pattern_alone_has_no_copies_by_itself(tmp_path: Path) -> None:
+    site, topics = Site(tmp_path), {"input_patterns": ["shop-[.].*"]}
+    site.configure("orders", topics=topics)
+    site.configure("aaa-without-copies", topics=topics)
+    site.configure("past", topics=topics, restore={"topic_map": {"shop-.eu": "copy-eu"}})
+    action = started(load_all(site.configs, {}).applications, instant(report(), NOW - HOUR // 2))["moment"]
+    target = next(field for field in action.fields if field.name == "application")
+    assert [value for value, _ in target.options] == ["past", "orders"]
+
+
 def test_an_application_s_own_restore_dag_goes_before_the_shared_one_and_has_no_application(
     configured: dict[str, ApplicationConfig],
 ) -> None:
@@ -102,4 +113,50 @@ def test_commands_are_quoted_for_a_shell() -> None:
     assert commands_of("orders", "20261121T012345Z-aaaaaaaaaa")[0] == (
         "Pin",
         "streams-recovery savepoints keep orders 20261121T012345Z-aaaaaaaaaa --reason REASON",
+    )
+
+
+def entry(site: str, before: str, *, arrived: bool = True) -> SiteEntry:
+    return SiteEntry(site=site, cluster_id="", arrived=arrived, before=before, run="r", at=NOW, requested_by="me", reason="", fences=())
+
+
+@pytest.mark.parametrize(
+    ("sites", "where", "offered", "chosen", "typed"),
+    [
+        (["dr"], None, ["dr"], "dr", "primary"),
+        (["dr"], entry("dr", PRIMARY), ["primary"], "primary", "dr"),
+        (["dr", "third"], entry("third", "dr"), ["primary", "dr"], "", "third"),
+        # It can be brought there again, or back.
+        (["dr"], entry("dr", PRIMARY, arrived=False), ["primary", "dr"], "", None),
+    ],
+)
+def test_it_can_be_moved_to_each_site_where_it_is_not(
+    tmp_path: Path, sites: list[str], where: SiteEntry | None, offered: list[str], chosen: str, typed: str | None
+) -> None:
+    page = Site(tmp_path)
+    page.configure("orders", sites=at_sites(*sites))
+    configured = load_all(page.configs, {}).applications
+    found = {one.what: one for one in actions(configured["orders"], instant(report(), NOW), configured, anything, entry=where)}
+    action = found["failover"]
+    assert action.dag_id == "streams_failover"
+    fields = {field.name: field for field in action.fields}
+    assert list(fields) == ["application", "to", "lost", "savepoint", "replace", "safety", "confirm", "reason"]
+    assert ([value for value, _ in fields["to"].options], fields["to"].value, fields["to"].kind) == (offered, chosen, "choice")
+    assert fields["savepoint"].value == summary(0).savepoint_id
+    assert fields["lost"].label == "Site that cannot be reached" + (f": type {typed}" if typed else "")
+    assert f"is stopped at {typed or 'the site that it leaves'}" in action.destroys
+
+
+def test_an_application_of_one_site_is_moved_nowhere(configured: dict[str, ApplicationConfig]) -> None:
+    assert "failover" not in started(configured, instant(report(), NOW))
+
+
+def test_whoever_may_not_trigger_a_failover_gets_no_button_for_it(tmp_path: Path) -> None:
+    page = Site(tmp_path)
+    page.configure("orders", sites=at_sites("dr"))
+    configured = load_all(page.configs, {}).applications
+    assert "failover" not in started(configured, instant(report(), NOW), lambda dag_id: "failover" not in dag_id)
+    assert (
+        started(configured, instant(report(), NOW), {"streams_failover_orders"}.__contains__)["failover"].dag_id
+        == "streams_failover_orders"
     )

@@ -8,10 +8,11 @@ import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedRecord
+from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.report import Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.overview import Overview, ShownState, broken, growth, overview
+from streams_recovery.ui.overview import Overview, ShownState, broken, growth, overview, sites
 from streams_recovery.ui.statuses import KnownStatus
 from tests.support.examples.statuses import HOUR, NOW, OLD, report
 
@@ -168,3 +169,57 @@ def test_growth_needs_a_day_of_measurements() -> None:
 )
 def test_directories_of_the_server_are_cut_where_it_shows(text: str, left: str) -> None:
     assert without_paths(text) == left
+
+
+MOVED = SiteEntry(
+    site="dr",
+    cluster_id="c",
+    arrived=True,
+    before=PRIMARY,
+    run="20261121T012345Z-0123456789",
+    at=NOW,
+    requested_by="me",
+    reason="<b>fire</b>",
+    fences=(Fence(site=PRIMARY, cluster_id="", since=NOW - HOUR, run="r"),),
+)
+
+
+def test_where_an_application_of_several_sites_is_who_moved_it_and_what_is_fenced() -> None:
+    assert sites((), None, SOON) is None, "one that has a single site is nowhere else"
+    never = sites(("dr", "third"), None, SOON)
+    assert never is not None
+    assert (str(never.place), never.fences) == (
+        "Belongs to the site <strong>primary</strong>, and was never moved. Other sites: dr, third.",
+        (),
+    )
+    moved = sites(("dr",), MOVED, SOON)
+    assert moved is not None
+    assert str(moved.place).startswith("Belongs to the site <strong>dr</strong> since <time")
+    assert f"(1 min ago), moved from primary by the run <code>{MOVED.run}</code>: &lt;b&gt;fire&lt;/b&gt;." in str(moved.place)
+    (fence,) = moved.fences
+    assert "The site <strong>primary</strong> was left at <time" in str(fence)
+    assert "What is left there is stopped once it answers." in str(fence)
+    under_way = sites(("dr",), replace(MOVED, arrived=False, reason=""), SOON)
+    assert under_way is not None
+    assert str(under_way.place).startswith("Is on its way to the site <strong>dr</strong> since")
+    assert str(under_way.place).endswith("</code>.")
+
+
+def test_the_list_says_of_one_that_is_away_where_it_is() -> None:
+    assert "site" not in text(shown(stored()))
+    assert "at the site <strong>dr</strong>" in text(shown(replace(stored(), site=MOVED)))
+    assert "on its way to the site <strong>dr</strong>" in text(shown(replace(stored(), site=replace(MOVED, arrived=False))))
+    home = replace(MOVED, site=PRIMARY, before="dr")
+    assert "at the site" not in text(shown(replace(stored(), site=home)))
+    assert "on its way to the site <strong>primary</strong>" in text(shown(replace(stored(), site=replace(home, arrived=False))))
+
+
+def test_what_somebody_has_written_into_the_log_of_sites_cannot_break_or_flood_the_page() -> None:
+    fence = Fence(site="x\u202e<i>", cluster_id="", since=-1, run="r")
+    written = sites(("dr",), replace(MOVED, site="<b>" * 1_000, at=10**20, reason="a\nb" * 1_000, fences=(fence,)), SOON)
+    assert written is not None
+    assert "since an unknown time," in str(written.place)
+    assert "<b>" not in str(written.place)
+    assert "a\\nba" in str(written.place)
+    assert len(str(written.place)) < 8_000
+    assert str(written.fences[0]).startswith("The site <strong>x\\u202e&lt;i&gt;</strong> was left at an unknown time ")

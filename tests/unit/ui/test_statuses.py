@@ -10,6 +10,7 @@ import pytest
 from streams_recovery.core.errors import NotFound, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
@@ -127,8 +128,33 @@ def test_repositories_that_hang_keep_no_application_from_its_own(repositories: R
             for savepoint in ("one", "two", "three"):
                 assert isinstance(statuses.detail(name, savepoint), str)
             assert isinstance(statuses.inspections(name), str)
+            assert isinstance(statuses.outputs(name), str)
         statuses._limit = 10.0  # the machine may be slow; what hangs does so for longer
         assert statuses.of(["orders"], patient=True)["orders"].report == report()
         assert statuses.inspections("orders") == ()
     finally:
         let_go.set()
+
+
+def test_the_screen_of_an_application_does_not_wait_for_comparisons_of_outputs(repositories: Repositories) -> None:
+    statuses = Statuses(repositories.open, wait_seconds=10, limit_seconds=10)
+    assert statuses.outputs("orders") == ()
+    statuses._wait = 0.01
+    repositories.let_go.clear()
+    assert statuses.outputs("orders") == (), "what was read last, while the repository does not answer"
+    assert statuses.outputs("orders") == "The comparisons are still being read: load this page again."
+    repositories.let_go.set()
+
+
+def test_where_it_is_is_read_with_the_status_and_kept_while_the_repository_does_not_answer(repositories: Repositories) -> None:
+    moved = SiteEntry(site="dr", cluster_id="", arrived=True, before=PRIMARY, run="r", at=1, requested_by="", reason="", fences=())
+
+    def site_in(name: str, repository: Repository) -> SiteEntry | None:
+        assert (name, repository) == ("orders", repositories.repository)
+        return moved
+
+    statuses = Statuses(repositories.open, site_in=site_in, wait_seconds=5, fresh_seconds=0)
+    assert statuses.of(["orders"])["orders"].site == moved
+    repositories.error = RepositoryUnavailable("no answer", next_step="wait")
+    found = statuses.of(["orders"], patient=True)["orders"]
+    assert (found.problem, found.site, found.report) == ("The repository does not answer.", moved, report())

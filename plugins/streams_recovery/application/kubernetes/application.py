@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -21,6 +21,7 @@ from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kubernetes.pods import Pod, in_slots
 from streams_recovery.core.kubernetes.workload import Workload
 from streams_recovery.core.preflight.findings import PreflightFinding
+from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 # For a program to end whose Kafka Streams took all the time to close, and for one that has to be killed.
 _END_SECONDS: Final = 1.0
@@ -114,6 +115,10 @@ class KubernetesApplication:
     def query(self, store: str) -> dict[str, object]:
         """All keys over all pods. While the application rebalances, asked again until the start timeout."""
         return self._status()[1].query(store, seconds=self._section.start_timeout)
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """See the port: each key from the instance that has it."""
+        return self._status()[1].query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Rights that are missing, owners and autoscalers that would keep it from being stopped, and state that could not be wiped."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from streams_recovery.config.fields import Argv, Environment, Seconds
-from streams_recovery.config.runs.kind import IntervalSection, StartingKind
+from streams_recovery.config.runs.kind import IntervalSection, Kind, StartingKind
 
 
 class CommandRuns(StartingKind, IntervalSection):
@@ -22,8 +22,13 @@ class CommandRuns(StartingKind, IntervalSection):
     pause: Argv | None = None
     resume: Argv | None = None
     query: Argv | None = None
+    query_keys: Argv | None = None
     environment: Environment = Field(default_factory=dict)
     timeout_seconds: Seconds = 120
+
+    def is_as(self, other: Kind) -> bool:
+        """See Kind: it is asked by the same program."""
+        return isinstance(other, CommandRuns) and (self.status, self.environment) == (other.status, other.environment)
 
     @property
     def no_pause_because(self) -> str | None:

@@ -57,6 +57,10 @@ class StartTexts:
 class Kind(Section):
     """A section of ``runs`` that describes one way to run an application. One that is nothing more is refused where a clone or a sandbox is configured."""
 
+    def is_as(self, other: Kind) -> bool:
+        """True when the two run one and the same application: nobody could tell which of them does."""
+        return self == other
+
     @property
     def start_timeout(self) -> float:
         """Seconds an instance gets until it answers."""

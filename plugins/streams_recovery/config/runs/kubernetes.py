@@ -60,6 +60,15 @@ class KubernetesRuns(Kind):
     start_timeout_seconds: Seconds = 120
     stop_timeout_seconds: Seconds = 60
 
+    def is_as(self, other: Kind) -> bool:
+        """See Kind: a workload of the same name in another context, or by another file, is another one."""
+        return isinstance(other, KubernetesRuns) and self.place == other.place
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """What tells it from every other workload."""
+        return self.kubeconfig, self.context, self.namespace, self.workload_name
+
     @property
     def start_timeout(self) -> float:
         return float(self.start_timeout_seconds)

@@ -18,15 +18,17 @@ _MOST_ARGUMENT: Final = 128 << 10
 
 
 class Control(Section):
-    """The application's own HTTP interface: paths below each instance's ``url``. ``{store}`` in ``query`` stands for a store's name. The token in
-    ``token_file`` is sent with every request; ``allow_http`` lets plain http cross the network. ``close`` closes
-    Kafka Streams and answers ``{"closed": true}`` when that is done.
+    """The application's own HTTP interface: paths below each instance's ``url``. ``{store}`` stands for a store's name, and ``{key}`` for a key of it as text:
+    ``query_key`` says what the key has, ``owner`` which instance has it. The token in ``token_file`` is sent with every request; ``allow_http`` lets plain http
+    cross the network. ``close`` closes Kafka Streams and answers ``{"closed": true}`` when that is done.
     """
 
     health: Route = "/health"
     pause: Route | None = "/pause"
     resume: Route | None = "/resume"
     query: Route | None = "/state/{store}"
+    query_key: Route | None = "/state/{store}/{key}"
+    owner: Route | None = "/owner/{store}/{key}"
     close: Route | None = None
     token_file: LocalPath | None = None
     allow_http: Switch = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, BrokerFacts, TopicFacts
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
@@ -75,6 +76,14 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
         return ()
     what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {first_names(absent)} are not in them"
     return (warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
+
+
+def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFinding, ...]:
+    """A warning for a kind of application that a restore is not the last danger to: it ends with a start without local state."""
+    if not dialect.loses_unread:
+        return ()
+    what = f"{dialect.product} by itself may leave out unread input, and count other input twice, when {application_id} starts without local state"
+    return (warning("unread-input", what, f"give the application what it needs: {dialect.loses_unread}"),)
 
 
 def before_restore(

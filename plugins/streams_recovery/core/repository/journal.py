@@ -12,7 +12,8 @@ from streams_recovery.core.run_artifact import ArtifactRef
 
 class Phase(enum.StrEnum):
     """Phases in their order. ``SAVED`` is reached with a safety savepoint, or with the reason why there is none. From ``DESTROYING`` on the
-    application must not be started again except by the restore's own last steps. ``INPUT_COMPLETE`` is for intervals that are processed again.
+    application must not be started again except by the restore's own last steps. ``DEPLOYED`` is for restores that deploy a version, and
+    ``INPUT_COMPLETE`` for intervals that are processed again.
     """
 
     OPENED = "opened"
@@ -24,6 +25,7 @@ class Phase(enum.StrEnum):
     VERIFIED = "verified"
     OFFSETS_SET = "offsets-set"
     WIPED = "wiped"
+    DEPLOYED = "deployed"
     STARTED = "started"
     RECOVERED = "recovered"
     INPUT_COMPLETE = "input-complete"

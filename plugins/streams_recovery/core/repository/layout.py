@@ -141,6 +141,11 @@ class Layout:
         return f"{self.application_id}/ownership/"
 
     @property
+    def sites(self) -> str:
+        """Prefix of the numbered records of the cluster that the application belongs to."""
+        return f"{self.application_id}/sites/"
+
+    @property
     def read_up_to(self) -> str:
         """Prefix of the numbered records of how far a clone's input was processed by the application that it replaces."""
         return f"{self.application_id}/read-up-to/"
@@ -168,6 +173,11 @@ class Layout:
     def inspections(self) -> str:
         """Prefix of the numbered entries of what people had compared and looked up in savepoints, of which only the newest are kept."""
         return f"{self.application_id}/inspections/"
+
+    @property
+    def outputs_compared(self) -> str:
+        """Prefix of the numbered reports of comparisons of outputs, of which only the newest are kept."""
+        return f"{self.application_id}/outputs-compared/"
 
     @property
     def segments(self) -> str:

@@ -45,7 +45,7 @@ def left_alone(layout: Layout) -> tuple[str, ...]:
     the status, of what people were told and of inspections this software itself deletes all but the newest.
     """
     at_work = (layout.locks, layout.holds, layout.quiesce_records, layout.artifacts)
-    return (*at_work, layout.status, layout.alerts, layout.inspections)
+    return (*at_work, layout.status, layout.alerts, layout.inspections, layout.outputs_compared)
 
 
 def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:

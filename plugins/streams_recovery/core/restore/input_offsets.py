@@ -9,7 +9,7 @@ records that were never processed. Kafka's own tools always omit the metadata.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
@@ -41,23 +41,44 @@ def input_images(placed: Sequence[Placed]) -> dict[TopicPartition, tuple[Placed,
     }
 
 
+def begun_by_savepoint(placed: Sequence[Placed]) -> frozenset[str]:
+    """Topics of which the savepoint says where the application goes on, or that are made anew. A topic that it only wrote then and reads now is none: the
+    savepoint has no offset on it, and one that was committed since would skip what the restored state has not read.
+    """
+    return frozenset(one.name for one in placed if one.made or one.image.role is TopicRole.INPUT)
+
+
 def choose_offsets(
-    placed: Sequence[Placed], strategy: OffsetStrategy, logs: Logs, *, auto_offset_reset: str, rows_below: RowsBelow
+    placed: Sequence[Placed],
+    strategy: OffsetStrategy,
+    logs: Logs,
+    *,
+    auto_offset_reset: str,
+    rows_below: RowsBelow,
+    joined: Mapping[TopicPartition, int] | None = None,
 ) -> ChosenOffsets:
-    """The offsets to commit: inputs by ``strategy``, repartition topics always exact, because their loaded records are counted from zero.
+    """The offsets to commit: inputs by ``strategy``, repartition topics always exact, because their loaded records are counted from zero. ``joined`` are
+    inputs that the savepoint does not have, with where its state goes on there.
 
     A partition without a commit also gets an offset, where ``auto_offset_reset`` would begin. A table that is restored from its source topic is read
     up to the committed offset, and without one it would stay empty. Raises ``Refused`` for offsets outside the logs, and for listed partitions that
     are not inputs of the application, all at once.
     """
     strategy.check_made([one.name for one in placed if one.made and one.image.role is TopicRole.INPUT])
+    joined = joined or {}
     exact = _exact_inputs(placed, auto_offset_reset, rows_below)
+    exact |= {tp: OffsetToSet(tp=tp, wanted=CommittedOffset(offset=offset, metadata="")) for tp, offset in joined.items()}
     unused = strategy.check_inputs(exact, {one.name for one in placed if one.image.role is TopicRole.REPARTITION})
     chosen = {tp: _chosen(tp, known, strategy, logs) for tp, known in exact.items()}
     _check_reach(strategy, exact, chosen, logs)
     agree = all(item.wanted.offset == exact[tp].wanted.offset for tp, item in chosen.items())
-    offsets = (*chosen.values(), *_repartition(placed, rows_below))
-    warnings = (*_without_commit(placed, auto_offset_reset), *_disagreement(strategy, exact, chosen), *unused)
+    offsets = (*(_by_rule(item, joined.get(tp)) for tp, item in chosen.items()), *_repartition(placed, rows_below))
+    warnings = (
+        *_joined(joined, auto_offset_reset),
+        *_without_commit(placed, auto_offset_reset),
+        *_disagreement(strategy, exact, chosen),
+        *unused,
+    )
     return ChosenOffsets(offsets=tuple(sorted(offsets, key=lambda item: item.tp)), agree=agree, warnings=warnings)
 
 
@@ -97,7 +118,15 @@ def _in_new_log(placed: Placed, image: PartitionImage, rows_below: RowsBelow) ->
 def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, logs: Logs) -> OffsetToSet:
     offset, fixed = strategy.place(tp, exact.wanted.offset, logs)
     same = offset == exact.wanted.offset
-    return OffsetToSet(tp=tp, wanted=exact.wanted if same else CommittedOffset(offset=offset, metadata=""), fixed=fixed)
+    wanted = exact.wanted if same else CommittedOffset(offset=offset, metadata="")
+    return OffsetToSet(tp=tp, wanted=wanted, fixed=fixed)
+
+
+def _by_rule(item: OffsetToSet, begins: int | None) -> OffsetToSet:
+    """Where an input begins that the savepoint does not have is known from the log alone, whose beginning moves while a person reads the plan: the rule is
+    approved, not the number.
+    """
+    return replace(item, fixed=False) if item.wanted.offset == begins else item
 
 
 def _check_reach(
@@ -116,6 +145,19 @@ def _check_reach(
             offsets={str(tp): offset for tp, offset in beyond.items()},
             logs={str(tp): (logs.starts[tp], logs.ends[tp]) for tp in beyond},
         )
+
+
+def _joined(joined: Mapping[TopicPartition, int], auto_offset_reset: str) -> tuple[str, ...]:
+    names = sorted({tp.topic for tp in joined})
+    # Nothing else tells where it was then, and a producer may date its records as it likes.
+    where = "at the time of the savepoint, by the dates of their records," if auto_offset_reset == "latest" else "at their beginnings"
+    return (
+        (
+            f"read since the savepoint, whose state has nothing of them, so these begin {where} unless the strategy says otherwise: {first_names(names)}",
+        )
+        if names
+        else ()
+    )
 
 
 def _without_commit(placed: Sequence[Placed], auto_offset_reset: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from streams_recovery.core.application_kind import ApplicationKind, Dialect
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicDescription, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
@@ -13,15 +14,19 @@ from streams_recovery.core.repository.manifest import Manifest, TopicImage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """The target of a restore. ``existing`` are its topics by name, ``filled`` those that contain records. ``topic_map`` renames inputs, outputs and
-    globals. ``declared`` are the names in the configuration of the target application, by role.
+    globals. ``declared`` are the names in the configuration of the target application, by role. ``proven`` are inputs that are
+    other topics than those of the savepoint and are known to have their records, ``contained`` those whose records the savepoint is known to have.
     """
 
     application_id: str
+    dialect: Dialect = ApplicationKind.KAFKA_STREAMS.dialect
     cluster_id: str
     existing: Mapping[str, TopicDescription]
     filled: Collection[str]
     topic_map: Mapping[str, str]
     declared: Mapping[TopicRole, Collection[str]]
+    proven: Collection[str] = ()
+    contained: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +38,10 @@ class Placed:
     made: bool
 
 
-def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topic_map: Mapping[str, str]) -> str:
-    """The name in the target. Internal topics begin with the application id, as in Kafka Streams; other topics are renamed by the map."""
+def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topic_map: Mapping[str, str], dialect: Dialect) -> str:
+    """The name in the target. Internal topics are called as in applications of this kind; other topics are renamed by the map."""
     if topic.role.internal:
-        return application_id + topic.name.removeprefix(manifest.application_id)
+        return dialect.name_in(topic.name, topic.role, manifest.application_id, application_id)
     return topic_map.get(topic.name, topic.name)
 
 
@@ -44,7 +49,7 @@ def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
     """The decision for every topic. Raises ``Refused`` with all problems at once."""
     placed, problems, topics = [], _output_problems(manifest, target), []
     for topic in manifest.topics:
-        name = target_name(topic, manifest, target.application_id, target.topic_map)
+        name = target_name(topic, manifest, target.application_id, target.topic_map, target.dialect)
         made, problem = _decided(topic, name, manifest, target)
         placed.append(Placed(image=topic, name=name, made=made))
         if problem:
@@ -69,10 +74,12 @@ def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -
     found = target.existing.get(name)
     same = found is not None and target.cluster_id == manifest.cluster_id and found.topic_id == topic.topic_id
     what = f"{topic.role} {name}"
-    if found is not None and (same or topic.role in (TopicRole.OUTPUT, TopicRole.GLOBAL)):
+    if found is not None and (same or name in target.proven or topic.role in (TopicRole.OUTPUT, TopicRole.GLOBAL)):
         if topic.role is TopicRole.INPUT and found.partitions != len(topic.partitions):
             return False, f"{what} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint"
         return False, None
+    if found is not None and name in target.contained:
+        return True, None
     if found is not None and name in target.filled:
         return (
             False,
@@ -93,7 +100,7 @@ def _output_problems(manifest: Manifest, target: Target) -> list[str]:
     for topic in manifest.topics:
         if topic.role not in target.declared:
             continue
-        name = target_name(topic, manifest, target.application_id, target.topic_map)
+        name = target_name(topic, manifest, target.application_id, target.topic_map, target.dialect)
         if topic.role is TopicRole.OUTPUT and name == topic.name and target.cluster_id == manifest.cluster_id:
             problems.append(f"output {topic.name} would be written by {manifest.application_id} and {target.application_id}")
         elif name not in target.declared[topic.role]:

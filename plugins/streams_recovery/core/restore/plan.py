@@ -16,11 +16,13 @@ from streams_recovery.core.jobs.spec import RowCut
 from streams_recovery.core.kafka_types import ClaimedTopic, CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
+from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.interval import IntervalSlice
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
+from streams_recovery.core.rollout.upgrade import VersionChange
 
 # What a plan does, by the names that an operator knows. The order is part of every approval.
 _PARTS: Final = {
@@ -36,6 +38,9 @@ _PARTS: Final = {
     "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
     "topics of other applications whose names begin like this one's": ("claimed",),
     "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
+    "the site (`--to`, `--lost`)": ("move",),
+    "the command that deploys (`deploy.command`)": ("deploy",),
+    "the new version (`--topology`, `--lose`, `--watch`)": ("upgrade",),
     "the single topics (`--topic`, `--as`, `--partition`, `--read-on`)": ("single",),
 }
 
@@ -141,7 +146,9 @@ class RestorePlan:
     unless its inputs are cut there where they are. ``claimed`` topics could be the application's by their names and are another one's: they stay as they
     are. ``evidence`` says of every internal topic that is there and goes why it is taken for the application's own. ``offsets_kept`` are inputs whose
     committed offsets nobody touches, whatever they are by then. ``single`` is None unless topics are brought back alone: then no internal topic is in the
-    plan, and the state stays as it is.
+    plan, and the state stays as it is. ``move`` is None unless the application goes to another site, whose topics these are. ``deploy`` is
+    the command that is run before the start, empty where none is configured. ``upgrade`` is None unless a new version goes on with the state that is there:
+    then nothing is loaded, and nothing is built again.
     """
 
     application_id: str
@@ -164,6 +171,9 @@ class RestorePlan:
     inputs_from: str | None = None
     offsets_kept: tuple[TopicPartition, ...] = ()
     single: SingleTopics | None = None
+    move: SiteMove | None = None
+    deploy: tuple[str, ...] = ()
+    upgrade: VersionChange | None = None
 
     @property
     def hash(self) -> str:
@@ -185,6 +195,8 @@ class RestorePlan:
         if self.point is not None:
             # Every savepoint extends the archive; as long as the same rows are taken it is the same plan.
             done["point"] = codec.encode(replace(self.point, archive=""))
+        if self.upgrade is not None:
+            done["upgrade"] = self.upgrade.done
         return done
 
     @property

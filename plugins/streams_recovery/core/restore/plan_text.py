@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition
+from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
+from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import first_names, span
 
@@ -31,6 +35,8 @@ def markdown(plan: RestorePlan) -> Markdown:
     """The plan in the order in which it would be carried out."""
     if plan.single is not None:
         return joined(_alone(plan, plan.single))
+    if plan.upgrade is not None:
+        return joined(_upgraded(plan, plan.upgrade))
     return joined(
         [
             *_head(plan),
@@ -49,10 +55,14 @@ def markdown(plan: RestorePlan) -> Markdown:
             *_offsets(plan),
             _EMPTY,
             md("6. **Wipe** the local state of every instance."),
-            md("7. **Start**, and wait until {}.", _catching_up(plan)),
+            md("7. {}**Start**, and wait until {}.", _deployed(plan), _catching_up(plan)),
             *([] if plan.from_input else [_EMPTY, _elsewhere(plan)]),
         ]
     )
+
+
+def _deployed(plan: RestorePlan) -> Markdown:
+    return md("**Deploy** by {}. ", code(shlex.join(plan.deploy))) if plan.deploy else _EMPTY
 
 
 def _offsets(plan: RestorePlan) -> list[Markdown]:
@@ -156,6 +166,67 @@ def _afterwards(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
     ]
 
 
+def _upgraded(plan: RestorePlan, upgrade: VersionChange) -> list[Markdown]:
+    """A new version that goes on with the state that is there."""
+    inputs = len({tp.topic for tp in plan.offsets_kept})
+    wiped = [md("**Wipe** the local state of every instance: subtopologies have other numbers, so it is restored from the changelogs.")]
+    lag = _EMPTY if upgrade.watch.max_lag is None else md(", or when it stays more than {:,} records behind", upgrade.watch.max_lag)
+    steps = [
+        md("**Stop** {} and prove that they are stopped.", _instances(plan)),
+        md("**Save** the state as a safety savepoint, and compare the new version with it once more."),
+        *(wiped if upgrade.wipes else []),
+        md(
+            "{}**Start**, and wait until its input is processed. It reads on in {} inputs where the old version stopped.",
+            _deployed(plan),
+            inputs,
+        ),
+        md(
+            "**Watch** it for **{}**. It fails when an instance ends, when nothing is committed for {} although records are left{}.",
+            span(upgrade.watch.seconds),
+            span(upgrade.watch.patience),
+            lag,
+        ),
+    ]
+    made = [md("The new version makes the topics {}. The way back deletes them.", first_names(upgrade.new_topics)), _EMPTY]
+    return [
+        md("### Upgrade {} in place", code(plan.application_id)),
+        _EMPTY,
+        md(
+            "**{}**: the new version was compared with savepoint {}. Plan {}.",
+            upgrade.verdict,
+            code(upgrade.compared_with),
+            code(plan.hash[:12]),
+        ),
+        _EMPTY,
+        *_findings(upgrade),
+        *_warnings(plan),
+        *(md("{}. {}", number, one) for number, one in enumerate(steps, 1)),
+        _EMPTY,
+        *(made if upgrade.new_topics else []),
+        md(
+            "**When it fails** the old version comes back by itself: {} deploys it, and `undo` restores the state of step 2. What the new version has "
+            "processed is processed again, so its results come twice.",
+            code(shlex.join(upgrade.roll_back)),
+        ),
+        md("Where only the deployment fails, the old version is deployed again and started, and nothing is restored."),
+    ]
+
+
+def _findings(upgrade: VersionChange) -> list[Markdown]:
+    if not upgrade.findings and not upgrade.not_compared:
+        return []
+    rows = [
+        md("| {} | {} | {}{} |", one.subject, one.kind, one.text, md(" **This may go.**") if one.accepted else _EMPTY)
+        for one in upgrade.findings
+    ]
+    table = [md("| what | finding | what it means |"), md("|---|---|---|"), *rows[:_SHOWN_OFFSETS], *further(len(rows), 3), _EMPTY]
+    return [
+        *(table if rows else []),
+        *(md("Not compared: {}.", one) for one in upgrade.not_compared),
+        *([_EMPTY] if upgrade.not_compared else []),
+    ]
+
+
 def _claimed(plan: RestorePlan) -> list[Markdown]:
     if not plan.claimed:
         return []
@@ -217,10 +288,35 @@ def _head(plan: RestorePlan) -> list[Markdown]:
             else md("Lost inputs, globals and outputs come from savepoint {}", code(plan.inputs_from))
         )
         return [md("### Rebuild the state of {} from its input", application), _EMPTY, md("{}. Plan {}.", source, own)]
+    if plan.move is not None:
+        return _moved(plan, plan.move)
     return [
         md("### Restore {} from savepoint {}{}", application, code(plan.savepoint_id), _source(plan)),
         _EMPTY,
         md("Captured **{}**, consistency **{}**. Plan {}.", moment(plan.captured_at), plan.consistency, own),
+    ]
+
+
+def _moved(plan: RestorePlan, move: SiteMove) -> list[Markdown]:
+    left = (
+        md("**It is left on your word that it cannot be reached.** What is left there is stopped as soon as it answers again.")
+        if move.lost
+        else md("It is stopped there first, and that is proven.")
+    )
+    kept = [md("Inputs that are there already: {}. It reads on where the same records stand.", ", ".join(move.kept))] if move.kept else []
+    return [
+        md("### Move {} from the site {} to {}", code(plan.application_id), code(move.before), code(move.to)),
+        _EMPTY,
+        md(
+            "With savepoint {}, captured **{}**, consistency **{}**. Plan {}.",
+            code(plan.savepoint_id),
+            moment(plan.captured_at or 0),
+            plan.consistency,
+            code(plan.hash[:12]),
+        ),
+        left,
+        *kept,
+        md("Topics, offsets and local state below are those of the site {}. From step 3 on the application belongs there.", code(move.to)),
     ]
 
 

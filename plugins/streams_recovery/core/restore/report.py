@@ -11,15 +11,18 @@ from typing import Final, Literal
 
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.kafka_types import Consistency, TopicRole
+from streams_recovery.core.names import store_name
 from streams_recovery.core.restore.estimate import Sizes
+from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.proofs import PartitionProof, Proof
 from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.restore.single_topics import SingleTopics
+from streams_recovery.core.rollout.upgrade import VersionChange, Watched
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import span
 
-EVIDENCE_VERSION: Final = 4
+EVIDENCE_VERSION: Final = 6
 
 
 class Verdict(enum.StrEnum):
@@ -82,10 +85,11 @@ class RestoreReport:
     ``safety_savepoint`` is the one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet,
     because restored records would expire; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None if it was
     interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application. ``single`` says
-    which topics were brought back alone, None where the state was restored.
+    which topics were brought back alone, None where the state was restored. ``move`` says from which site to which the application went. ``upgrade`` says which
+    version went on with the state that was there, and ``watched`` what came of watching it.
     """
 
-    format_version: Literal[4]
+    format_version: Literal[6]
     restore_id: str
     application_id: str
     source_application_id: str
@@ -111,6 +115,9 @@ class RestoreReport:
     point: PointInTime | None
     query_checks: tuple[QueryCheck, ...]
     single: SingleTopics | None
+    move: SiteMove | None
+    upgrade: VersionChange | None
+    watched: Watched | None
 
     @property
     def verdict(self) -> Verdict:
@@ -163,9 +170,9 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
     by_key = md(", and {:,} keys one by one", report.keys_compared) if report.keys_compared else _EMPTY
     return joined(
         [
-            md("# Restore {} of {}", code(report.restore_id), code(report.application_id)),
+            md("# {} {} of {}", "Upgrade" if report.upgrade else "Restore", code(report.restore_id), code(report.application_id)),
             _EMPTY,
-            _VERDICTS[report.verdict],
+            *([_VERDICTS[report.verdict]] if report.upgrade is None else _upgraded(report.upgrade, report.watched)),
             *([_NO_STATE] if report.savepoint_id is None and report.topics else []),
             _EMPTY,
             md("{:,} records were compared in {} topics{}.", report.rows, len(report.topics), by_key),
@@ -205,9 +212,43 @@ def report_page(report: RestoreReport, sha256: str) -> Markdown:
     )
 
 
+def _upgraded(upgrade: VersionChange, watched: Watched | None) -> list[Markdown]:
+    """The state stayed where it was, so there is nothing to compare it with."""
+    seen = (
+        md("It was not watched.")
+        if watched is None
+        else md(
+            "It was watched for {}, {:,} looks: no instance ended. It was {:,} input records behind at most, and {:,} at the end.",
+            span(watched.seconds),
+            watched.looks,
+            watched.most_behind,
+            watched.behind,
+        )
+    )
+    return [
+        md(
+            "**Upgraded.** A new version goes on with the state that was there: **{}**, compared with savepoint {}.",
+            upgrade.verdict,
+            code(upgrade.compared_with),
+        ),
+        *(
+            md("- {}: {}: {}{}", one.subject, one.kind, one.text, " (it was said that this may go)" if one.accepted else "")
+            for one in upgrade.findings
+        ),
+        _EMPTY,
+        seen,
+    ]
+
+
 def _asked(report: RestoreReport) -> list[Markdown]:
-    if not report.query_checks:
+    stores = {store_name(one.topic, report.application_id) for one in report.topics if one.role is TopicRole.CHANGELOG}
+    asked = [one for one in report.query_checks if one.sampled]
+    left = sorted((stores | {one.store for one in report.query_checks}) - {one.store for one in asked})
+    if not stores and not report.query_checks:
         return []
+    silent = [md("Not asked for any key: {}. Their records are proven above.", code(", ".join(left))), _EMPTY] if left else []
+    if not asked:
+        return [md("## Answers of the application to queries"), _EMPTY, *silent]
     return [
         md("## Answers of the application to queries"),
         _EMPTY,
@@ -219,9 +260,10 @@ def _asked(report: RestoreReport) -> list[Markdown]:
         md("|---|---:|---:|---:|---:|---:|"),
         *(
             md("| {} | {} | {} | {} | {} | {} |", one.store, one.sampled, one.equal, one.changed, one.unreadable, len(one.different))
-            for one in report.query_checks
+            for one in asked
         ),
         _EMPTY,
+        *silent,
     ]
 
 
@@ -231,6 +273,7 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
     return [
         ("savepoint", _savepoint(report)),
         *([("as of", f"{moment(report.point.as_of.moment)} by {report.point.as_of.by}")] if report.point else []),
+        *([("moved", f"from the site {report.move.before} to {report.move.to}")] if report.move else []),
         ("requested by", f"{report.requested_by}: {report.reason}" if report.reason else report.requested_by),
         ("began, ended", f"{moment(report.started_at)}, {moment(report.finished_at)}"),
         *(
@@ -262,7 +305,7 @@ def _single(single: SingleTopics | None) -> list[tuple[str, str]]:
 
 def _savepoint(report: RestoreReport) -> str:
     if report.savepoint_id is None or report.captured_at is None:
-        return "none: the state was built again from the input"
+        return "none: the state stayed as it was" if report.upgrade else "none: the state was built again from the input"
     source = _EMPTY if report.source_application_id == report.application_id else md(" of {}", code(report.source_application_id))
     captured = moment(report.captured_at)
     return md("{}{}, captured {}, consistency {}", code(report.savepoint_id), source, captured, report.consistency)

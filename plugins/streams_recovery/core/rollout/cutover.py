@@ -96,7 +96,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The restore that made the clone."""
+    """The restore that made the clone. ``altered`` are topics of the clone that were restored alone since then, in place."""
 
     restore_id: str
     source: str
@@ -104,6 +104,7 @@ class Origin:
     consistency: Consistency | None
     offsets: str
     proven: bool
+    altered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,8 @@ class Pair:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
     """What a cut-over would do. The counts change while a person reads the plan: ``again`` is input whose output comes twice, ``tail`` are unread
-    records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input.
+    records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input. ``comparison`` is what is
+    known of the outputs of both, empty for a roll-back.
     """
 
     step: CutoverStep
@@ -142,6 +144,7 @@ class CutoverPlan:
     tail: Counts
     lag: Counts
     warnings: tuple[str, ...]
+    comparison: str
 
     @property
     def hash(self) -> str:
@@ -194,8 +197,8 @@ def beyond(offsets: Counts, others: Counts) -> dict[TopicPartition, int]:
     return {tp: more for tp, offset in sorted(offsets.items()) if (more := offset - others.get(tp, 0)) > 0}
 
 
-def cutover_plan(pair: Pair, step: CutoverStep) -> CutoverPlan:
-    """The plan at present. ``problems`` says whether it may be carried out."""
+def cutover_plan(pair: Pair, step: CutoverStep, comparison: str = "") -> CutoverPlan:
+    """The plan at present, with what is known of the ``comparison`` of the outputs. ``problems`` says whether it may be carried out."""
     old, clone = pair.old, pair.clone
     cut_over = step is CutoverStep.CUT_OVER
     done = clone.role is Role.LIVE if cut_over else old.role is Role.LIVE
@@ -210,15 +213,35 @@ def cutover_plan(pair: Pair, step: CutoverStep) -> CutoverPlan:
         tail={} if done else clone.unread if cut_over else old.unread,
         lag=pair.lag,
         warnings=tuple(_warnings(pair, step)),
+        comparison=comparison if cut_over else "",
     )
 
 
 def _warnings(pair: Pair, step: CutoverStep) -> Iterable[str]:
-    unwritten = sorted(set(pair.old.outputs) - set(pair.outputs.values()))
-    if unwritten and step is CutoverStep.CUT_OVER:
-        yield f"outputs of {pair.old.application_id} that {pair.clone.application_id} does not write: {', '.join(unwritten)}"
+    if step is CutoverStep.CUT_OVER:
+        yield from unwritten(pair)
+    if step is CutoverStep.ROLL_BACK and (gone := _inputs_gone(pair)):
+        yield f"inputs that {pair.old.application_id} read when it was retired are gone, and what it had not read of them is lost: {first_names(gone)}"
     if step is CutoverStep.ROLL_BACK and not pair.old.alive and not pair.old.trusted:
         yield f"{pair.old.application_id} was not seen to close cleanly: its state may hold more than its offsets say, and that is counted twice"
+
+
+def _inputs_gone(pair: Pair) -> list[str]:
+    """Topics that the old application had read when it was retired and that are not there any more, such as one that a pattern matched. The broker forgets
+    its offsets with the topic.
+    """
+    return sorted({tp.topic for tp in pair.old.retired_offsets or {}} - {tp.topic for tp in pair.starts})
+
+
+def further(pair: Pair) -> tuple[str, ...]:
+    """Real names of outputs that the clone writes and the old application does not: there is nothing to compare them with."""
+    return tuple(sorted(set(pair.outputs.values()) - set(pair.old.outputs)))
+
+
+def unwritten(pair: Pair) -> tuple[str, ...]:
+    """Outputs of the old application that the clone has none for, as one sentence: after a cut-over nobody writes them, and nothing compares them."""
+    names = sorted(set(pair.old.outputs) - set(pair.outputs.values()))
+    return (f"outputs of {pair.old.application_id} that {pair.clone.application_id} does not write: {', '.join(names)}",) if names else ()
 
 
 def problems(pair: Pair, step: CutoverStep, *, max_lag: int, restore_first: bool = False) -> tuple[str, ...]:
@@ -277,10 +300,24 @@ def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
 
 
 def _state_problems(pair: Pair) -> Iterable[str]:
-    clone, origin = pair.clone, pair.origin
+    clone = pair.clone
     yield from (_broken_off(side) for side in (pair.old, pair.clone) if side.unfinished)
     if not clone.alive and not clone.trusted:
         yield f"{clone.application_id} was not seen to close cleanly, so its state may hold more than its offsets say: clone it again"
+    yield from _origin_problems(pair)
+
+
+def comparison_problems(pair: Pair) -> tuple[str, ...]:
+    """Everything that blocks a comparison of the outputs, all at once: without these both applications have processed the same input from one state on."""
+    found = [] if pair.same_cluster else ["the two applications are not on one cluster"]
+    found += [*_same_topics(pair), *(_broken_off(side) for side in (pair.old, pair.clone) if side.unfinished), *_origin_problems(pair)]
+    if pair.clone.role is not Role.STANDBY or pair.old.role is Role.RETIRED:
+        found.append(f"{pair.clone.application_id} is {pair.clone.role}: it writes the real outputs, or did so last")
+    return tuple(found)
+
+
+def _origin_problems(pair: Pair) -> Iterable[str]:
+    clone, origin = pair.clone, pair.origin
     if origin is None:
         yield f"{clone.application_id} was not restored from a savepoint: nothing is known of its state"
         return
@@ -292,6 +329,8 @@ def _state_problems(pair: Pair) -> Iterable[str]:
         )
     if origin.offsets != "exact":
         yield f"{clone.application_id} began at offsets by `{origin.offsets}`, which are not those of its state"
+    if origin.altered:
+        yield f"topics of {clone.application_id} were restored alone since it was made, its state is not that of one savepoint: {first_names(origin.altered)}"
 
 
 def _broken_off(side: Side) -> str:
@@ -308,7 +347,12 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
     gone = beyond(pair.starts, old.committed)
     if gone:
         yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"
-    moved = [tp for tp, offset in sorted((old.retired_offsets or {}).items()) if old.committed.get(tp, 0) != offset]
+    gone_topics = _inputs_gone(pair)
+    moved = [
+        tp
+        for tp, offset in sorted((old.retired_offsets or {}).items())
+        if tp.topic not in gone_topics and old.committed.get(tp, 0) != offset
+    ]
     if moved:
         yield f"offsets of {old.application_id} are not those it had when it was retired: {first_names(moved, _NAMED)}; {instead}"
 
@@ -334,6 +378,7 @@ def cutover_text(plan: CutoverPlan) -> Markdown:
             _EMPTY,
             md("As of now, output of **{:,} input records** would come twice{}. None is lost.", sum(plan.again.values()), _tail(plan)),
             _EMPTY,
+            *([md("{}", plan.comparison), _EMPTY] if plan.comparison else []),
             *_table(plan),
         ]
     )

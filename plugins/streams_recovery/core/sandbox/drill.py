@@ -6,13 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.sites import PRIMARY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEntry:
     """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again.
     ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill failed before it was known.
-    ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the drill has failed.
+    ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the drill has failed. It was at
+    the cluster of ``site``.
     """
 
     run: str
@@ -29,14 +31,16 @@ class DrillEntry:
     rto_seconds: float | None
     succeeded: bool
     left: tuple[str, ...]
+    site: str = PRIMARY
 
     @property
     def outcome(self) -> str:
         """The outcome in a few words."""
+        where = "" if self.site == PRIMARY else f" at {self.site}"
         if self.succeeded:
-            return "succeeded"
+            return f"succeeded{where}"
         got = "before it began" if self.reached is None else f"after {self.reached}"
-        return f"failed {got}{', something is left' if self.left else ''}"
+        return f"failed {got}{where}{', something is left' if self.left else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,9 @@ def furthest(journal: Collection[JournalEntry]) -> Phase:
     return max(own, key=lambda phase: phase.rank, default=Phase.OPENED)
 
 
-def drill_entry(*, run: str, requested_by: str, began_at: int, restored: DrillRestore | None, left: tuple[str, ...]) -> DrillEntry:
+def drill_entry(
+    *, run: str, requested_by: str, began_at: int, restored: DrillRestore | None, left: tuple[str, ...], site: str = PRIMARY
+) -> DrillEntry:
     """The entry of a drill. It has succeeded if the application recovered, records were compared, and nothing is left."""
     if restored is None:
         return DrillEntry(
@@ -78,6 +84,7 @@ def drill_entry(*, run: str, requested_by: str, began_at: int, restored: DrillRe
             rto_seconds=None,
             succeeded=False,
             left=left,
+            site=site,
         )
     reached = furthest(restored.journal)
     recovered_at = next((entry.at for entry in restored.journal if entry.phase is Phase.RECOVERED), None)
@@ -96,6 +103,7 @@ def drill_entry(*, run: str, requested_by: str, began_at: int, restored: DrillRe
         rto_seconds=None if recovered_at is None else _seconds(began_at, recovered_at),
         succeeded=reached is Phase.CLOSED and restored.proven and restored.rows > 0 and not left,
         left=left,
+        site=site,
     )
 
 

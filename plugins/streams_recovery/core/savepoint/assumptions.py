@@ -46,16 +46,14 @@ def of_pause(guarantee: Guarantee, reported: Mapping[str, int | None], configure
     )
 
 
-def of_stop(guarantee: Guarantee, silent: Iterable[str]) -> tuple[str, ...]:
-    """The assumptions behind the label of a stopped application's cut, as sentences. ``silent`` instances did not report that Kafka Streams was
-    closed.
+def of_stop(guarantee: Guarantee, silent: Iterable[str], closed: str) -> tuple[str, ...]:
+    """The assumptions behind the label of a stopped application's cut, as sentences. ``silent`` instances did not report that they were closed; ``closed`` is
+    what is assumed of them.
     """
     names = sorted(silent)
     if guarantee is Guarantee.EXACTLY_ONCE_V2 or not names:
         return ()
-    return (
-        f"its label assumes that {', '.join(names)} closed Kafka Streams before it ended, as its exit status says: it did not say so itself",
-    )
+    return (f"its label assumes that {', '.join(names)} {closed}",)
 
 
 def deletions_kept(copied: Iterable[RangeCopied], known: int | None, last: int) -> int | None:

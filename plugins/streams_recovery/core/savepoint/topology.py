@@ -1,8 +1,8 @@
 """Determines which topics belong to an application, and the role of each.
 
 Kafka shows only a part of that. Committed offsets show inputs and repartition topics, name patterns show what could be internal topics:
-``my-app-v1-t-changelog`` is one of ``my-app``, with a store ``v1-t``, or of ``my-app-v1``. Outputs, globals and the kind of most stores are known only
-from the configuration, which is checked against the cluster.
+``my-app-v1-t-changelog`` is one of ``my-app``, with a store ``v1-t``, or of ``my-app-v1``. Names of Faust's repartition topics do not say whose they are.
+Outputs, globals and the kind of most stores are known only from the configuration, which is checked against the cluster.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, Evidence, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, longer_owner, matches_any, only_its_own, read_beside, store_name
+from streams_recovery.core.names import longer_owner, matches_any, store_name
 
 _PRESENT: Final = (Evidence.STORE, Evidence.COMMITTED, Evidence.NAMED)
 _REPOSITORY: Final = (Evidence.RESTORED, Evidence.SAVEPOINT)
@@ -99,17 +100,20 @@ class Topology:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributionFacts:
     """What is known of whose the internal topics are, besides their names. ``stores`` are those of the configuration, ``owned`` and ``foreign`` topics that
-    it names. ``committed`` are topics on which the application's group has offsets, ``restored`` those on the cluster that a restore of the application has
-    created, by their ids. ``saved`` has what a savepoint recorded of each of its topics. ``configured`` are the other configured applications with the
-    changelogs of their stores, ``groups`` other consumer groups of Kafka Streams applications, and ``remembered`` applications to which the newest
-    savepoint has assigned topics.
+    it names, ``inputs`` those that it declares. ``committed`` are topics on which the application's group has offsets, ``shared`` topics that may be another
+    application's as well, ``restored`` those on the cluster that a restore of the application has created, by their ids. ``saved`` has what a savepoint
+    recorded of each of its topics. ``configured`` are the other configured applications with the changelogs of their stores, ``groups`` consumer groups of
+    other applications, and ``remembered`` applications to which the newest savepoint has assigned topics.
     """
 
     application_id: str
+    kind: ApplicationKind = ApplicationKind.KAFKA_STREAMS
     stores: Collection[str] = ()
     owned: Collection[str] = ()
     foreign: Collection[str] = ()
+    inputs: Collection[str] = ()
     committed: Collection[str] = ()
+    shared: Collection[str] = ()
     restored: Collection[str] = ()
     saved: Mapping[str, Evidence] = field(default_factory=dict)
     configured: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -139,12 +143,17 @@ def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
 
     What configurations say and what the group has committed decides; where two configurations contradict each other it is nobody's. A topic whose name
     another application's id begins too is that one's; but where the repository has evidence and the other one is known only by its group, it is
-    nobody's. A plain consumer group has no internal topics, so its name says nothing.
+    nobody's. A plain consumer group has no internal topics, so its name says nothing. Where a name does not begin with the id, as those of Faust's repartition
+    topics, it says nothing either: without any evidence the topic is no business of the application, unless its group reads there or the name has an
+    input in it. Then it may be the application's, which has not committed there yet.
     """
-    role = internal_role(topic, known.application_id)
+    role = known.kind.dialect.role(topic, known.application_id)
     if role is None:
         return None
     ours, claim = _ours(topic, role, known), _claim(topic, known)
+    perhaps = topic in known.committed or any(f"-{name}-" in f"-{topic}" for name in known.inputs)
+    if ours is None and not perhaps and not known.kind.dialect.by_id(topic, known.application_id):
+        return None
     if ours is not None and claim is not None:
         contradicts = claim.because in (Claim.DECLARED, Claim.FOREIGN) if ours in _PRESENT else claim.because not in _CONFIGURED
         if contradicts:
@@ -154,17 +163,19 @@ def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
 
 
 def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | None:
-    alone = only_its_own(topic, known.application_id)
+    dialect = known.kind.dialect
+    alone = dialect.only_its_own(topic, known.application_id)
     saved = known.saved.get(topic)
     found = {
         # The strongest first: the first that holds is the one that is recorded.
         Evidence.STORE: role is TopicRole.CHANGELOG and store_name(topic, known.application_id) in known.stores,
-        # Only the application that owns a repartition topic commits on it.
-        Evidence.COMMITTED: any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else read_beside(topic))),
+        # Only the application that owns a repartition topic commits on it. Two of Faust with the same code have the same one, and it is nobody's.
+        Evidence.COMMITTED: topic not in known.shared
+        and any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else dialect.read_beside(topic))),
         Evidence.NAMED: topic in known.owned,
         Evidence.RESTORED: topic in known.restored,
         # What the configuration said when the savepoint was taken it can say today.
-        Evidence.SAVEPOINT: saved in (Evidence.COMMITTED, *_REPOSITORY) or (saved is not None and alone),
+        Evidence.SAVEPOINT: topic not in known.shared and (saved in (Evidence.COMMITTED, *_REPOSITORY) or (saved is not None and alone)),
         Evidence.NAME: alone,
     }
     return next((evidence for evidence, holds in found.items() if holds), None)
@@ -200,7 +211,8 @@ def topology_of(known: AttributionFacts, declared: Declared, existing: Collectio
     """
     whose = {topic: found for topic in existing if (found := attributed(topic, known)) is not None}
     roles = {topic: found.role for topic, found in whose.items() if found.claim is None}
-    undeclared = sorted((set(committed) & set(existing)) - set(roles) - set(declared.inputs))
+    read = {topic for topic in committed if not known.kind.dialect.made_again(topic, known.application_id)}
+    undeclared = sorted((read & set(existing)) - set(roles) - set(declared.inputs))
     for names, role in ((declared.outputs, TopicRole.OUTPUT), (declared.globals, TopicRole.GLOBAL), (declared.inputs, TopicRole.INPUT)):
         roles |= dict.fromkeys(names, role)
     roles |= dict.fromkeys(undeclared, TopicRole.INPUT)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Gap, Manifest, TopicImage, partition_images
+from streams_recovery.core.compaction.plan import WINDOWED
+from streams_recovery.core.kafka_types import Consistency, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Gap, Manifest, TopicAtCut, TopicImage, partition_images
 from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.core.words import first_names
 
@@ -17,6 +18,11 @@ _FRAME, _LONG = 5, 8
 _OFFSET, _TOPIC_LENGTH = slice(8, 16), slice(16, 20)
 _MANY_OFFSETS, _NO_TOPIC = 1 << 48, -1
 _TOPIC = re.compile(rb"[A-Za-z0-9._-]{1,249}")
+# A window of ``SlidingWindows`` may begin one millisecond after the record that opens it.
+_OPENED = 1
+# windowstore.changelog.additional.retention.ms: so much longer than its store Kafka Streams lets a changelog keep records.
+_ADDITIONAL = 86_400_000
+_MILLISECONDS = re.compile(r"[0-9]{1,19}")
 _NOT_TRANSLATED = "schema ids in records are not translated, so restored records are readable only with the registry that gave those ids"
 
 
@@ -31,6 +37,18 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
         *of_restore(manifest),
         *registry(manifest, ()),
     )
+
+
+def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None) -> Iterable[str]:
+    """Inputs that the savepoint before did not have, and those that are inputs no more: with patterns nobody has to have changed a configuration."""
+    if last is None:
+        return
+    before = {topic.name for topic in last.topics if topic.role is TopicRole.INPUT}
+    now = {topic.name for topic in topics if topic.role is TopicRole.INPUT}
+    if joined := sorted(now - before):
+        yield f"new among the inputs since {last.savepoint_id}: {first_names(joined)}"
+    if left := sorted(before - now):
+        yield f"no longer among the inputs, and gone unless the configuration was changed: {first_names(left)}; {last.savepoint_id} was the last with them"
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:
@@ -136,6 +154,33 @@ def _broker_times(manifest: Manifest) -> Iterable[str]:
                 f"{topic.name} is set to LogAppendTime: its records have the broker's time, not the event's. They are restored with that time, but "
                 "later records get the broker's time again; results that depend on time (windows, joins, versions) are not guaranteed to be exact"
             )
+
+
+def restored_by_time(topic: TopicAtCut, oldest: int, last: int) -> bool:
+    """Whether Kafka Streams 4.4 leaves out records of this partition of a changelog when it restores a store without local state. Its records are of
+    ``oldest`` and later, and the ``last`` one has that timestamp.
+
+    It reads from the first record on that is no older than the last one less the store's retention (KAFKA-13499). Window and session stores share their
+    policy, and their retention can only be told from that of the topic.
+    """
+    windowed = topic.store in WINDOWED or (
+        topic.store in (None, StoreKind.UNKNOWN) and {"compact", "delete"} <= set(topic.config.get("cleanup.policy", "").split(","))
+    )
+    kept = topic.config.get("retention.ms", "")
+    # Without a number of milliseconds it may be any.
+    retention = max(0, int(kept) - _ADDITIONAL) if _MILLISECONDS.fullmatch(kept) else 0
+    return topic.role is TopicRole.CHANGELOG and windowed and oldest < last - retention
+
+
+def windows_ahead(rows: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[str]:
+    """Warnings about changelogs of windowed stores: ``rows`` of each have the beginning of a window, and the timestamp of the record that wrote it."""
+    ahead = {name: most for name, several in rows.items() if (most := max((begin - at for begin, at in several), default=0)) > _OPENED}
+    if ahead:
+        yield (
+            f"windows of {first_names(ahead)} begin up to {max(ahead.values()) // 1000} seconds after the records that wrote them. Kafka Streams 4.4 restores "
+            "a windowed store from the time of its last record, less its retention, on: windows that were written before that are missing then, even if "
+            "they are still to come. Give the store a retention that reaches from the writing of a window to its end, or run an older version"
+        )
 
 
 def registry(manifest: Manifest, framed: Iterable[str]) -> tuple[str, ...]:

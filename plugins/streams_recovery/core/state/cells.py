@@ -10,6 +10,7 @@ import enum
 import json
 import struct
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from streams_recovery.core.bounded_json import document
@@ -86,8 +87,10 @@ def encoded(kind: Format, cell: Any) -> bytes:
 
 
 def same_document(one: str, other: str) -> bool:
-    """True for two JSON texts that differ at most in white space, escapes and the order of keys. 1 and 1.0 are different."""
-    return canonical(one) == canonical(other)
+    """True for two JSON texts that differ at most in white space, escapes and the order of keys. 1 and 1.0 are different, and so are numbers that only a
+    float would not tell apart: an edit of one must not be lost.
+    """
+    return canonical(one) == canonical(other) and document(one, fraction=Decimal) == document(other, fraction=Decimal)
 
 
 def canonical(text: str) -> str:

@@ -139,7 +139,9 @@ def hidden_columns(columns: Sequence[str]) -> tuple[str, ...]:
 def without_data(found: Inspection) -> Inspection:
     """What was found, without the keys and values that it may have."""
     question = f"{found.savepoint_id} compared with {found.other}" if found.other else f"something looked up in {found.savepoint_id}"
-    return replace(found, question=question, found=FoundRows(), has_data=False)
+    # Why the running application was not asked names the address that was asked, which ends with the key.
+    sentences = found.sentences if found.other else found.sentences[:1]
+    return replace(found, question=question, sentences=sentences, found=FoundRows(), has_data=False)
 
 
 def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:

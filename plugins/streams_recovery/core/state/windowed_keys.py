@@ -16,6 +16,8 @@ from streams_recovery.core.kafka_types import StoreKind
 _WINDOW = struct.Struct(">qi")
 _SESSION = struct.Struct(">qq")
 _BEHIND = {StoreKind.WINDOW: _WINDOW.size, StoreKind.SESSION: _SESSION.size}
+# Milliseconds until the year 2248. Other bytes that are read as a time are nearly always more than that, or negative.
+_TIMES = range(1 << 43)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,23 @@ def split_key(kind: StoreKind, data: bytes) -> StoreKey:
         end, start = _SESSION.unpack_from(data, at)
         return StoreKey(key=data[:at], start=start, end=end)
     return StoreKey(key=data)
+
+
+def window_begin(kind: StoreKind | None, data: bytes) -> int | None:
+    """When the window or session of a changelog key begins (ms). Of another ``kind`` than these two, or none, the key itself tells which one it is: read
+    as the other kind, it has times that cannot be. None for a key that is neither, or could be both.
+    """
+    found = [begin for one in ((kind,) if kind in _BEHIND else _BEHIND) if (begin := _begin(one, data)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _begin(kind: StoreKind, data: bytes) -> int | None:
+    if len(data) < _BEHIND[kind]:
+        return None
+    parts = split_key(kind, data)
+    begin, end, seq = parts.start or 0, parts.end, parts.seq or 0
+    possible = begin in _TIMES and seq >= 0 and (end is None or (end in _TIMES and begin <= end))
+    return begin if possible else None
 
 
 def join_key(kind: StoreKind, parts: StoreKey) -> bytes:

@@ -10,7 +10,7 @@ from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.seal import ForgedRecord
-from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
+from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, SitesStatus, TopicStatus
 
 # How the name of a broker's disk begins.
 BROKER: Final = "broker "
@@ -258,6 +258,7 @@ class ObservedApplication:
     disks: DiskFacts | None
     application: tuple[InstanceFacts, ...] | None
     history: tuple[HistoryPoint, ...]
+    sites: SitesStatus = field(default_factory=SitesStatus)
 
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""

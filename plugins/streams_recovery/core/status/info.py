@@ -13,7 +13,7 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.core.status.report import Health, StatusReport
+from streams_recovery.core.status.report import Health, SitesStatus, StatusReport
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import size, span
 
@@ -30,7 +30,7 @@ class ApplicationInfo:
     """One application. ``looked_at`` is when it was looked at, in milliseconds. ``age_seconds`` is the age now of the newest savepoint that brings state back
     exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be
     looked at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals; then ``forged``
-    are those that were not used, and ``forged_count`` says how many.
+    are those that were not used, and ``forged_count`` says how many. ``sites`` are as they are on record now, with what the monitor last saw of them.
     """
 
     name: str
@@ -52,9 +52,10 @@ class ApplicationInfo:
     sealed: bool
     forged: tuple[ForgedRecord, ...]
     forged_count: int
+    sites: SitesStatus
 
 
-def info_of_report(report: StatusReport, now: int, *, objective: float | None, sealed: bool) -> ApplicationInfo:
+def info_of_report(report: StatusReport, now: int, *, objective: float | None, sealed: bool, sites: SitesStatus) -> ApplicationInfo:
     """What the status says, with ages as they are ``now``. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by the
     schedule. ``sealed`` is whether whoever read the status asked whose it is: what it says of that itself would be anybody's word.
     """
@@ -80,6 +81,7 @@ def info_of_report(report: StatusReport, now: int, *, objective: float | None, s
         sealed=sealed,
         forged=report.forged,
         forged_count=report.forged_count,
+        sites=sites,
     )
 
 
@@ -92,6 +94,7 @@ def info_of_repository(
     objective: float | None,
     sealed: bool,
     forged: Mapping[str, str],
+    sites: SitesStatus,
 ) -> ApplicationInfo:
     """What its savepoints tell, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
     nobody has looked at the rest, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
@@ -121,6 +124,7 @@ def info_of_repository(
         sealed=sealed,
         forged=forged_records(forged),
         forged_count=len(forged),
+        sites=sites,
     )
 
 
@@ -157,6 +161,8 @@ def info_lines(info: ApplicationInfo, now: int) -> Iterator[str]:
 def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "status", "not looked at yet" if info.health is Health.UNKNOWN else str(info.health)
     yield "looked at", f"{_when(info.looked_at, now)}, {_by_whom(info.source)}"
+    if info.sites != SitesStatus():
+        yield "site", _sites(info.sites)
     stored = "" if info.repository_bytes is None else f", {size(info.repository_bytes)} in the repository"
     yield "savepoints", f"{info.savepoints:,}{stored}"
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now)
@@ -176,6 +182,13 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
         yield f"{part} was not looked at", problem
     for finding in info.findings:
         yield str(finding.severity), f"{finding.kind}: {finding.text}"
+
+
+def _sites(sites: SitesStatus) -> str:
+    moving = "" if sites.moving_to is None else f", a failover moves it to {sites.moving_to}"
+    fenced = "".join(f"; {one.site} is fenced" for one in sites.fences)
+    lacking = "".join(f"; {one.site} is not ready for a failover" for one in sites.standbys if one.problem is not None or one.lacks)
+    return f"{sites.belongs}{moving}{fenced}{lacking}"
 
 
 def _by_whom(source: InfoSource) -> str:

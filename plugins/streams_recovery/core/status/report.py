@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.seal import ForgedRecord
+from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.finding import StatusFinding
@@ -142,6 +143,44 @@ class Objectives:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FencedSite:
+    """A site that was left ``since`` (ms), by ``run``, without a proof that nothing runs there. ``running`` is what was seen there at the last look of the
+    monitor, and ``problem`` says why it is still fenced, None before the first look.
+    """
+
+    site: str
+    since: int
+    run: str
+    running: tuple[str, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbySite:
+    """A site that the application does not belong to, as it was at ``looked_at`` (ms). ``lacks`` is what would block a failover there, ``warnings`` what would
+    weaken it, ``problem`` why it could not be looked at, None when it could.
+    """
+
+    site: str
+    looked_at: int
+    lacks: tuple[str, ...]
+    warnings: tuple[str, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitesStatus:
+    """Where the application belongs, and which others there are. ``moving_to`` is the site that a failover that is not over moves it to, None without one:
+    from when topics are replaced there, that is ``belongs`` as well. ``standbys`` are those that were looked at.
+    """
+
+    belongs: str = PRIMARY
+    moving_to: str | None = None
+    fences: tuple[FencedSite, ...] = ()
+    standbys: tuple[StandbySite, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReport:
     """``taken_at`` is when it was made, and ``monitored_at`` when the monitor looked at everything, None when it has not yet: a run that changes the
     repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
@@ -175,3 +214,4 @@ class StatusReport:
     monitored_at: int | None = None
     forged: tuple[ForgedRecord, ...] = ()
     forged_count: int = 0
+    sites: SitesStatus = SitesStatus()

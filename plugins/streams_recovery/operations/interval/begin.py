@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.config.sandbox_application import SandboxApplication
+from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.request import NO_STATE
@@ -88,8 +89,10 @@ def open_interval(
 
 def outputs_of(recovery: RecoveryContext) -> dict[str, str]:
     """The interval's own topic for each output of the application."""
+    if not isinstance(recovery.config, SandboxApplication):
+        raise ConfigInvalid(f"{recovery.config.name} is no interval of an application", next_step="open the interval by its name")
     mapped = set(recovery.config.topics.outputs)
-    return {name: own for name, own in recovery.config.restore.topic_map.items() if own in mapped}
+    return {name: own for name, own in recovery.config.own.items() if own in mapped}
 
 
 def check_outputs(recovery: RecoveryContext, partitions: Mapping[str, int], request: ReprocessRequest) -> None:

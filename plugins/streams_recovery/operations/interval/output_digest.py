@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from streams_recovery.core.restore.interval import Interval
 from streams_recovery.core.sandbox.results import NewestRecord, Readers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.segments.schema import header_lists
+from streams_recovery.segments.schema import header_lists, record_digest
 
 
 @dataclass(kw_only=True)
@@ -61,7 +60,7 @@ def _note(held: Held, batch: pa.RecordBatch, interval: Interval, read_by: Reader
     for offset, stamp, key, value, headers in zip(*columns, header_lists(batch.column("headers")), strict=True):
         if not outside and stamp not in interval:
             continue
-        digest = hashlib.sha256(repr((stamp, key, value, headers)).encode()).digest()
+        digest = record_digest(stamp, key, value, headers)
         if read_by is Readers.NEWEST:
             held.newest[key or b""] = NewestRecord(offset=offset, timestamp=stamp, digest=digest, tombstone=value is None)
         elif stamp in interval:

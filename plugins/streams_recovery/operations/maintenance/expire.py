@@ -267,7 +267,7 @@ def _forgotten(recovery: RecoveryContext) -> list[str]:
         "runs": lambda: run_log(recovery).prune(_LOG_RECORDS),
     }
     # Their writers shorten these themselves, unless they may not delete.
-    for prefix in (recovery.layout.status, recovery.layout.alerts, recovery.layout.inspections):
+    for prefix in (recovery.layout.status, recovery.layout.alerts, recovery.layout.inspections, recovery.layout.outputs_compared):
         log = AppendLog(recovery.repository, prefix, object)
         logs[prefix] = partial(log.prune, _SEEN_RECORDS, whole=False)
     return [problem for name, prune in logs.items() if (problem := _pruned(name, prune)) is not None]

@@ -19,6 +19,7 @@ from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.ownership import OwnershipEntry, ReadUpTo
 from streams_recovery.core.repository.retention import Pin, pinned
 from streams_recovery.core.repository.seal import Adoption
+from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.restore.in_place import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
@@ -73,6 +74,7 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.scheduled_runs, kind=RunEntry, shortened=True),
         _Family(prefix=layout.ownership, kind=OwnershipEntry),
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
+        _Family(prefix=layout.sites, kind=SiteEntry),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
     ]
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, RecoveryError, Refused
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ListedGroup, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.offsets.group_changes import (
     GroupAction,
     GroupChangeDone,
@@ -187,13 +187,15 @@ def _now(recovery: RecoveryContext, group_id: str, listed: Mapping[str, ListedGr
         found = recovery.groups.committed(group_id, list(committed))
         committed = {tp: known for tp, known in found.items() if known is not None}
     streams = group.kind == "streams" or group_id == recovery.application_id or (group_id in listed and is_of_streams(recovery, group_id))
+    # Another application's kind is not known, and only Kafka Streams' groups are recognized as such.
+    dialect = recovery.config.dialect if group_id == recovery.application_id else ApplicationKind.KAFKA_STREAMS.dialect
     return GroupNow(
         group_id=group_id,
         kind=group.kind,
         live=not group.empty,
         streams=streams,
         committed=committed,
-        repartition={tp.topic for tp in committed if streams and internal_role(tp.topic, group_id) is TopicRole.REPARTITION},
+        repartition={tp.topic for tp in committed if streams and dialect.role(tp.topic, group_id) is TopicRole.REPARTITION},
     )
 
 
@@ -207,7 +209,7 @@ def _inputs(recovery: RecoveryContext, request: GroupRequest, group: GroupNow) -
     if request.scope is None or not request.scope.inputs:
         return None
     found = recovery.groups.input_topics(group.group_id) if group.kind == "streams" else None
-    return recovery.config.topics.inputs if found is None and group.group_id == recovery.application_id else found
+    return recovery.topics.inputs if found is None and group.group_id == recovery.application_id else found
 
 
 def _resets(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[GroupNow]) -> list[GroupPlan]:

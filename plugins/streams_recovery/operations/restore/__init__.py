@@ -3,6 +3,7 @@
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport, Verdict
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
+from streams_recovery.core.rollout.upgrade import Watched
 from streams_recovery.operations.restore.append import (
     AppendPlan,
     AppendReport,
@@ -23,24 +24,37 @@ from streams_recovery.operations.restore.deferred_input import (
 )
 from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
+from streams_recovery.operations.restore.move import arrive
 from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
 from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.report import checked_evidence, evidence
+from streams_recovery.operations.restore.report import checked_evidence, evidence, state_evidence
 from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
 from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,
+    Failover,
     FromSavepoint,
     OfInterval,
     Rebuild,
     RestoreRequest,
     RestoreTopics,
     Undo,
+    UpgradeInPlace,
 )
 from streams_recovery.operations.restore.strategies.interval import records_of
+from streams_recovery.operations.restore.upgrade import (
+    LOCK_WAIT_SECONDS,
+    abandon_upgrade,
+    check_version,
+    finish_upgrade,
+    stop_failed,
+    watch,
+    way_back,
+)
 from streams_recovery.operations.restore.values import (
     AbandonReport,
+    ArrivedSummary,
     ClearedSummary,
     EndsSummary,
     LoadSummary,
@@ -53,18 +67,22 @@ from streams_recovery.operations.restore.values import (
     StartSummary,
     StopSummary,
     VerifySummary,
+    VersionChecked,
     WipeSummary,
 )
 from streams_recovery.operations.restore.verify import check_verify, plan_verify, verify_cleared
 
 __all__ = [
+    "LOCK_WAIT_SECONDS",
     "AbandonReport",
     "AppendPlan",
     "AppendReport",
     "AppendTicket",
+    "ArrivedSummary",
     "AsOfMoment",
     "ClearedSummary",
     "EndsSummary",
+    "Failover",
     "FromSavepoint",
     "LoadSummary",
     "OfInterval",
@@ -85,16 +103,22 @@ __all__ = [
     "StartSummary",
     "StopSummary",
     "Undo",
+    "UpgradeInPlace",
     "Verdict",
     "VerifySummary",
+    "VersionChecked",
+    "Watched",
     "WipeSummary",
     "abandon",
+    "abandon_upgrade",
+    "arrive",
     "await_recovered",
     "check_free",
     "check_load",
     "check_load_deferred",
     "check_verify",
     "check_verify_deferred",
+    "check_version",
     "checked_evidence",
     "drain",
     "drain_before_interval",
@@ -102,6 +126,7 @@ __all__ = [
     "finish",
     "finish_append",
     "finish_topics",
+    "finish_upgrade",
     "keep_state",
     "leave_append",
     "open_append",
@@ -123,10 +148,14 @@ __all__ = [
     "set_offsets",
     "start",
     "start_on_interval",
+    "state_evidence",
     "stop",
+    "stop_failed",
     "stored_plan",
     "unfinished_one",
     "verify_cleared",
+    "watch",
+    "way_back",
     "wipe",
     "wipe_noted",
 ]

@@ -13,7 +13,6 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.ids import LATEST, is_id
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
@@ -169,7 +168,7 @@ def _quarantine(recovery: RecoveryContext, restore_id: str) -> Quarantine:
 
 def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
     names = {topic.name for topic in found.topics}
-    inputs = {name for name in known_topics(recovery, names) if internal_role(name, recovery.application_id) is None}
+    inputs = {name for name in known_topics(recovery, names) if recovery.config.internal_role(name) is None}
     if foreign := sorted(names - inputs.difference(recovery.config.topics.outputs)):
         raise Refused(
             f"{recovery.layout.quarantine(found.restore_id)} names topics that are no inputs of {recovery.application_id}: {', '.join(foreign[:5])}",

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore.drain import drain_to, require_read
 from streams_recovery.operations.restore.load import check_down, check_written, load_job

@@ -9,14 +9,13 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
-from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.waiting import while_falling
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lag import RecordLag
-from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.operations.restore.values import EndsSummary, RestoreTicket
@@ -84,8 +83,17 @@ def _unread(
 
 def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
     """The inputs that the plan sets offsets of, and those that keep one."""
-    set_now = [item.tp for item in planned.offsets if internal_role(item.tp.topic, recovery.application_id) is None]
+    set_now = [item.tp for item in planned.offsets if recovery.config.internal_role(item.tp.topic) is None]
     return [*set_now, *(tp for tp in planned.offsets_kept if tp in planned.observed.offsets_before)]
+
+
+def awaited_inputs(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
+    """Those of them that an application which was started is waited for to read. One that only committed offsets show may be read no more, as when another
+    version is taken back: its offset is set, and nobody may ever read it.
+    """
+    inputs, config = inputs_of(recovery, planned), recovery.config
+    copies = set(config.restore.topic_map.values())
+    return [tp for tp in inputs if config.topics.reads(tp.topic) or tp.topic in copies] or inputs
 
 
 def _read_by(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:

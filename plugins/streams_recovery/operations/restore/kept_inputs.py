@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.repository.manifest import PartitionImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage
 from streams_recovery.core.restore.kept_inputs import KeptInput, check_same_records, outgrown_tables
 from streams_recovery.core.restore.placement import Placed
 from streams_recovery.operations.context import RecoveryContext
@@ -27,6 +27,27 @@ def check_kept(
     for store, topic in recovery.config.sources.items():
         sources.setdefault(topic, []).append(store)
     return (*check_same_records(kept, strategy), *outgrown_tables(kept, sources))
+
+
+def joined_inputs(recovery: RecoveryContext, manifest: Manifest, placed: Collection[str]) -> dict[TopicPartition, int]:
+    """Inputs that the savepoint does not have, with the offset at which its state goes on there: it has nothing of their records. They are read since then:
+    by a pattern, by a changed configuration, or without one, as committed offsets show. These offsets would skip what the lost state had of them.
+    """
+    existing = recovery.cluster.topic_names()
+    read = {
+        *recovery.config.topics.on(existing).inputs,
+        *(tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)),
+    }
+    names = [name for name in read.intersection(existing).difference(placed) if recovery.config.internal_role(name) is None]
+    there = recovery.cluster.describe_topics(names) if names else {}
+    partitions = [TopicPartition(name, number) for name, found in sorted(there.items()) for number in range(found.partitions)]
+    if not partitions:
+        return {}
+    if recovery.config.application.auto_offset_reset != "latest":
+        return recovery.cluster.log_starts(partitions)
+    # It began at the ends that they had when it joined: no earlier than at the savepoint.
+    since, ends = recovery.cluster.offsets_for_times(partitions, manifest.captured_at), recovery.cluster.high_watermarks(partitions)
+    return {tp: ends[tp] if (offset := since[tp]) is None else offset for tp in partitions}
 
 
 def kept_inputs(

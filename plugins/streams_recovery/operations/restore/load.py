@@ -13,11 +13,13 @@ from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.in_place import set_aside
+from streams_recovery.operations.restore.inputs_there import require_nothing_new
 from streams_recovery.operations.restore.job_specs import restore_spec
+from streams_recovery.operations.restore.move import require_entered
 from streams_recovery.operations.restore.open import guarded, note, stored_plan
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.rebuild_checks import check_still_planned
-from streams_recovery.operations.restore.target_checks import check_same_targets, spans
+from streams_recovery.operations.restore.target_checks import check_same_inputs, check_same_places, check_same_targets, spans
 from streams_recovery.operations.restore.topics import (
     LOAD_RESULT,
     STRANGERS,
@@ -48,7 +50,11 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     current = _still(recovery, ticket, planned, written)
     set_aside(recovery, ticket, planned, current)
     kept = _filled(recovery, planned, written)
+    if ticket.before is not None:
+        require_entered(recovery, ticket)
     # Written before the first deletion: after a kill too, nobody may start the application on what is left.
+    # Once it has begun, inputs that it replaces may be its own by now; of those that are not, the plan of this moment has the ends.
+    require_nothing_new(recovery, planned.move if reached(written).rank < Phase.DESTROYING.rank else current.move)
     note(recovery, ticket, Phase.DESTROYING)
     making = [step for step in planned.create if step.name not in kept]
     existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
@@ -103,6 +109,8 @@ def _still(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePla
         return planned
     current = plan(recovery, ticket.request.pinned(recovery, planned), mine=mine)
     check_same_targets(planned, current, empty=_created_unnoted(recovery, written, planned))
+    check_same_inputs(planned, current)
+    check_same_places(planned, current)
     return current
 
 

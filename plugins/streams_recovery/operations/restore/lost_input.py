@@ -42,11 +42,11 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy)
     """What a rebuild has to make from a savepoint, an id or ``latest``. Raises what ``choose_archive`` does."""
     manifest = choose_archive(recovery, savepoint, outputs)
     present = present_topics(recovery, manifest, {})
-    placed = [one for one in place(manifest, target_of(recovery, present, spans(recovery, present))) if one.made]
+    placed = [one for one in place(manifest, target_of(recovery, manifest, present, spans(recovery, present))) if one.made]
     source = RestoreSource(manifest=manifest)
     return Archived(
         manifest=manifest,
-        create=tuple(topic_to_create(one, present.get(one.name), source) for one in placed),
+        create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 

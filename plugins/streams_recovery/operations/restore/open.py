@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.approval import check_approved
-from streams_recovery.core.errors import Altered
+from streams_recovery.core.errors import Altered, LockHeld
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
@@ -11,12 +11,14 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
+from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import plan
-from streams_recovery.operations.restore.strategies import RestoreRequest
+from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
 from streams_recovery.operations.unfinished import PLAN, restores_of, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
@@ -71,18 +73,24 @@ def stored_plan(recovery: RecoveryContext, ticket: RestoreTicket) -> RestorePlan
 
 
 def open_restore(
-    recovery: RecoveryContext, request: RestoreRequest, *, run_id: str, requested_by: str, approved_hash: str
+    recovery: RecoveryContext, request: RestoreRequest, *, run_id: str, requested_by: str, approved_hash: str, patience: float = 0.0
 ) -> RestoreTicket:
-    """Take the lock and plan again under it. Raises ``PlanChanged`` when what would be done now is not what was approved, ``LockHeld``."""
-    lock = recovery.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"restore of {recovery.application_id}")
+    """Take the lock, for which a run of another kind is waited for ``patience`` seconds, and plan again under it. Raises ``PlanChanged`` when what would be
+    done now is not what was approved, ``LockHeld``.
+    """
+    lock = lock_within(recovery, f"restore {run_id}", f"restore of {recovery.application_id}", patience)
     try:
         now = recovery.clock()
+        if request.site is None:
+            recovery.sites.require_current(recovery.site)
+            recovery.sites.lift_fences()
         current = plan(recovery, request)
         check_approved(current, approved_hash)
         require_agreement(current, request.safeguards)
         check_plan(current, where="the plan")
         after_unfinished = unfinished_restore(recovery)
-        running = quiesce_record.at_work(recovery)
+        before = None if current.move is None else current.move.before
+        running = running_at(recovery, before)
         restore_id = new_id(now, run_id, after=restores_of(recovery))
         ticket = RestoreTicket(
             application_id=recovery.application_id,
@@ -95,6 +103,8 @@ def open_restore(
             started_at=now,
             running=running,
             after_unfinished=after_unfinished,
+            before=before,
+            here=recovery.site,
         )
         recovery.artifacts.write_once(restore_id, TICKET, ticket)
         note(recovery, ticket, Phase.OPENED)
@@ -104,18 +114,39 @@ def open_restore(
     return ticket
 
 
+def lock_within(recovery: RecoveryContext, owner: str, purpose: str, seconds: float) -> LockTicket:
+    """The application's lock, once the run that has it gives it back. Raises ``LockHeld`` when that takes longer."""
+
+    def taken() -> LockTicket | None:
+        try:
+            return recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
+        except LockHeld:
+            return None
+
+    found = poll(taken, seconds=seconds, interval=1.0, what=f"the lock of {recovery.application_id}") if seconds else None
+    return found or recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=purpose)
+
+
 def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
-    """Stop every instance, prove it, and empty the group. Raises ``ApplicationRunning`` naming instances and members that remain.
+    """Stop every instance, prove it, and empty the group, at the site that the application leaves. Raises ``ApplicationRunning`` naming instances and members
+    that remain, and what ``leave`` does.
 
     Until something is destroyed the stop is on record: whatever becomes of this run, the next savepoint or restore brings the application back.
     """
     written = guarded(recovery, ticket, at_least=Phase.OPENED, before=Phase.STARTED)
-    if may_restart(reached(written)):
-        quiesce_record.begin_stop(recovery, ticket.restore_id, ticket.running)
-    report = bring_down(recovery)
+    with where_it_runs(recovery, ticket.before) as there:
+        if ticket.before is not None and isinstance(ticket.request, Failover):
+            # What was left at the site it goes to, from before it was lost, would work on beside what is restored there.
+            bring_down(recovery)
+            stopped = leave(recovery, ticket, there, ticket.request.lost, on_record=may_restart(reached(written)))
+        else:
+            if may_restart(reached(written)):
+                quiesce_record.begin_stop(there, ticket.restore_id, ticket.running)
+            report = bring_down(there)
+            stopped = StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
     if reached(entries(recovery, ticket)) is Phase.OPENED:
         note(recovery, ticket, Phase.STOPPED)
-    return StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
+    return stopped
 
 
 def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
@@ -157,7 +188,8 @@ def _bring_back(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) 
         or unfinished_restore(recovery) not in (None, ticket.after_unfinished)
     ):
         return ()
-    return quiesce_record.resume_abandoned(recovery)
+    with where_it_runs(recovery, ticket.before) as there:
+        return quiesce_record.resume_abandoned(there)
 
 
 def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.assumptions import of_deletions
+from streams_recovery.core.state.windowed_keys import window_begin
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.segments.queries import first_values
+from streams_recovery.segments.queries import first_values, keyed_stamps
 
 # Values that are looked at to tell whose serialiser wrote a topic.
 _SAMPLE = 20
+# Rows at the beginning and at the end of so many partitions of a windowed store, to tell how it is written.
+_WINDOWS, _PARTITIONS = 1_000, 3
 
 
 def check_whole(topics: Sequence[TopicImage]) -> None:
@@ -35,9 +38,29 @@ def check_whole(topics: Sequence[TopicImage]) -> None:
 
 
 def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
-    """What to say before these topics are made. Reads the beginning of one file a topic."""
+    """What to say before these topics are made. Reads the beginning of one file a topic, and of windowed stores the ends of a few partitions."""
     assumed = of_deletions({topic.name: since for topic in topics if (since := manifest.provenance.deletions_kept_since.get(topic.name))})
-    return (*savepoint_warnings.of_restore(manifest), *assumed, *savepoint_warnings.registry(manifest, _framed(recovery, topics)))
+    return (
+        *savepoint_warnings.of_restore(manifest),
+        *assumed,
+        *savepoint_warnings.windows_ahead({topic.name: _windows(recovery, topic) for topic in topics}),
+        *savepoint_warnings.registry(manifest, _framed(recovery, topics)),
+    )
+
+
+def _windows(recovery: RecoveryContext, topic: TopicImage) -> Iterator[tuple[int, int]]:
+    """The beginnings of windows, and the timestamps of their records, in those partitions of which Kafka Streams may leave out records."""
+    looked_at = 0
+    for image in topic.partitions:
+        oldest, files = image.ranges.facts.min_timestamp, list(image.files())
+        if oldest is None or looked_at == _PARTITIONS or not savepoint_warnings.restored_by_time(topic, oldest, files[-1].max_timestamp):
+            continue
+        looked_at += 1
+        for file, last in ((files[0], False), (files[-1], True)):
+            for key, at in keyed_stamps(recovery.repository, file, _WINDOWS, last=last):
+                begin = window_begin(topic.store, key)
+                if begin is not None:
+                    yield begin, at
 
 
 def _framed(recovery: RecoveryContext, topics: Sequence[TopicImage]) -> list[str]:

@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.kafka_types import TopicDescription, TopicRole
+from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.restore.estimate import Estimate, estimate
-from streams_recovery.core.restore.input_offsets import ChosenOffsets, choose_offsets, input_images
+from streams_recovery.core.restore.failover import fewer_replicas
+from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
 from streams_recovery.core.restore.placement import Placed, place
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
-from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import attributions
+from streams_recovery.operations.discovery import attributions, input_partitions
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.in_place import later_topics, look
 from streams_recovery.operations.restore.job_specs import throttle
-from streams_recovery.operations.restore.kept_inputs import check_kept
+from streams_recovery.operations.restore.kept_inputs import check_kept, joined_inputs
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.payload_checks import check_whole, warnings
 from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.restore.savepoint_checks import check_confirmed
-from streams_recovery.operations.restore.source import RestoreSource, TopicsSource
-from streams_recovery.operations.restore.strategies import RestoreRequest
+from streams_recovery.operations.restore.source import RestoreSource, TopicsSource, UpgradeSource
+from streams_recovery.operations.restore.strategies import RestoreRequest, Undo, UpgradeInPlace
 from streams_recovery.operations.restore.target_checks import (
     proven,
     refuse_existing_inputs,
     refuse_existing_state,
     refuse_foreign_topics,
+    refuse_joined_inputs,
+    refuse_unwanted,
     spans,
     unknown_topics,
     without_copies,
 )
 from streams_recovery.operations.restore.topics_plan import plan_topics
+from streams_recovery.operations.unfinished import newest_restore, plan_of, refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below
 
 
@@ -48,11 +54,65 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     """
     check_confirmed(recovery, request.safeguards)
     source = request.resolve(recovery)
-    if isinstance(source, RebuildSource):
-        return plan_rebuild(recovery, request.safeguards, source)
     if isinstance(source, TopicsSource):
+        # Nothing is started then.
         return plan_topics(recovery, source)
-    return plan_source(recovery, request.safeguards, source, mine or {})
+    if isinstance(source, UpgradeSource):
+        planned = plan_version(recovery, request.safeguards, source)
+    elif isinstance(source, RebuildSource):
+        planned = plan_rebuild(recovery, request.safeguards, source)
+    else:
+        planned = plan_source(recovery, request.safeguards, source, mine or {})
+    deploy = request.deployment(recovery, planned)
+    otherwise = () if isinstance(request, Undo | UpgradeInPlace) else _deployed_otherwise(recovery, deploy)
+    return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))
+
+
+def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...]) -> tuple[str, ...]:
+    """A version that was taken back is still what the configuration deploys, until somebody changes it."""
+    last = newest_restore(recovery) if deploy else None
+    try:
+        before = () if last is None else plan_of(recovery, last).deploy
+    except (Damaged, NotFound):
+        return ()
+    if before in ((), deploy):
+        return ()
+    return (
+        f"restore {last} deployed by `{shlex.join(before)}`, and this one deploys by `{shlex.join(deploy)}`: see that this is the version that is to run",
+    )
+
+
+def plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: UpgradeSource) -> RestorePlan:
+    """The plan of an upgrade in place. Raises ``Refused`` after a restore that failed, and for what would be in the way of it or of the way back; and
+    ``NotFound`` for inputs that the new version would not find.
+    """
+    refuse_if_unfinished(recovery)
+    inputs = set(input_partitions(recovery))
+    # The way back replaces all of the state.
+    found = required_for_restore(recovery, source.manifest, replace(safeguards, replace=True))
+    before = {tp: known.offset for tp, known in recovery.groups.last_committed(recovery.application_id).items() if tp in inputs}
+    return RestorePlan(
+        application_id=recovery.application_id,
+        source_application_id=recovery.application_id,
+        savepoint_id=None,
+        captured_at=None,
+        consistency=None,
+        safety=SafetyPolicy.REQUIRED,
+        delete=(),
+        create=(),
+        offsets=(),
+        strategy="kept",
+        offsets_agree=True,
+        warnings=tuple(f"for the way back: {one}" for one in found),
+        observed=Observed(
+            instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+            offsets_replaced={},
+            offsets_before=before,
+            records_to_catch_up=0,
+        ),
+        offsets_kept=tuple(sorted(before)),
+        upgrade=source.change,
+    )
 
 
 def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
@@ -60,13 +120,15 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
 
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """
-    manifest = source.manifest
+    safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
+    manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
+    proven_inputs = source.move.kept if source.move is not None else ()
     later = later_topics(source) if source.in_place else ()
     names = {topic.name for topic in later}
     found = required_for_restore(recovery, manifest, safeguards, cut=names)
     present = present_topics(recovery, manifest, mine)
     filled = spans(recovery, present)
-    placed = place(manifest, target_of(recovery, _staying(recovery, source, present, names), filled))
+    placed = place(manifest, target_of(recovery, manifest, _staying(recovery, source, present, names), filled, source.move))
     saved = {one.name: one.image.evidence for one in placed if one.image.role.internal and one.image.evidence is not None}
     whose = attributions(recovery, saved)
     # A savepoint may have another application's topics, from when nothing showed that they are.
@@ -84,9 +146,15 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     unknown = unknown_topics(recovery, manifest, {one.name for one in placed}, whose, safeguards)
     going = {one.name for one in placed if one.image.role.internal and one.name in present} | {topic.name for topic in unknown}
     evidence = proven(recovery, going, whose, safeguards)
-    logs = _logs(recovery, placed, source)
-    chosen = _offsets(recovery, placed, source, logs)
-    kept = check_kept(recovery, placed, present, source.offsets)
+    created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed if one.made)
+    if source.move is not None:
+        refuse_unwanted(recovery, created)
+    joined = joined_inputs(recovery, manifest, begun_by_savepoint(placed))
+    if source.point is not None:
+        refuse_joined_inputs(joined)
+    logs = _logs(recovery, placed, source, joined)
+    chosen = _offsets(recovery, placed, source, logs, joined)
+    kept = check_kept(recovery, [one for one in placed if one.name not in proven_inputs], present, source.offsets)
     planned = RestorePlan(
         application_id=recovery.application_id,
         source_application_id=manifest.application_id,
@@ -95,11 +163,12 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         consistency=manifest.consistency,
         safety=safeguards.safety,
         delete=unknown,
-        create=tuple(topic_to_create(one, present.get(one.name), source) for one in placed if one.made),
+        create=created,
         offsets=chosen.offsets,
         strategy=source.offsets.text,
         offsets_agree=chosen.agree,
         warnings=(
+            *source.warnings,
             *_warnings(recovery),
             *(f"{claim.topic} is in the savepoint and stays as it is: {claim.why}" for claim in stays.values()),
             *chosen.warnings,
@@ -108,12 +177,13 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
             *moment_warnings(source, placed),
             *found,
         ),
-        observed=_observe(recovery, chosen.offsets, placed, held, logs),
+        observed=_observe(recovery, source, chosen.offsets, placed, joined, held, logs),
         point=source.point,
         # Last, and right before what it is about: the longest look, which has to hold until then.
         in_place=None if source.may_move is None else look(recovery, source.may_move, source, present, later),
         claimed=tuple(one.claim for one in whose.values() if one.claim is not None),
         evidence=evidence,
+        move=source.move,
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
 
@@ -137,9 +207,9 @@ def _warnings(recovery: RecoveryContext) -> tuple[str, ...]:
     return tuple(f"store {name} has no changelog: it begins empty, and fills only with what is processed from now on" for name in unlogged)
 
 
-def _logs(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource) -> Logs:
+def _logs(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource, joined: Iterable[TopicPartition]) -> Logs:
     cluster, inputs = recovery.cluster, input_images(placed)
-    kept = [tp for tp, (one, _) in inputs.items() if not one.made]
+    kept = [*(tp for tp, (one, _) in inputs.items() if not one.made), *joined]
     # What is made begins at 0 and ends behind the rows that will be loaded.
     new = {tp: partition_load(one.image.name, image, source).rows for tp, (one, image) in inputs.items() if one.made}
     return Logs(
@@ -150,21 +220,32 @@ def _logs(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSo
     )
 
 
-def _offsets(recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource, logs: Logs) -> ChosenOffsets:
+def _offsets(
+    recovery: RecoveryContext, placed: Sequence[Placed], source: RestoreSource, logs: Logs, joined: Mapping[TopicPartition, int]
+) -> ChosenOffsets:
     reset = recovery.config.application.auto_offset_reset
     return choose_offsets(
-        placed, source.offsets, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(recovery.repository, f, c)
+        placed, source.offsets, logs, auto_offset_reset=reset, rows_below=lambda f, c: rows_below(recovery.repository, f, c), joined=joined
     )
 
 
 def _observe(
-    recovery: RecoveryContext, offsets: tuple[OffsetToSet, ...], placed: Sequence[Placed], held: dict[str, int], logs: Logs
+    recovery: RecoveryContext,
+    source: RestoreSource,
+    offsets: tuple[OffsetToSet, ...],
+    placed: Sequence[Placed],
+    joined: Iterable[TopicPartition],
+    held: dict[str, int],
+    logs: Logs,
 ) -> Observed:
-    inputs = {one.name for one in placed if one.image.role is TopicRole.INPUT}
+    inputs = {*(one.name for one in placed if one.image.role is TopicRole.INPUT), *(tp.topic for tp in joined)}
     wanted = [item for item in offsets if item.tp.topic in inputs]
     before = recovery.groups.last_committed(recovery.application_id)
     return Observed(
-        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+        instances=(
+            *source.running,
+            *(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+        ),
         offsets_replaced=held,
         offsets_before={item.tp: before[item.tp].offset for item in offsets if item.tp in before},
         records_to_catch_up=sum(logs.lag(item.tp, item.wanted.offset).behind for item in wanted),

@@ -87,7 +87,7 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
     if not safeguards.replace:
         refuse_existing_state(recovery, held)
     logs = _logs(recovery, found, source)
-    both = set(recovery.config.topics.inputs) & set(recovery.config.topics.outputs)
+    both = {name for name in recovery.config.topics.outputs if recovery.config.topics.reads(name)}
     begun = rebuild_start(
         logs,
         source.offsets,
@@ -121,7 +121,8 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
 def _look(recovery: RecoveryContext, archived: Archived | None) -> _Found:
     committed = recovery.groups.committed_partitions(recovery.application_id)
     made = frozenset(step.name for step in archived.create) if archived else frozenset()
-    names, wanted = {*recovery.cluster.topic_names(), *made}, recovery.config.declared(Profile.FULL)
+    names = {*recovery.cluster.topic_names(), *made}
+    wanted = recovery.config.declared(Profile.FULL, names)
     read = {tp.topic for tp in committed}
     here = known(recovery, names, read)
     inventory = topology_of(here, wanted, names, read)

@@ -72,6 +72,9 @@ def report_of(
         point=planned.point,
         query_checks=checked.query_checks,
         single=planned.single,
+        move=planned.move,
+        upgrade=planned.upgrade,
+        watched=None,
     )
     if report.verdict is Verdict.DIFFERENT or (planned.rows and report.verdict is not Verdict.EQUAL):
         gaps = f"; not proven: {', '.join(missing[:_KNOWN])}" if missing else ""
@@ -131,7 +134,7 @@ def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport)
 
 def _lasting(report: RestoreReport) -> RestoreReport:
     """Without what may be another a moment later."""
-    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={})
+    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={}, watched=None)
 
 
 def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, Markdown]:
@@ -155,6 +158,27 @@ def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[Resto
             restore=chosen,
         )
     return report, shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEvidence:
+    """The newest restore of the whole state, None without one, and those of single topics in place since then, oldest first. Copies under other names are of
+    no concern to the application.
+    """
+
+    whole: RestoreReport | None
+    alone: tuple[RestoreReport, ...]
+
+
+def state_evidence(recovery: RecoveryContext) -> StateEvidence:
+    """What restores have made of the application's state. Raises ``Damaged`` for evidence that was changed."""
+    alone: list[RestoreReport] = []
+    for restore_id in reversed(reports(recovery.repository, recovery.layout)):
+        report, _ = evidence(recovery, restore_id)
+        if report.single is None:
+            return StateEvidence(whole=report, alone=tuple(reversed(alone)))
+        alone += [report] if report.single.in_place else []
+    return StateEvidence(whole=None, alone=tuple(reversed(alone)))
 
 
 def checked_evidence(path: Path, public_keys: tuple[str, ...]) -> tuple[RestoreReport, Markdown]:

@@ -112,6 +112,13 @@ def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
 
 def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     phase = phase_of(recovery, ticket)
+    if ticket.site not in (None, recovery.site):
+        raise Refused(
+            f"restore {ticket.restore_id} works at the site {ticket.site}, and {ticket.application_id} is on record at {recovery.site}",
+            next_step="find out who has moved it (the command `sites` shows the record); the restore goes on only where its plan was made",
+            site=ticket.site,
+            here=recovery.site,
+        )
     if phase is Phase.CLOSED:
         raise Refused(f"restore {ticket.restore_id} is over", next_step="nothing is left to do; to restore again, begin a new one")
     if may_restart(phase):

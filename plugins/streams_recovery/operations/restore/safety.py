@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import savepoint, topic_holds
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.open import entries, guarded, note, stored_plan
+from streams_recovery.operations.restore.open import TICKET, entries, guarded, note, stored_plan
 from streams_recovery.operations.restore.values import RestoreTicket, SafetyBegun, SafetySummary
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.savepoint.values import NO_JOB
@@ -22,7 +22,7 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     one's safety savepoint stays the way back. Raises what taking a savepoint raises, unless the policy is ``best_effort``.
     """
     written = guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
-    if (why_none := _why_none(ticket)) is not None:
+    if (why_none := _why_none(recovery, ticket)) is not None:
         return _none(why_none)
     if recovery.safety.published_by_run(ticket.restore_id) or reached(written).rank >= Phase.DESTROYING.rank:
         return _none("an earlier attempt of this restore has saved what there was")
@@ -34,12 +34,23 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
         return _none(f"it could not be taken: {error}")
 
 
-def _why_none(ticket: RestoreTicket) -> str | None:
+def _why_none(recovery: RecoveryContext, ticket: RestoreTicket) -> str | None:
     if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
         return "it was told to skip it"
-    if ticket.after_unfinished is not None:
+    if ticket.after_unfinished is not None and _worked_here(recovery, ticket.after_unfinished):
         return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
     return None
+
+
+def _worked_here(recovery: RecoveryContext, restore_id: str) -> bool:
+    """True unless an earlier restore worked at another site: what it left half way there says nothing about what is here."""
+    if len(recovery.sites.names) == 1:
+        return True
+    try:
+        site = recovery.artifacts.read_once(RestoreTicket, restore_id, TICKET).site
+    except (Damaged, NotFound):
+        return True
+    return site in (None, recovery.site)
 
 
 def _none(why: str) -> SafetyBegun:

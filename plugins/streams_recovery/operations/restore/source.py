@@ -9,9 +9,11 @@ from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, T
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
+from streams_recovery.core.rollout.upgrade import VersionChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +22,8 @@ class RestoreSource:
     their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over, and
     ``passed_archive`` is why the newest archive was. ``offsets`` says where the
     inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
+    ``move`` says to which site the application goes, ``running`` what runs at the one that it leaves, and ``warnings`` what to tell of that.
+    ``deletes`` are internal topics that a version has made which is taken back.
     """
 
     manifest: Manifest
@@ -29,6 +33,10 @@ class RestoreSource:
     passed_archive: str = ""
     offsets: OffsetStrategy = EXACT
     may_move: tuple[str, ...] | None = None
+    move: SiteMove | None = None
+    running: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> bool:
@@ -39,7 +47,7 @@ class RestoreSource:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsSource:
     """Single topics to bring back: ``images`` are what the savepoint ``manifest`` has of them, and ``cuts`` say which of their rows belong to ``as_of``,
-    by the names they have there. Without a moment there are none.
+    by the names they have there. Without a moment there are none. ``unreadable`` savepoints are newer, and were passed over.
     """
 
     manifest: Manifest
@@ -48,11 +56,20 @@ class TopicsSource:
     as_of: AsOf | None
     cuts: Mapping[TopicPartition, LogCut]
     read_on: ReadOn
+    unreadable: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> bool:
         """True when the topics come back under their own names."""
         return not self.wanted.new_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeSource:
+    """State that stays where it is, and the new version that goes on with it. ``manifest`` is the savepoint that the two were compared by."""
+
+    manifest: Manifest
+    change: VersionChange
 
 
 def empty_source(topic: TopicImage) -> TopicImage:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 
+from streams_recovery.application.command import run_program
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.plan import RestorePlan
@@ -14,9 +16,9 @@ from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics
-from streams_recovery.operations.lifecycle.ready import await_at_work
+from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
-from streams_recovery.operations.restore.drain import inputs_of, whole_input
+from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
 from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
@@ -62,6 +64,13 @@ def _move_others(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, 
 def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
     """Remove local state on every instance: Kafka Streams accepts stale state against a new changelog without an error, so none may remain."""
     guarded(recovery, ticket, at_least=Phase.OFFSETS_SET, before=Phase.STARTED)
+    removed = removed_state(recovery, ticket)
+    note(recovery, ticket, Phase.WIPED)
+    return WipeSummary(removed=removed)
+
+
+def removed_state(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[str, ...]:
+    """The local state that was removed on every instance. Raises ``Damaged`` where some remains."""
     report = recovery.application.wipe_state()
     if report.remaining:
         raise Damaged(
@@ -69,8 +78,7 @@ def wipe(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
             next_step="remove these directories by hand, then resume the restore",
             remaining=report.remaining,
         ).then(resume_command(recovery, ticket))
-    note(recovery, ticket, Phase.WIPED)
-    return WipeSummary(removed=report.removed)
+    return report.removed
 
 
 def wipe_noted(recovery: RecoveryContext, ticket: RestoreTicket) -> WipeSummary:
@@ -90,20 +98,49 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """
     before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
     planned = stored_plan(recovery, ticket)
+    alive = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE]
     # One that runs has committed since an earlier attempt of this step: its offsets need not be those that were set.
-    if all(i.state is InstanceState.GONE for i in recovery.application.status()):
-        if before is Phase.WIPED:
+    if not alive:
+        if before in (Phase.WIPED, Phase.DEPLOYED):
             _check_committed(recovery, ticket, planned)
         else:
             _check_still_committed(recovery, planned)
+        _deploy(recovery, ticket, planned)
+    elif planned.deploy and before is Phase.WIPED:
+        raise ApplicationRunning(
+            f"instances of {recovery.application_id} run, and the deployment did not end well: {', '.join(alive)}",
+            next_step="the deploy command must start nothing, so nobody knows which version this is: stop them, and resume the restore",
+            instances=alive,
+        ).then(resume_command(recovery, ticket))
+    if ticket.before is not None:
+        recovery.sites.lift_fences(starting=True)
     summary = launched(recovery, planned)
     note(recovery, ticket, Phase.STARTED)
     return summary
 
 
+def _deploy(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan) -> None:
+    """Put the version there that is started, while the application is down. The command is the configuration's: what a stored plan says is only compared
+    with it. Raises ``PlanChanged`` when they differ, and as running a program does.
+    """
+    deploy, command = recovery.config.deploy, ticket.request.deployment(recovery, planned)
+    if command != planned.deploy:
+        raise PlanChanged(
+            f"the command that deploys is {shlex.join(command) or 'not set'}, and {shlex.join(planned.deploy) or 'none'} was approved",
+            next_step="set it to what was approved and resume the restore, or restore again",
+            deploy=list(command),
+            approved=list(planned.deploy),
+        ).then(resume_command(recovery, ticket))
+    if deploy is not None and command:
+        environment = {"APPLICATION_ID": recovery.application_id, "SITE": recovery.site}
+        with renewed_lock(recovery, ticket):
+            run_program(list(command), environment, verb="deploy", seconds=deploy.timeout_seconds)
+        note(recovery, ticket, Phase.DEPLOYED)
+
+
 def launched(recovery: RecoveryContext, planned: RestorePlan) -> StartSummary:
     """Every instance that was down started, and where the inputs ended before."""
-    ends = recovery.cluster.last_stable_offsets(inputs_of(recovery, planned))
+    ends = recovery.cluster.last_stable_offsets(awaited_inputs(recovery, planned))
     recovery.application.start()
     instances = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
     return StartSummary(instances=instances, ends=ends)
@@ -113,7 +150,7 @@ def _check_committed(recovery: RecoveryContext, ticket: RestoreTicket, planned: 
     """Every offset must still be the one that was set. Kafka deletes those of a topic some time after the topic, and a table that is restored from its source
     topic stays empty without one: no error would tell.
     """
-    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
     wrong = [
         f"{item.tp}: {'nothing' if known is None else known.offset} in place of {item.wanted.offset}"
         for item in planned.offsets
@@ -146,7 +183,7 @@ def _lost_kept(recovery: RecoveryContext, planned: RestorePlan) -> list[str]:
 
 def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> None:
     """One that was started before has committed since, so only what is gone is wrong: without any offset it would begin elsewhere on this state."""
-    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets])
+    found = recovery.groups.committed(recovery.application_id, [item.tp for item in planned.offsets]) if planned.offsets else {}
     gone = [*(str(item.tp) for item in planned.offsets if found[item.tp] is None), *_lost_kept(recovery, planned)]
     if gone:
         raise Damaged(
@@ -185,7 +222,8 @@ def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> Non
     if new:
         raise Damaged(
             f"the application created internal topics that the savepoint does not have: {', '.join(new)}",
-            next_step="deploy the version of the application that the savepoint was taken of, or rebuild its state from the input",
+            next_step="deploy the version that the savepoint was taken of, or rebuild the state from the input; before anything is stopped the command "
+            "compatible says what a version has of a savepoint",
             topics=new,
         )
 

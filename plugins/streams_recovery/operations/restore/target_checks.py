@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from streams_recovery.config.sandbox_application import SandboxName
+from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Evidence, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.placement import Placed
-from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
+from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.core.savepoint.topology import Attribution
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.unfinished import restore_journals
 from streams_recovery.storage.append_log import AppendLog
+
+_NAMED = 5
 
 
 def spans(recovery: RecoveryContext, existing: dict[str, TopicDescription]) -> dict[str, int]:
@@ -47,8 +50,12 @@ def proven(
     """Why each internal topic that is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which nothing but
     their names says so, and that the request does not name.
     """
-    named = {name: Evidence.NAMED if not found.proven and name in safeguards.delete else found.evidence for name, found in whose.items()}
-    found = {name: named[name] for name in sorted(going)}
+    found: dict[str, Evidence | None] = {}
+    for name in sorted(going):
+        # Of a topic whose name does not begin with the id it may be that nothing at all says whose it is.
+        attribution = whose.get(name)
+        named = name in safeguards.delete and (attribution is None or not attribution.proven)
+        found[name] = Evidence.NAMED if named else None if attribution is None else attribution.evidence
     unproven = [name for name, evidence in found.items() if evidence is None or not evidence.proves]
     if unproven:
         raise TargetNotEmpty(
@@ -68,8 +75,15 @@ def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescriptio
     for entries in restore_journals(recovery):
         for name, ids in created_by(entries).items():
             made.setdefault(name, set()).update(ids)
-    mapped = {*recovery.config.restore.topic_map.values()}
+    mapped = _names_of_copies(recovery)
     return {name: found for name, found in present.items() if name not in mapped or found.topic_id not in made.get(name, set())}
+
+
+def _names_of_copies(recovery: RecoveryContext) -> set[str]:
+    """Names that restores make copies under. What a topic is called at another site is no such name: a failover has made the application's own topic there."""
+    if isinstance(recovery.config, SandboxApplication):
+        return {*recovery.config.own.values()}
+    return {*recovery.sites.written.restore.topic_map.values()} if recovery.site == PRIMARY else set()
 
 
 def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
@@ -83,19 +97,45 @@ def refuse_existing_inputs(placed: Iterable[Placed]) -> None:
         )
 
 
+def refuse_joined_inputs(joined: Iterable[TopicPartition]) -> None:
+    """Raise ``Refused`` naming inputs that are read, and that the base of a moment does not have: nothing ends them at the moment, and all of them would be
+    processed.
+    """
+    if names := sorted({tp.topic for tp in joined}):
+        raise Refused(
+            f"inputs that the savepoint does not have would be read to their ends, behind the moment: {', '.join(names)}",
+            next_step="nothing was changed; choose a moment behind a savepoint that has them; or take them out of topics.inputs and topics.input_patterns and "
+            "delete the offsets that the group has on them (`groups delete-offsets`); delete copies that an earlier restore has left",
+            topics=names,
+        )
+
+
 def refuse_foreign_topics(recovery: RecoveryContext, placed: Iterable[Placed]) -> None:
     """Raise ``Refused`` naming topics that a sandbox would make and that are not its own by their names. Nobody approves its plan, and what it reads is the
     application's: an input that is gone or empty is not for a drill to fill.
     """
-    if SandboxName.of(recovery.config.name) is None:
+    if not isinstance(recovery.config, SandboxApplication):
         return
-    own = {*recovery.config.restore.topic_map.values()}
+    own = {*recovery.config.own.values()}
     foreign = [one.name for one in placed if one.made and one.name not in own and internal_role(one.name, recovery.application_id) is None]
     if foreign:
         raise Refused(
             f"{recovery.application_id} would create and fill topics of the application itself: {', '.join(foreign)}",
             next_step="nothing was changed; map them to names of their own (topic_map), or restore the application if its inputs are lost",
             topics=foreign,
+        )
+
+
+def refuse_unwanted(recovery: RecoveryContext, created: Iterable[TopicToCreate]) -> None:
+    """Raise ``Refused`` naming topics that this cluster would not create: its policy forbids them, or it does not take a setting that another cluster took."""
+    wanted = {step.name: (len(step.partitions), step.replication_factor, step.held_config) for step in created}
+    refused = recovery.cluster.refused_topics(wanted)
+    if refused:
+        raise Refused(
+            f"the cluster at {recovery.site} would not create {len(refused)} topics: "
+            + "; ".join(f"{name}: {why}" for name, why in list(refused.items())[:_NAMED]),
+            next_step="nothing was changed; have its policy allow them, or change these settings where the application runs now and take a savepoint",
+            topics=refused,
         )
 
 
@@ -155,4 +195,32 @@ def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collec
             f"topics of {approved.application_id} were created since the plan was approved: {', '.join(other)}",
             next_step="find out who writes there, then trigger the restore again and approve the new plan",
             topics=other,
+        )
+
+
+def check_same_inputs(approved: RestorePlan, now: RestorePlan) -> None:
+    """Raise ``PlanChanged`` when the application has begun to read an input after the plan was approved and before it was stopped: nothing would set the
+    offsets that it has committed there, and what the lost state had of that input would be skipped.
+    """
+    shown = {one.tp for one in approved.offsets}
+    late = sorted({tp.topic for tp in now.observed.offsets_before if tp not in shown})
+    if late:
+        raise PlanChanged(
+            f"{approved.application_id} has begun to read other inputs since the plan was approved: {', '.join(late)}",
+            next_step="begin the restore again and approve the new plan, which says where these go on",
+            topics=late,
+        )
+
+
+def check_same_places(approved: RestorePlan, now: RestorePlan) -> None:
+    """Raise ``PlanChanged`` when an input that another site has already is not read on where it was shown: a mirror may have carried it there again."""
+    kept = () if approved.move is None else approved.move.kept
+    shown = {one.tp: one.wanted.offset for one in approved.offsets if one.tp.topic in kept}
+    found = {one.tp: one.wanted.offset for one in now.offsets}
+    other = sorted(f"{tp}: {found.get(tp)} in place of {offset}" for tp, offset in shown.items() if found.get(tp) != offset)
+    if other:
+        raise PlanChanged(
+            f"{approved.application_id} would go on elsewhere in its inputs than was approved: {', '.join(other[:_NAMED])}",
+            next_step="find out what became of the mirror, then begin again and approve the new plan",
+            places=other,
         )

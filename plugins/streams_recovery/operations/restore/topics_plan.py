@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ApplicationRunning, NotFound, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
@@ -30,6 +31,7 @@ from streams_recovery.core.restore.single_topics import (
 )
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
+from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
@@ -72,7 +74,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
     wipes = source.in_place and any(_is_table(recovery, one) for one in source.images)
     made = {one.name: one.image for one in targets}
     found = required_for_topics(recovery, source.manifest, made, in_place=source.in_place, wipes=wipes)
-    create = tuple(_step(one, source) for one in targets)
+    create = tuple(_step(one, source, recovery.config.dialect) for one in targets)
     offsets, known = _offsets(recovery, source, targets) if source.in_place else ((), {})
     cuts = [cut.rows for cut in source.cuts.values()]
     images = _wanted_images(source)
@@ -90,6 +92,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
         strategy=source.read_on.value,
         offsets_agree=True,
         warnings=(
+            *_passed_over(source),
             *gap_warnings(images),
             *_unlogged(recovery, wipes=wipes),
             *warnings(recovery, source.manifest, source.images),
@@ -187,9 +190,9 @@ def _partitions_of(recovery: RecoveryContext, topic: TopicImage, existing: Topic
     return _Target(image=topic, name=topic.name, existing=existing, begins={tp.partition: ends[tp] for tp in partitions})
 
 
-def _step(target: _Target, source: TopicsSource) -> TopicToCreate:
+def _step(target: _Target, source: TopicsSource, dialect: Dialect) -> TopicToCreate:
     placed = Placed(image=target.image, name=target.name, made=True)
-    step = topic_to_create(placed, target.existing, RestoreSource(manifest=source.manifest, cuts=source.cuts))
+    step = topic_to_create(placed, target.existing, RestoreSource(manifest=source.manifest, cuts=source.cuts), dialect)
     wanted = source.wanted.partitions
     if target.filled and target.existing is not None:
         final = owner_config(target.existing.config)
@@ -211,6 +214,14 @@ def _is_table(recovery: RecoveryContext, topic: TopicImage) -> bool:
     if topic.role is TopicRole.INPUT:
         return topic.name in recovery.config.sources.values() or "compact" in topic.config.get("cleanup.policy", "")
     return topic.role is TopicRole.GLOBAL
+
+
+def _passed_over(source: TopicsSource) -> tuple[str, ...]:
+    if not source.unreadable:
+        return ()
+    return (
+        f"newer savepoints could not be read and were passed over: {first_names(source.unreadable)}; the command check says what is the matter with them",
+    )
 
 
 def _unlogged(recovery: RecoveryContext, *, wipes: bool) -> tuple[str, ...]:

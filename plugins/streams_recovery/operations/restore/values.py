@@ -8,6 +8,7 @@ from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.proofs import PartitionProof
 from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.rollout.compatibility import CompatibilityVerdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.restore.strategies import RestoreRequest
 from streams_recovery.operations.savepoint.values import JobPlan, Ticket
@@ -16,7 +17,9 @@ from streams_recovery.operations.savepoint.values import JobPlan, Ticket
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreTicket:
     """A restore under way. ``plan_hash`` is the plan that was approved, ``plan`` where it is stored; ``running`` are the instances that ran when it was
-    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from.
+    opened; ``after_unfinished`` is an earlier restore that failed after it had begun to destroy, and that this one takes over from. ``before`` is the site
+    that the application leaves, None where it stays at its site. ``here`` is the site at which it was opened, where all of its steps are taken, None in tickets
+    from before there were sites.
     """
 
     application_id: str
@@ -29,14 +32,31 @@ class RestoreTicket:
     started_at: int
     running: tuple[str, ...]
     after_unfinished: str | None
+    before: str | None = None
+    here: str | None = None
+
+    @property
+    def site(self) -> str | None:
+        """The site that its steps are taken at: the record of sites may be another one in the middle of it, and is data."""
+        return self.request.site or self.here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopSummary:
-    """The application, proven down."""
+    """The application, proven down; but for what is ``unproven`` at a site that was left on a person's word."""
 
     instances: tuple[str, ...]
     closed_cleanly: bool
+    unproven: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivedSummary:
+    """The site that the application belongs to by now, the one that it left, and those that are ``fenced``."""
+
+    site: str
+    before: str
+    fenced: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +165,15 @@ class EndsSummary:
     partitions: int
     closed_cleanly: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionChecked:
+    """A new version compared with the savepoint of the state that it goes on with, and the local state that was ``removed`` for it."""
+
+    savepoint_id: str
+    verdict: CompatibilityVerdict
+    removed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,14 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.rollout.cutover import CutoverStep, counts_text
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import repartition_partitions
-from streams_recovery.operations.lag import measure
-from streams_recovery.operations.lifecycle.ready import await_at_work
-from streams_recovery.operations.lifecycle.stop import bring_down
+from streams_recovery.operations.discovery import input_partitions
+from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock
-from streams_recovery.operations.rollout.discover import between, has_read, input_partitions, note_read, offsets_of, role, unread
-from streams_recovery.operations.rollout.open import again_command, hold_both, running
+from streams_recovery.operations.rollout.compared import await_repartition
+from streams_recovery.operations.rollout.discover import between, has_read, note_read, offsets_of, role, running, unread
+from streams_recovery.operations.rollout.open import again_command, hold_both
 from streams_recovery.operations.rollout.values import CutoverReport, CutoverTicket, LiveStarted, OutputsTransferred, StoppedForCutover
 
 REPORT = "cut-over-report"
@@ -85,9 +85,7 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
             what = f"{old.application_id} to process the input records that {clone.application_id} has read"
             while_falling(lambda: sum(missing(old, clone).values()), patience=patience, what=what)
             _require_nothing_missing(old, clone)
-            # What input causes may go through several repartition topics one after the other: in each round one more is sure to be read.
-            for _ in {tp.topic for tp in repartition_partitions(old)}:
-                _read_to_ends(old, patience)
+            await_repartition(old, patience)
     else:
         _require_nothing_missing(old, clone)
         if left := unread(old):
@@ -96,22 +94,6 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
                 next_step=f"start {old.application_id} and run the cut-over again",
             )
     note_read(clone, target)
-
-
-def _read_to_ends(old: RecoveryContext, patience: float) -> None:
-    partitions = repartition_partitions(old)
-    # Not the last stable offsets: the marker of a transaction reaches a log a little after the offsets that it commits can be seen.
-    ends = old.cluster.high_watermarks(partitions)
-
-    def left() -> int:
-        lags = measure(old, partitions)
-        return sum(between(old, {tp: (lags[tp].position, end) for tp, end in ends.items()}).values())
-
-    if unprocessed := while_falling(left, patience=patience, what=f"records of repartition topics of {old.application_id}"):
-        raise ApplicationNotReady(
-            f"{old.application_id} has {unprocessed} records of repartition topics left, and processed nothing for {patience:.0f} s",
-            next_step="look at its instances' logs, then run the cut-over again",
-        )
 
 
 def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streams_recovery.application.port import InstanceState, closed_cleanly
 from streams_recovery.config.clone_application import live
-from streams_recovery.core.errors import NotFound, OffsetsGone, Refused
+from streams_recovery.core.errors import OffsetsGone, Refused
 from streams_recovery.core.kafka_types import Guarantee, TopicPartition
 from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of
 from streams_recovery.core.restore.report import Verdict
@@ -14,7 +14,7 @@ from streams_recovery.core.rollout.cutover import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import repartition_partitions
+from streams_recovery.operations.discovery import input_partitions, repartition_partitions
 from streams_recovery.operations.lag import measure, next_records
 from streams_recovery.operations.unfinished import unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
@@ -53,17 +53,9 @@ def role(recovery: RecoveryContext) -> Role:
     return role_of(recovery.ownership.last(), is_clone=recovery.config.clone is not None)
 
 
-def input_partitions(recovery: RecoveryContext) -> list[TopicPartition]:
-    """Every partition of the configured inputs. Raises ``NotFound``."""
-    found = recovery.cluster.describe_topics(recovery.config.topics.inputs)
-    missing = sorted(set(recovery.config.topics.inputs) - set(found))
-    if missing:
-        raise NotFound(
-            f"inputs of {recovery.application_id} do not exist: {', '.join(missing)}",
-            next_step="create them or correct topics.inputs in the application's configuration",
-            topics=missing,
-        )
-    return [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in range(topic.partitions)]
+def running(recovery: RecoveryContext) -> bool:
+    """True when some instance is not proven gone."""
+    return any(status.state is not InstanceState.GONE for status in recovery.application.status())
 
 
 def offsets_of(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -115,7 +107,7 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
     last = recovery.ownership.last()
     statuses = recovery.application.status()
     alive = tuple(f"{i.name} ({i.detail})" for i in statuses if i.state is InstanceState.RUNNING)
-    topics = recovery.config.topics
+    topics = recovery.topics
     return Side(
         application_id=recovery.application_id,
         role=role(recovery),
@@ -151,9 +143,9 @@ def _read_log(clone: RecoveryContext) -> AppendLog[ReadUpTo]:
 
 
 def _origin(clone: RecoveryContext) -> Origin | None:
-    try:
-        report, _ = restore.evidence(clone)
-    except NotFound:
+    found = restore.state_evidence(clone)
+    report = found.whole
+    if report is None:
         return None
     return Origin(
         restore_id=report.restore_id,
@@ -162,4 +154,5 @@ def _origin(clone: RecoveryContext) -> Origin | None:
         consistency=report.consistency,
         offsets=report.strategy,
         proven=report.verdict is Verdict.EQUAL,
+        altered=tuple(sorted({topic.topic for one in found.alone for topic in one.topics})),
     )

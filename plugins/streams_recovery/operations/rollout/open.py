@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from streams_recovery.application.port import InstanceState, closed_cleanly
+from streams_recovery.application.port import closed_cleanly
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
+from streams_recovery.core.ids import moment_of
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.next_command import command
+from streams_recovery.core.outputs.comparison import Against, newest_text
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Pair, cutover_plan, problems
+from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Origin, Pair, cutover_plan, problems
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
-from streams_recovery.operations.rollout.discover import look, role
+from streams_recovery.operations.rollout.compared import newest
+from streams_recovery.operations.rollout.discover import look, role, running
 from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs
 
 
@@ -36,7 +39,23 @@ def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> Cut
         committed=pair.old.committed,
         retired_offsets=pair.old.retired_offsets,
     )
-    return cutover_plan(pair, request.step)
+    return cutover_plan(pair, request.step, _compared(clone, pair.origin))
+
+
+def _compared(clone: RecoveryContext, origin: Origin | None) -> str:
+    """What is known of a comparison of the outputs since the clone was made. One that began before that and ended later is of the clone before."""
+    known = () if origin is None else newest(clone.repository, clone.layout)
+    found = next(
+        (
+            one
+            for one in known
+            if origin is not None
+            and (one.against, one.savepoint_id) == (Against.CLONE, origin.savepoint_id)
+            and one.at >= moment_of(origin.restore_id)
+        ),
+        None,
+    )
+    return newest_text(found, now=clone.clock())
 
 
 def refuse(found: tuple[str, ...], doing: str, **facts: object) -> None:
@@ -168,8 +187,3 @@ def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
 
 def _roles(old: RecoveryContext, clone: RecoveryContext) -> dict[str, Role]:
     return {recovery.application_id: role(recovery) for recovery in (old, clone)}
-
-
-def running(recovery: RecoveryContext) -> bool:
-    """True when some instance is not proven gone."""
-    return any(status.state is not InstanceState.GONE for status in recovery.application.status())

@@ -12,10 +12,11 @@ from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import UpgradePlan, upgrade_plan, upgrade_problems
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
 from streams_recovery.operations.rollout.cutover import entry, require_down
-from streams_recovery.operations.rollout.discover import input_partitions, look, offsets_of, role
+from streams_recovery.operations.rollout.discover import look, offsets_of, role
 from streams_recovery.operations.rollout.open import refuse
 from streams_recovery.operations.rollout.values import BroughtBack
 from streams_recovery.operations.savepoint.begin import owner

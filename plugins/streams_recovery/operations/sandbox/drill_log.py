@@ -7,10 +7,12 @@ import itertools
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_entry
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket, Verdict
+from streams_recovery.operations.sites import sandbox_site
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.run_artifacts import RunArtifacts
 
@@ -38,7 +40,9 @@ def conclude(
     """
     log = _log(recovery)
     restored = None if ticket is None else _restored(recovery, ticket, report)
-    entry = drill_entry(run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left)
+    entry = drill_entry(
+        run=run_id, requested_by=requested_by, began_at=began_at, restored=restored, left=left, site=_site(recovery, run_id)
+    )
     # What is written there already is data: it counts only where it says what is found here.
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if _same(one, entry)), None)
     if known is not None:
@@ -48,7 +52,7 @@ def conclude(
 
 
 def _same(one: DrillEntry, other: DrillEntry) -> bool:
-    about = [(entry.run, entry.restore_id, entry.savepoint_id, entry.plan_hash, entry.outcome) for entry in (one, other)]
+    about = [(entry.run, entry.restore_id, entry.savepoint_id, entry.plan_hash, entry.site, entry.outcome) for entry in (one, other)]
     return about[0] == about[1]
 
 
@@ -77,6 +81,14 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreR
         keys_compared=report.keys_compared if report else 0,
         proven=report is not None and report.verdict is Verdict.EQUAL,
     )
+
+
+def _site(recovery: RecoveryContext, run_id: str) -> str:
+    """Where the run began, or was to begin."""
+    drill = recovery.config.drill
+    if drill is None or not recovery.config.sites:
+        return PRIMARY
+    return sandbox_site(recovery.repository, drill.application_id, run_id) or drill.site or recovery.site
 
 
 def _scratch(recovery: RecoveryContext) -> Layout:

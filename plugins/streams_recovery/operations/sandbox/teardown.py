@@ -17,12 +17,13 @@ from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, Removable, created_by, reached, removable
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, own_names
-from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.topics import load_progress, rows_at_first
+from streams_recovery.operations.sites import SandboxSites
 from streams_recovery.operations.unfinished import plan_of, restores_of
 from streams_recovery.storage.append_log import AppendLog
 
@@ -50,9 +51,30 @@ def clear(recovery: RecoveryContext, *, run_id: str, what: str = DRILL) -> Remov
     )
     try:
         _refuse_strange(recovery, _journals(recovery), what)
+        _tell_of_elsewhere(recovery, what)
+        if isinstance(recovery.sites, SandboxSites):
+            recovery.sites.begin(recovery.site, cluster_id=recovery.cluster.cluster_id(), run=run_id)
         return _take_away(recovery, what, ours=())
     finally:
         recovery.lock.release(lock)
+
+
+def _tell_of_elsewhere(recovery: RecoveryContext, what: str) -> None:
+    """One that died at another site has left its topics there, and that cluster may be lost: nothing is asked of it. The next one there takes them away."""
+    before = recovery.sites.entry()
+    if before is None or before.site == recovery.site:
+        return
+    for restore_id, log in _journals(recovery).items():
+        entries = tuple(log.read_all())
+        if entries and reached(entries) is not Phase.CLOSED:
+            LOGGER.warning(
+                "%s of %s was not removed at the site %s, and is not looked for there: %s; the next %s at that site takes it away",
+                restore_id,
+                recovery.application_id,
+                before.site,
+                ", ".join([*created_by(entries)][:_NAMED]) or "no topic",
+                what,
+            )
 
 
 def _refuse_strange(recovery: RecoveryContext, journals: Mapping[str, AppendLog[JournalEntry]], what: str) -> None:
@@ -60,7 +82,9 @@ def _refuse_strange(recovery: RecoveryContext, journals: Mapping[str, AppendLog[
     existing = recovery.cluster.describe_topics(own)
     made = _removable(recovery, journals, own, own).go
     strange = [f"topic {name}" for name in sorted(set(existing) - set(made))]
-    if not journals and recovery.application_id in recovery.cluster.groups():
+    sites = recovery.sites
+    known = bool(journals) and (not isinstance(sites, SandboxSites) or sites.has_been_at(recovery.site))
+    if not known and recovery.application_id in recovery.cluster.groups():
         strange.append(f"consumer group {recovery.application_id}")
     if strange:
         raise TargetNotEmpty(

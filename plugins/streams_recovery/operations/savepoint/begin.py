@@ -29,7 +29,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
     missing right at once, and for a pause that the application would not survive; ``StateDamaged`` when state was lost or replaced since the last
     savepoint and the request does not say what to do then. What is merely unsafe is logged.
     """
-    _check_may_pause(recovery, request)
+    _check_mode(recovery, request)
     _check_confirmed(recovery, request)
     now = recovery.clock()
     lock = recovery.lock.acquire(owner(request), lease_seconds=LEASE_SECONDS, purpose=f"savepoint of {recovery.application_id}")
@@ -37,6 +37,8 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         savepoint_id = new_id(now, request.run_id, after=recovery.savepoints.ids())
         # Refused before anything is started: an application must not run on state that a restore has left half way.
         refuse_if_unfinished(recovery)
+        recovery.sites.require_current(recovery.site)
+        recovery.sites.lift_fences()
         quiesce_record.resume_abandoned(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
         for warning in preflight.required_for_backup(recovery, request.mode):
@@ -66,11 +68,19 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         running=running,
         safety=False,
         expected=(),
+        site=recovery.site,
     )
 
 
-def _check_may_pause(recovery: RecoveryContext, request: SavepointRequest) -> None:
+def _check_mode(recovery: RecoveryContext, request: SavepointRequest) -> None:
     """The configuration's own mode was checked when it was loaded."""
+    dialect = recovery.config.dialect
+    if request.mode is not None and (impossible := dialect.refused.get(request.mode)) is not None:
+        raise Refused(
+            f"{recovery.application_id} cannot be held in mode {request.mode}: {impossible}",
+            next_step=f"nothing was changed; take the savepoint in mode stop, the only one for applications of {dialect.product}",
+            mode=request.mode.value,
+        )
     why_not = recovery.config.no_pause_because
     if request.mode is QuiesceMode.PAUSE and (why_not is not None or not recovery.application.can_pause):
         raise Refused(
@@ -115,6 +125,7 @@ def begin_safety(recovery: RecoveryContext, request: SavepointRequest, lock: Loc
         running=(),
         safety=True,
         expected=expected,
+        site=recovery.site,
     )
 
 

@@ -15,6 +15,7 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.core.savepoint.warnings import inputs_changed
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
@@ -130,7 +131,7 @@ def copy_plan(
     return CopyPlan(
         parent_id=parent.savepoint_id if parent and shared else None,
         partitions=partitions,
-        begun_anew=tuple(_begun_anew(draft, parent, last, partitions)),
+        begun_anew=(*inputs_changed(draft.topics, last), *_begun_anew(draft, parent, last, partitions)),
     )
 
 

@@ -10,8 +10,8 @@ from streams_recovery.core.savepoint import assumptions
 from streams_recovery.core.waiting import pause, poll
 from streams_recovery.kafka.messages import load_libraries
 from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.lifecycle.stop import bring_down
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
 
@@ -125,7 +125,7 @@ def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     silent = [i.name for i in report.instances if not i.reported_closed]
-    assumed = assumptions.of_stop(recovery.config.application.guarantee, silent)
+    assumed = assumptions.of_stop(recovery.config.application.guarantee, silent, recovery.config.dialect.closed)
     return Quiesced(
         savepoint_id=ticket.savepoint_id,
         mode=QuiesceMode.STOP,

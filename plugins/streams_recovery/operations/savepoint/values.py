@@ -22,7 +22,8 @@ from streams_recovery.core.savepoint.request import SavepointRequest
 class Ticket:
     """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
     the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
-    it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards.
+    it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards. ``site`` is where it was begun, and
+    where all of its steps are taken.
     """
 
     application_id: str
@@ -36,6 +37,7 @@ class Ticket:
     running: tuple[str, ...]
     safety: bool
     expected: tuple[str, ...]
+    site: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """A store as a table: open_side, table, compare, export, and an edited one written back as a savepoint of its own."""
 
 from streams_recovery.core.ids import LIVE
+from streams_recovery.operations.state.ask import LIVE_WORDS, MOST_ROWS, Asked, ask_key, live_cells
 from streams_recovery.operations.state.compare import Comparison, compare, difference_cells
 from streams_recovery.operations.state.export import ExportRequest, ExportTicket, begin_export, conclude_export
 from streams_recovery.operations.state.files import FileFormat, as_json, in_columns, read_table, write_table, write_text
@@ -10,6 +11,9 @@ from streams_recovery.operations.state.write import EditRequest, EditSummary, wr
 
 __all__ = [
     "LIVE",
+    "LIVE_WORDS",
+    "MOST_ROWS",
+    "Asked",
     "Comparison",
     "EditRequest",
     "EditSummary",
@@ -18,12 +22,14 @@ __all__ = [
     "FileFormat",
     "StoreSide",
     "as_json",
+    "ask_key",
     "begin_export",
     "compare",
     "compare_savepoints",
     "conclude_export",
     "difference_cells",
     "in_columns",
+    "live_cells",
     "look_up",
     "matching_rows",
     "open_side",

@@ -30,6 +30,7 @@ from streams_recovery.core.state.inspection import (
 from streams_recovery.core.state.peek import PeekRequest
 from streams_recovery.core.state.table import DiffCounts
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.state.ask import LIVE_WORDS, answered_or_why, live_cells
 from streams_recovery.operations.state.compare import compare, difference_cells
 from streams_recovery.operations.state.files import in_columns
 from streams_recovery.operations.state.inspections import record
@@ -38,6 +39,8 @@ from streams_recovery.operations.state.read import StoreSide, chosen, matching_r
 from streams_recovery.serdes.rows import Row, schema_of
 
 _RECORDS = 10
+# A look-up is for the savepoint: an application that rebalances, or that is down, does not keep it waiting.
+_LIVE_SECONDS = 10.0
 _COLUMNS = ("store", "key", "change", "before", "after")
 
 
@@ -110,22 +113,30 @@ def _few(sentences: list[str]) -> tuple[str, ...]:
 
 
 def look_up(recovery: RecoveryContext, request: LookUpRequest) -> Inspection:
-    """Look up a key of a store, or the newest records of each partition of a topic, in a savepoint. A key that is not there is an answer too."""
+    """Look up a key of a store, or the newest records of each partition of a topic, in a savepoint. A key that is not there is an answer too. Where values may
+    be shown, the running application is asked for the key as well.
+    """
     savepoint_id = chosen(recovery, request.savepoint).savepoint_id
     shown = recovery.config.access.show_values
+    beside: tuple[str, ...] = ()
     if request.store:
-        found = _of_key(open_side(recovery, request.store, savepoint_id), str(request.key), shown=shown)
+        side = open_side(recovery, request.store, savepoint_id)
+        key = str(request.key)
+        found = _of_key(side, key, shown=shown)
+        count = len(found.rows) + found.more
+        if shown:
+            found, beside = _with_live(recovery, side, key, found)
         subject = f"key {request.key} of store {request.store}" if shown else f"a key of store {request.store}"
     else:
         found = _of_topic(recovery, request.topic, savepoint_id, shown=shown)
+        count = len(found.rows) + found.more
         subject = f"newest records of {request.topic}"
-    count = len(found.rows) + found.more
     inspection = Inspection(
         savepoint_id=savepoint_id,
         other="",
         question=f"{subject} in {savepoint_id}",
         outcome=Outcome.FOUND if count else Outcome.NOT_FOUND,
-        sentences=(f"{count:,} {'row' if count == 1 else 'rows'}",),
+        sentences=(f"{count:,} {'row' if count == 1 else 'rows'}", *beside),
         found=found,
         has_data=shown,
         at=recovery.clock(),
@@ -134,6 +145,19 @@ def look_up(recovery: RecoveryContext, request: LookUpRequest) -> Inspection:
     )
     record(recovery, inspection)
     return inspection
+
+
+def _with_live(recovery: RecoveryContext, side: StoreSide, key: str, found: FoundRows) -> tuple[FoundRows, tuple[str, ...]]:
+    """What the savepoint has, and below it what the running application has for the key; without an answer of it, why, which may name the key."""
+    asked = answered_or_why(recovery, side, key, seconds=_LIVE_SECONDS)
+    if isinstance(asked, str):
+        return found, (f"the running application was not asked: {asked}",)
+    columns = found.columns
+    rows = [(side.name, *row) for row in found.rows]
+    rows += [(LIVE, *(cells.get(name, "") for name in columns)) for cells in live_cells(key, asked.live)]
+    more = found.more + (1 if asked.live.more else 0)
+    beside = bounded(("in", *columns), rows)
+    return replace(beside, more=beside.more + more), (f"the running application has {LIVE_WORDS[asked.live.found, asked.equal]}",)
 
 
 def _of_key(side: StoreSide, key: str, *, shown: bool) -> FoundRows:

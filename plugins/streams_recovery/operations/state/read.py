@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams_recovery.config.application import Store
+from streams_recovery.config.application import Formats
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.ids import LATEST, LIVE
@@ -113,12 +113,22 @@ def form_of(config: ApplicationConfig, store: str, kind: StoreKind) -> StoreForm
         return StoreFormat(kind=kind, key=PLAIN_BYTES, value=PLAIN_BYTES)
     return StoreFormat(
         kind=kind,
-        key=_value_format(declared, declared.key, declared.key_schema),
-        value=_value_format(declared, declared.value, declared.value_schema),
+        key=key_format(declared),
+        value=value_format(declared),
     )
 
 
-def _value_format(declared: Store, wanted: Format | None, schema: str | None) -> ValueFormat:
+def key_format(declared: Formats) -> ValueFormat:
+    """How keys are read. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
+    return _format(declared, declared.key, declared.key_schema)
+
+
+def value_format(declared: Formats) -> ValueFormat:
+    """How values are read. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
+    return _format(declared, declared.value, declared.value_schema)
+
+
+def _format(declared: Formats, wanted: Format | None, schema: str | None) -> ValueFormat:
     if schema is None:
         return ValueFormat(format=wanted or Format.BYTES)
     try:

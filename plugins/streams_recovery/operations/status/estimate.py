@@ -50,7 +50,7 @@ def refusals(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
         return ()
     present = present_topics(recovery, manifest, {})
     placed: list[Placed] = []
-    found = _refused(lambda: placed.extend(place(manifest, target_of(recovery, present, spans(recovery, present)))))
+    found = _refused(lambda: placed.extend(place(manifest, target_of(recovery, manifest, present, spans(recovery, present)))))
     inputs = input_images(placed)
     kept = [one for one in placed if one.image.role is TopicRole.INPUT and not one.made]
     partitions = [tp for tp, (one, _) in inputs.items() if not one.made]

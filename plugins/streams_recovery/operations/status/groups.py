@@ -23,7 +23,7 @@ def look_at_group(recovery: RecoveryContext, group_id: str | None = None) -> Gro
                 f"there is no group {group.group_id}", next_step="streams-recovery groups list has the names", groups=[group.group_id]
             )
         return group_lag(group, {}, _lags(recovery, group))
-    inputs = recovery.cluster.describe_topics(recovery.config.topics.inputs)
+    inputs = recovery.cluster.describe_topics(recovery.topics.inputs)
     roles = {TopicPartition(name, number): TopicRole.INPUT for name, found in inputs.items() for number in range(found.partitions)}
     roles |= dict.fromkeys(repartition_partitions(recovery), TopicRole.REPARTITION)
     return group_lag(group, roles, measure(recovery, roles))

@@ -6,6 +6,7 @@ from streams_recovery.core.status.info import ApplicationInfo, info_of_report, i
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.look import limits
+from streams_recovery.operations.status.sites import sites_now
 
 
 def application_info(recovery: RecoveryContext) -> ApplicationInfo:
@@ -14,9 +15,9 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
     """
     now, report, known = recovery.clock(), newest(recovery.repository, recovery.layout), limits(recovery)
     objective = known.late_after if known.newest_age is None else known.newest_age
-    sealed = recovery.repository.seals is not None
+    sealed, sites = recovery.repository.seals is not None, sites_now(recovery)
     if report is not None:
-        return info_of_report(report, now, objective=objective, sealed=sealed)
+        return info_of_report(report, now, objective=objective, sealed=sealed, sites=sites)
     return info_of_repository(
         recovery.config.name,
         recovery.application_id,
@@ -25,4 +26,5 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
         objective=objective,
         sealed=sealed,
         forged=recovery.repository.forged,
+        sites=sites,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -33,7 +33,17 @@ from streams_recovery.core.status.facts import (
 from streams_recovery.core.status.finding import StatusFinding
 from streams_recovery.core.status.history import thinned
 from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import Health, HistoryPoint, Objectives, Part, RunSummary, StatusReport, TopicStatus
+from streams_recovery.core.status.report import (
+    FencedSite,
+    Health,
+    HistoryPoint,
+    Objectives,
+    Part,
+    RunSummary,
+    SitesStatus,
+    StatusReport,
+    TopicStatus,
+)
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
@@ -47,6 +57,7 @@ from streams_recovery.operations.status.log import newest, record, shorten, stat
 from streams_recovery.operations.status.repository import repository_facts
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints
+from streams_recovery.operations.status.sites import recorded, tend_fences, with_standbys
 
 LOGGER = logger("streams_recovery.operations.status.look")
 
@@ -63,10 +74,11 @@ class _InRepository:
     facts: RepositoryFacts
     runs: tuple[RunSummary, ...]
     bytes: int | None
+    sites: SitesStatus
 
 
-def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusReport:
-    """The status now. ``earlier`` is the newest report that there is."""
+def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Mapping[str, FencedSite] | None = None) -> StatusReport:
+    """The status now. ``earlier`` is the newest report that there is, ``fenced`` what was just seen of the fenced sites."""
     now = recovery.clock()
     before = earlier if earlier is not None else _nothing(recovery, now)
     parts = dict(before.parts)
@@ -85,6 +97,8 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
     )
     if inside is not None:
         report = _with_repository(report, inside)
+        fences = tuple((fenced or {}).get(one.site, one) for one in report.sites.fences)
+        report = replace(report, sites=with_standbys(recovery, replace(report.sites, fences=fences), newest, now))
     report = replace(report, history=thinned((*before.history, _point(report, cluster, disks)), now=now))
     observed = _observed(recovery, report, inside, cluster, disks.facts, instances)
     if unused(observed):
@@ -95,9 +109,9 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None) -> StatusRe
 
 
 def watch(recovery: RecoveryContext) -> StatusReport:
-    """Look, and store what was seen."""
+    """Look, stop what is left at a site that was fenced and answers again, and store what was seen."""
     log, earlier = status_log(recovery.repository, recovery.layout), newest(recovery.repository, recovery.layout)
-    report = observe(recovery, earlier)
+    report = observe(recovery, earlier, tend_fences(recovery))
     if record(recovery, report, earlier):
         before = next(itertools.islice(log.readable_back(whole=False), 1, None), None)
         if before is not None and before != earlier:
@@ -129,6 +143,7 @@ def _refresh_if_changed(recovery: RecoveryContext) -> None:
         layout.announcements,
         layout.checks,
         layout.drills,
+        layout.sites,
     }
     shown |= {layout.restores, layout.reprocessed, layout.quarantines}
     if shown & recovery.repository.changed:
@@ -207,6 +222,7 @@ def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now:
         facts=facts,
         runs=runs(recovery, earlier, facts.restores),
         bytes=measured if stored is None else sum(file.bytes for file in stored),
+        sites=recorded(recovery, SitesStatus() if earlier is None else earlier.sites, [one.restore_id for one in facts.restores]),
     )
 
 
@@ -294,6 +310,7 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
         runs=inside.runs,
         forged=inside.facts.forged,
         forged_count=inside.facts.forged_count,
+        sites=inside.sites,
     )
 
 
@@ -348,6 +365,7 @@ def _observed(
         disks=disks,
         application=instances,
         history=report.history,
+        sites=report.sites,
     )
 
 

@@ -29,6 +29,7 @@ from streams_recovery.core.status.facts import (
     QuarantineState,
     QuiesceState,
     RepositoryFacts,
+    RestoreState,
     SavepointRun,
 )
 from streams_recovery.core.topic_holds.log import HoldPurpose
@@ -82,6 +83,11 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
     # Last: all that was read by then was asked whose it is.
     forged = recovery.repository.forged
     return replace(facts, forged=forged_records(forged), forged_count=len(forged))
+
+
+def open_restores_now(recovery: RecoveryContext) -> tuple[RestoreState, ...]:
+    """Restores that are not over."""
+    return open_restores(recovery, _lock(recovery, _lock_records(recovery)))
 
 
 def _lock_records(recovery: RecoveryContext) -> list[LockRecord]:

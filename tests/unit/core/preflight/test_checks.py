@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.preflight.checks import before_backup, before_restore, stopped_by_default, written_again
+from streams_recovery.core.preflight.checks import before_backup, before_restore, loses_unread, stopped_by_default, written_again
 from streams_recovery.core.preflight.facts import (
     AUTO_CREATE,
     LOG_APPEND,
@@ -220,3 +221,10 @@ def test_what_outputs_got_since_the_cut_is_named_because_it_will_come_again() ->
     assert "renamed-1" not in only.text
     assert written_again({"renamed": output}, {first: 10, second: 5}) == ()
     assert written_again({"renamed": output}, {}) == ()
+
+
+def test_an_application_of_a_kind_that_loses_input_by_itself_is_warned_of() -> None:
+    assert loses_unread("orders", ApplicationKind.KAFKA_STREAMS.dialect) == ()
+    (found,) = loses_unread("words", ApplicationKind.FAUST.dialect)
+    assert kinds((found,)) == [("unread-input", PreflightSeverity.WARNING)]
+    assert "docs/faust.md" in found.remedy

@@ -32,6 +32,7 @@ ORDER = [
     "verified",
     "offsets-set",
     "wiped",
+    "deployed",
     "started",
     "recovered",
     "input-complete",

@@ -49,7 +49,7 @@ def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history
             assert brought[key].harm is (Harm.DELETED if now is None else Harm.REPLACED)
 
 
-LEFT = {"locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections"}
+LEFT = {"locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
 ARGUMENTS = {
     "segment": (TopicPartition("t", 0), 0, 1, "a"),
     "range_table": ("t", "0" * 64),

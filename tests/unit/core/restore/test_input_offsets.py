@@ -15,8 +15,10 @@ from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, OffsetSt
 from streams_recovery.core.offsets.strategies.named import File, Specific
 from streams_recovery.core.offsets.strategies.shift import Shift
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
-from streams_recovery.core.restore.input_offsets import ChosenOffsets, choose_offsets, input_images
+from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
 from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.restore.plan import OffsetToSet
+from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
 
 A, B = TopicPartition("in", 0), TopicPartition("in", 1)
@@ -229,3 +231,42 @@ def test_no_time_is_looked_up_in_an_input_that_is_yet_to_be_made(text: str) -> N
     with pytest.raises(Refused, match="offset by time") as caught:
         in_made(parsed(text))
     assert caught.value.facts["topics"] == ["copy"]
+
+
+def test_an_input_that_the_savepoint_does_not_have_follows_the_strategy_from_where_the_state_ends() -> None:
+    joined = TopicPartition("later", 0)
+    here = logs([case()])
+    there = Logs(starts={**here.starts, joined: 3}, stable={**here.stable, joined: 8}, ends={**here.ends, joined: 9}, at_time=here.at_time)
+    for text, offset, agree in (("exact", 3, True), ("latest", 8, False), ("earliest", 3, False)):
+        result = choose_offsets(
+            in_place(manifest([case()])), parsed(text), there, auto_offset_reset="earliest", rows_below=lambda _, c: c, joined={joined: 3}
+        )
+        found = next(item for item in result.offsets if item.tp == joined)
+        assert (found.wanted.offset, found.wanted.metadata, result.agree) == (offset, "", agree)
+        assert not found.fixed, "retention moves the beginning, and the approved plan has to stay the same"
+        assert any(told.startswith("read since the savepoint") and "later" in told for told in result.warnings)
+
+
+def test_where_such_an_input_begins_is_approved_as_a_rule_because_its_beginning_moves() -> None:
+    joined = TopicPartition("later", 0)
+    here = logs([case()])
+
+    def begun_at(start: int) -> OffsetToSet:
+        there = Logs(starts={**here.starts, joined: start}, stable={**here.stable, joined: 8}, ends={**here.ends, joined: 9}, at_time={})
+        result = choose_offsets(
+            in_place(manifest([case()])), EXACT, there, auto_offset_reset="earliest", rows_below=lambda _, c: c, joined={joined: start}
+        )
+        assert all(item.fixed for item in result.offsets if item.tp != joined)
+        return next(item for item in result.offsets if item.tp == joined)
+
+    plans = [replace(PLAN, offsets=(begun_at(start),)) for start in (3, 4)]
+    assert [plan.offsets[0].wanted.offset for plan in plans] == [3, 4]
+    assert plans[0].hash == plans[1].hash
+    assert plans[0].hash != replace(PLAN, offsets=()).hash, "which inputs these are is approved"
+
+
+def test_a_topic_that_was_only_written_at_the_savepoint_has_no_offset_there() -> None:
+    placed = in_place(manifest([case()]))
+    assert {one.name for one in placed if one.image.role is TopicRole.OUTPUT} == {"out"}
+    assert begun_by_savepoint(placed) == {one.name for one in placed} - {"out"}
+    assert "out" in begun_by_savepoint([replace(one, made=True) for one in placed]), "what is made has nothing that was committed before"

@@ -57,6 +57,21 @@ IN_PLACE = Target(
     topic_map={},
     declared={TopicRole.INPUT: ("orders",), TopicRole.GLOBAL: ("customers",), TopicRole.OUTPUT: ("totals",)},
 )
+
+
+def test_an_input_of_another_cluster_is_kept_or_made_again_only_where_that_is_proven() -> None:
+    elsewhere = replace(IN_PLACE, cluster_id="there", existing=there("orders", ids={"orders": "another"}), filled={"orders"})
+    found = {one.name: one.made for one in place(saved(orders=True, customers=True), replace(elsewhere, proven=("orders",)))}
+    assert found["orders"] is False
+    found = {one.name: one.made for one in place(saved(orders=True, customers=True), replace(elsewhere, contained=("orders",)))}
+    assert found["orders"] is True
+    with pytest.raises(Refused, match="orders holds records and is not the topic of the savepoint"):
+        place(saved(orders=True, customers=True), elsewhere)
+    fewer = replace(elsewhere, existing={"orders": replace(elsewhere.existing["orders"], partitions=2)}, proven=("orders",))
+    with pytest.raises(Refused, match="input orders has 2 partitions, 1 at the savepoint"):
+        place(saved(orders=True, customers=True), fewer)
+
+
 CLONE = replace(
     IN_PLACE,
     application_id="shop-2",

@@ -123,6 +123,14 @@ def test_why_each_internal_topic_that_goes_is_the_application_s_own_is_shown() -
     assert replace(PLAN, evidence=known).hash == PLAN.hash, "what goes is approved, and that has other fields"
 
 
+def test_what_is_deployed_before_the_start_is_shown_and_approved() -> None:
+    deploying = replace(PLAN, deploy=("put", "the new version"))
+    assert "7. **Deploy** by `put 'the new version'`. **Start**" in markdown(deploying)
+    assert deploying.hash != PLAN.hash
+    assert deploying.parts["the command that deploys (`deploy.command`)"] == [["put", "the new version"]]
+    assert "Deploy" not in markdown(PLAN)
+
+
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:
     assert replace(PAST, point=replace(POINT, archive="20261121T032345Z-0123456789")).hash == PAST.hash
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.restore.query_check import QueryCheck, is_answer, judge
+from streams_recovery.core.restore.query_check import QueryCheck, chosen, judge, judge_keys
 
 SAMPLE = {b"a": b'{"n":1}', b"b": b"two", b"c": b'{"n":3}'}
 ANSWERS: dict[str, object] = {"a": {"n": 1}, "b": "two", "c": {"n": 3}, "d": "other"}
@@ -47,34 +44,6 @@ def test_a_store_that_was_emptied_since_may_answer_with_nothing() -> None:
     assert (found.equal, found.changed, found.unreadable, found.different) == (0, 3, 0, ())
 
 
-@pytest.mark.parametrize(
-    ("value", "answer", "expected"),
-    [
-        (b"5", 5, True),
-        (b"5", "5", True),
-        (b"5", 6, False),
-        (b'"x"', "x", True),
-        (b"x", "y", False),
-        (b"null", None, True),
-        (b"x", {"a": 1}, None),
-        ((5).to_bytes(8, "big"), 5, None),
-        (b"\xff\x00", "x", None),
-        (b"", "", None),
-        (b'{"a": [1, null]}', {"a": [1, None]}, True),
-        (b'{"a": 1}', {"a": 1, "b": 2}, False),
-    ],
-)
-def test_text_and_json_can_be_compared_and_nothing_else(value: bytes, answer: object, *, expected: bool | None) -> None:
-    assert is_answer(value, answer) is expected
-
-
-@given(
-    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
-)
-def test_what_was_written_as_json_is_found_again(value: object) -> None:
-    assert is_answer(json.dumps(value).encode(), value) is True
-
-
 @given(
     st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=15),
     st.dictionaries(st.text("abc", max_size=2), st.text("abc", max_size=2)),
@@ -83,3 +52,36 @@ def test_what_was_written_as_json_is_found_again(value: object) -> None:
 def test_every_key_is_counted_once(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes]) -> None:
     found = judged(sample, answers, changed)
     assert found.sampled == found.equal + found.changed + found.unreadable + len(found.different) == len(sample)
+
+
+def test_deleted_keys_that_are_not_there_prove_nothing_alone() -> None:
+    deleted: dict[bytes, bytes | None] = {b"x": None, b"y": None}
+    same: dict[bytes, bool | None] = dict.fromkeys((*deleted, b"a"), True)
+    alone = judge_keys("s", deleted, same, ())
+    assert (alone.sampled, alone.equal, alone.unreadable) == (2, 0, 2), "an empty store lacks them too"
+    assert judge_keys("s", deleted | {b"a": b"1"}, same, ()).equal == 3
+    assert judge_keys("s", deleted | {b"a": b"1"}, same, {b"a"}).equal == 0, "what was written again shows nothing of them"
+    assert judge_keys("s", deleted, same | {b"x": False}, ()).different == ("x",)
+
+
+def test_single_answers_are_counted_like_those_of_a_whole_store() -> None:
+    same: dict[bytes, bool | None] = dict.fromkeys(SAMPLE, True)
+    assert judge_keys("s", SAMPLE, same, ()) == judged(SAMPLE, ANSWERS)
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, ()) == judged(SAMPLE, ANSWERS | {"a": {"n": 2}})
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, {b"a"}) == judged(SAMPLE, ANSWERS, frozenset({b"a"}))
+
+
+def test_a_key_that_was_not_asked_for_is_not_readable_and_bytes_are_named_in_hex() -> None:
+    found = judge_keys("s", {b"a": b"1", b"b": None, b"\xff": b"x"}, {b"a": None, b"\xff": False}, ())
+    assert (found.equal, found.unreadable, found.different) == (0, 2, ("0xff",))
+
+
+@given(st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=2), max_size=12), st.integers(1, 15))
+def test_the_newest_are_chosen_and_those_with_a_value_first(newest: dict[bytes, bytes | None], most: int) -> None:
+    sample = chosen(newest, most)
+    assert len(sample) == min(most, len(newest))
+    assert sample == {key: newest[key] for key in sample}
+    left_out = [newest[key] is not None for key in newest if key not in sample]
+    assert not any(left_out) or all(value is not None for value in sample.values())
+    live = [key for key in newest if newest[key] is not None]
+    assert [key for key in live if key in sample] == live[max(0, len(live) - most) :]

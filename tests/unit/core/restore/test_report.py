@@ -107,6 +107,18 @@ def test_an_answer_that_is_another_one_spoils_all() -> None:
     assert replace(REPORT, query_checks=(replace(asked, different=("k",)),)).verdict is Verdict.DIFFERENT
 
 
+def test_the_page_names_each_store_that_was_not_asked() -> None:
+    asked = QueryCheck(store="s", sampled=3, equal=2, changed=1, unreadable=0, different=())
+    silent = replace(asked, store="windows", sampled=0, equal=0, changed=0)
+    changelogs = tuple(replace(REPORT.topics[0], topic=f"orders-{store}-changelog", role=TopicRole.CHANGELOG) for store in ("s", "more"))
+    page = report_page(replace(REPORT, topics=changelogs, query_checks=(asked, silent)), "e")
+    assert "Not asked for any key: `more, windows`." in page
+    assert "| windows |" not in page
+    nobody = report_page(replace(REPORT, topics=changelogs), "e")
+    assert "Not asked for any key: `more, s`." in nobody
+    assert "| store | keys |" not in nobody
+
+
 def test_it_is_read_as_it_was_written() -> None:
     assert codec.loads(RestoreReport, codec.dumps(REPORT), where="report") == REPORT
 

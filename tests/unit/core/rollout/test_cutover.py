@@ -16,10 +16,13 @@ from streams_recovery.core.repository.ownership import Counterpart, OwnershipEnt
 from streams_recovery.core.rollout.cutover import (
     CutoverStep,
     beyond,
+    comparison_problems,
     counts_text,
     cutover_plan,
     cutover_text,
+    further,
     problems,
+    unwritten,
     upgrade_plan,
     upgrade_problems,
     upgrade_text,
@@ -131,6 +134,13 @@ def test_a_way_back_to_what_is_no_longer_as_it_was_is_refused_unless_it_is_resto
     assert problems(found, ROLL_BACK, max_lag=0, restore_first=True) == ()
 
 
+def test_an_input_of_a_pattern_that_is_gone_is_named_and_does_not_keep_the_old_application_down() -> None:
+    retired = {"retired_offsets": {TopicPartition("in", 0): 10, TopicPartition("gone", 0): 4}, **DOWN}
+    assert problems(pair(old=retired), ROLL_BACK, max_lag=0) == ()
+    [warning] = cutover_plan(pair(old=retired), ROLL_BACK).warnings
+    assert (warning.endswith("is lost: gone"), cutover_plan(pair(old=DOWN), ROLL_BACK).warnings) == (True, ())
+
+
 def test_a_way_back_needs_nothing_of_the_clone() -> None:
     bad = pair(old={"role": Role.RETIRED, **DOWN}, clone={"inputs": (), "unfinished": "r9", "clean": False}, origin=None)
     assert problems(bad, ROLL_BACK, max_lag=0) == ()
@@ -168,10 +178,44 @@ def test_a_plan_can_be_read() -> None:
     assert "2 unread records of repartition topics" in text
     assert "| in-0 | 10 | 4 | 6 | 6 |" in text
     assert "Roll back from `orders-next` to `orders`" in cutover_text(cutover_plan(pair(), ROLL_BACK))
-    unwritten = upgrade_text(upgrade_plan(pair(old={"outputs": ("out", "late")})))
-    assert "does not write: late" in unwritten
-    assert "compared record by record." in unwritten
-    assert "next.out → out" in unwritten
+    fewer = pair(old={"outputs": ("out", "late")})
+    (text,) = unwritten(fewer)
+    assert (text.endswith("does not write: late"), unwritten(pair())) == (True, ())
+    unwritten_text = upgrade_text(upgrade_plan(fewer))
+    assert text in unwritten_text
+    assert unwritten_text.count("does not write") == 1
+    assert "does not write" not in cutover_text(cutover_plan(fewer, ROLL_BACK))
+    assert "compared record by record." in unwritten_text
+    assert "next.out → out" in unwritten_text
+
+
+def test_a_plan_says_what_is_known_of_the_outputs_and_is_the_same_plan_without_it() -> None:
+    said, silent = cutover_plan(pair(), CUT_OVER, "Outputs compared 3 min ago: equal."), cutover_plan(pair(), CUT_OVER)
+    assert "Outputs compared 3 min ago: equal." in cutover_text(said)
+    assert said.hash == silent.hash, "a comparison that is new or old is no other plan"
+    back = cutover_plan(pair(), ROLL_BACK, "Outputs compared 3 min ago: equal.")
+    assert "compared" not in cutover_text(back)
+
+
+def test_outputs_are_comparable_from_an_exact_state_on_and_while_each_writes_its_own() -> None:
+    assert comparison_problems(pair()) == ()
+    assert comparison_problems(pair(old=DOWN, clone=DOWN)) == (), "two that are down and have read the same are comparable"
+    unlike: tuple[dict[str, Any], ...] = (
+        {"same_cluster": False},
+        {"clone": {"inputs": ()}},
+        {"old": {"unfinished": "r9"}},
+        {"origin": None},
+        {"origin": origin(consistency=Consistency.AHEAD)},
+        {"origin": origin(offsets="earliest")},
+        {"origin": origin(altered=("next-totals-changelog",))},
+        {"clone": {"role": Role.LIVE}, "old": {"role": Role.RETIRED}},
+    )
+    for changes in unlike:
+        assert len(comparison_problems(pair(**changes))) == 1, changes
+
+
+def test_an_output_of_the_clone_that_the_old_application_does_not_write_is_a_further_one() -> None:
+    assert (further(pair()), further(pair(outputs={"next.out": "out", "next.more": "more"}))) == ((), ("more",))
 
 
 def test_many_partitions_are_cut_short() -> None:

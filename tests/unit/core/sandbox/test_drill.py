@@ -35,7 +35,7 @@ def entry(found: DrillRestore | None, left: tuple[str, ...] = ()) -> DrillEntry:
 
 def test_rpo_is_the_age_of_the_savepoint_and_rto_ends_with_the_recovery() -> None:
     done = entry(restored(tuple(Phase)))
-    assert (done.rpo_seconds, done.rto_seconds, done.reached, done.succeeded) == (3600.5, 11.0, Phase.CLOSED, True)
+    assert (done.rpo_seconds, done.rto_seconds, done.reached, done.succeeded) == (3600.5, 12.0, Phase.CLOSED, True)
     assert done.outcome == "succeeded"
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Guarantee
 from streams_recovery.core.savepoint.assumptions import commit_interval, of_pause, of_stop
+
+CLOSED = ApplicationKind.KAFKA_STREAMS.dialect.closed
 
 
 @pytest.mark.fault("F41")
@@ -40,7 +43,7 @@ def test_what_a_pause_rests_on_is_said() -> None:
 
 
 def test_what_a_stop_rests_on_is_said() -> None:
-    (said,) = of_stop(Guarantee.AT_LEAST_ONCE, ["b", "a"])
+    (said,) = of_stop(Guarantee.AT_LEAST_ONCE, ["b", "a"], CLOSED)
     assert said.startswith("its label assumes that a, b closed Kafka Streams before it ended")
-    assert of_stop(Guarantee.AT_LEAST_ONCE, []) == ()
-    assert of_stop(Guarantee.EXACTLY_ONCE_V2, ["a"]) == ()
+    assert of_stop(Guarantee.AT_LEAST_ONCE, [], CLOSED) == ()
+    assert of_stop(Guarantee.EXACTLY_ONCE_V2, ["a"], CLOSED) == ()

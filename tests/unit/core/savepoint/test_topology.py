@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, Evidence, Profile, StoreKind, TopicRole
 from streams_recovery.core.names import internal_role, only_its_own, store_kind
@@ -338,3 +339,32 @@ def test_a_store_s_kind_is_declared_or_proven_or_unknown(
     changelog: str, config: dict[str, str], declared: StoreKind | None, expected: StoreKind
 ) -> None:
     assert store_kind(changelog, "orders", config, declared) is expected
+
+
+REPARTITION = "words.count-in-Word.text-repartition"
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted"),
+    [
+        ({"committed": [REPARTITION]}, Evidence.COMMITTED),
+        ({"owned": [REPARTITION]}, Evidence.NAMED),
+        ({"restored": [REPARTITION]}, Evidence.RESTORED),
+        ({"saved": {REPARTITION: Evidence.COMMITTED}}, Evidence.SAVEPOINT),
+        ({"committed": [REPARTITION], "shared": [REPARTITION]}, None),
+        # Killed before its first commit: a rebuild must not leave unread records of it there without a word.
+        ({"inputs": ["in"]}, None),
+    ],
+)
+def test_a_repartition_topic_of_faust_is_known_by_what_the_group_reads(known: dict[str, object], wanted: Evidence | None) -> None:
+    found = attributed(REPARTITION, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known))  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.role, found.evidence, found.proven) == (TopicRole.REPARTITION, wanted, wanted is not None)
+
+
+@pytest.mark.parametrize("known", [{}, {"shared": [REPARTITION], "saved": {REPARTITION: Evidence.COMMITTED}}])
+def test_a_repartition_topic_that_nothing_connects_with_it_is_not_its_business(known: dict[str, object]) -> None:
+    assert attributed(REPARTITION, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known)) is None  # type: ignore[arg-type]
+    assert attributed(REPARTITION, AttributionFacts(application_id="my-app", committed=[REPARTITION])) is None, (
+        "of Kafka Streams none is called so"
+    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.kafka_types import Claim, ClaimedTopic, TopicRole
+from streams_recovery.core.kafka_types import Claim, ClaimedTopic, StoreKind, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.savepoint import warnings
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
@@ -126,3 +126,35 @@ def buffered(at: int, name: bytes = b"orders", *, offset: int = 12) -> bytes:
 )
 def test_a_registry_s_values_are_told_from_others(values: list[bytes], seen: bool) -> None:
     assert warnings.has_schema_ids(values) == seen
+
+
+HOUR, DAY = 3_600_000, 86_400_000
+WINDOWED = {"cleanup.policy": "compact,delete", "retention.ms": str(HOUR + DAY)}
+
+
+@pytest.mark.parametrize("store", [StoreKind.WINDOW, StoreKind.SESSION, StoreKind.UNKNOWN, None])
+def test_records_of_a_windowed_store_that_are_older_than_its_retention_are_left_out(store: StoreKind | None) -> None:
+    windowed = replace(topic(()), store=store, config=WINDOWED)
+    assert warnings.restored_by_time(windowed, oldest=HOUR, last=2 * HOUR + 1)
+    assert not warnings.restored_by_time(windowed, oldest=HOUR, last=2 * HOUR)
+    for unknown in ({}, {"retention.ms": "-1"}, {"retention.ms": "9" * 5_000}, {"retention.ms": "long"}):
+        assert warnings.restored_by_time(
+            replace(windowed, config={"cleanup.policy": "compact,delete", **unknown}), oldest=HOUR, last=HOUR + 1
+        )
+
+
+@pytest.mark.parametrize("store", [one for one in StoreKind if one not in (StoreKind.WINDOW, StoreKind.SESSION, StoreKind.UNKNOWN)])
+def test_other_stores_are_restored_whole(store: StoreKind) -> None:
+    assert not warnings.restored_by_time(replace(topic(()), store=store, config=WINDOWED), oldest=0, last=9 * DAY)
+
+
+def test_neither_an_input_nor_a_changelog_that_is_only_compacted_is_restored_by_time() -> None:
+    assert not warnings.restored_by_time(replace(topic((), role=TopicRole.INPUT), store=None, config=WINDOWED), oldest=0, last=9 * DAY)
+    assert not warnings.restored_by_time(replace(topic(()), store=None, config={"cleanup.policy": "compact"}), oldest=0, last=9 * DAY)
+
+
+def test_windows_that_begin_after_their_records_are_told() -> None:
+    # Those of the DSL begin with a record or before it; a sliding one a millisecond after it.
+    assert [*warnings.windows_ahead({"a": [(5, 5), (3, 9), (10, 9)], "b": []})] == []
+    (told,) = warnings.windows_ahead({"a": [(5, 5)], "b": [(9, 9), (9_002, 2)], "c": [(4_000, 0)]})
+    assert told.startswith("windows of b, c begin up to 9 seconds after the records that wrote them.")

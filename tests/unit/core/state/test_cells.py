@@ -76,6 +76,9 @@ def test_documents_are_compared_by_what_they_say() -> None:
     assert same_document('{"a": 1.50, "b": "\\u00fc"}', '{"b":"ü","a":1.5}')
     assert not same_document('{"a": 1}', '{"a": 1.0}')
     assert not same_document("[1, 2]", "[2, 1]")
+    assert same_document("12345678901234567.01", "12345678901234567.010")
+    assert not same_document("12345678901234567.01", "12345678901234567.02"), "as floats they are the same"
+    assert not same_document("1e400", "2e400")
 
 
 def test_what_somebody_types() -> None:

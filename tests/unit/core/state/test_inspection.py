@@ -10,11 +10,15 @@ from streams_recovery.core.state.inspection import (
     MOST_CHARACTERS,
     MOST_ROWS,
     NOT_SHOWN,
+    FoundRows,
+    Inspection,
     LookUpRequest,
+    Outcome,
     bounded,
     hidden,
     hidden_columns,
     store_names,
+    without_data,
 )
 
 
@@ -30,6 +34,26 @@ def test_a_row_without_data_says_where_it_is_and_whether_it_is_deleted() -> None
     assert hidden_columns(columns) == ("partition", "timestamp", "value")
     assert hidden(columns, ("1", "alice", "7", "0"), deleted=False) == ("1", "0", NOT_SHOWN)
     assert hidden(columns, ("1", "alice", "", "0"), deleted=True) == ("1", "0", DELETED)
+
+
+@pytest.mark.parametrize(("other", "kept"), [("", 1), ("live", 2)])
+def test_what_is_shown_without_data_does_not_say_which_key_was_asked_for(other: str, kept: int) -> None:
+    sentences = ("1 row", "the running application was not asked: http://127.0.0.1:8080/state/totals/alice did not answer")
+    found = Inspection(
+        savepoint_id="s",
+        other=other,
+        question="key alice of store totals in s",
+        outcome=Outcome.FOUND,
+        sentences=sentences,
+        found=FoundRows(columns=("key",), rows=(("alice",),)),
+        has_data=True,
+        at=0,
+        run_id="r",
+        requested_by="somebody",
+    )
+    shown = without_data(found)
+    assert shown.sentences == sentences[:kept], "those of a comparison have names and numbers only"
+    assert (shown.found, shown.has_data, "alice" in shown.question) == (FoundRows(), False, False)
 
 
 def test_names_are_read_from_text() -> None:

@@ -12,7 +12,16 @@ from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALE
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_lines, info_of_report, info_of_repository
-from streams_recovery.core.status.report import Health, Objectives, Part, SavepointSummary, StatusReport
+from streams_recovery.core.status.report import (
+    FencedSite,
+    Health,
+    Objectives,
+    Part,
+    SavepointSummary,
+    SitesStatus,
+    StandbySite,
+    StatusReport,
+)
 
 HOUR = 3_600_000
 NOW = 1_795_219_200_000
@@ -36,13 +45,14 @@ EXACT = Publication(
     lost_with_cluster=(),
 )
 AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
+HOME = SitesStatus()
 TORN = Damaged("torn", next_step="remove it")
 
 
 def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
     known: dict[str, Publication | Damaged] = {one.savepoint_id: one for one in found}
     return info_of_repository(
-        "shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective, sealed=True, forged={}
+        "shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective, sealed=True, forged={}, sites=HOME
     )
 
 
@@ -101,14 +111,14 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
-    found = info_of_report(report(), NOW, objective=1_800.0, sealed=True)
+    found = info_of_report(report(), NOW, objective=1_800.0, sealed=True, sites=HOME)
     assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
 def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
-    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0, sealed=True)
+    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0, sealed=True, sites=HOME)
     assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
     text = "\n".join(info_lines(found, NOW))
     assert "status: not looked at yet" in text
@@ -116,7 +126,7 @@ def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> Non
 
 
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0, sealed=False), NOW))
+    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0, sealed=False, sites=HOME), NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (
@@ -149,7 +159,7 @@ FORGERIES = {"shop/pins/000000000001.json": "it has no seal", MANIFEST: "it has 
 def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication | None) -> None:
     found: dict[str, Publication | Damaged] = {} if known is None else {known.savepoint_id: known}
     found[FORGED_ID] = Forged("forged", next_step="remove it", key=MANIFEST, why="it has no seal")
-    info = info_of_repository("shop", "shop", found, now=NOW, objective=None, sealed=True, forged=FORGERIES)
+    info = info_of_repository("shop", "shop", found, now=NOW, objective=None, sealed=True, forged=FORGERIES, sites=HOME)
     assert (info.savepoints, info.damaged) == (0 if known is None else 1, ())
     assert info.health is (Health.TROUBLE if known is None else Health.ATTENTION)
     text = "\n".join(info_lines(info, NOW))
@@ -160,7 +170,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
 
 def test_the_status_says_which_records_are_forged_and_that_there_are_more() -> None:
     named = (ForgedRecord(key=MANIFEST, why="it has no seal"),)
-    info = info_of_report(replace(report(), forged=named, forged_count=4), NOW, objective=None, sealed=True)
+    info = info_of_report(replace(report(), forged=named, forged_count=4), NOW, objective=None, sealed=True, sites=HOME)
     lines = [line.strip() for line in info_lines(info, NOW) if "forged" in line]
     assert lines == [f"forged, not used: {MANIFEST}: it has no seal", "forged, not used: 3 more: streams-recovery verify shop names them"]
 
@@ -171,3 +181,18 @@ def test_of_many_forged_records_the_savepoints_are_named_first() -> None:
     assert len(named) == MOST_FORGED
     assert [one.key for one in named[:3]] == [MANIFEST, MANIFEST.replace("T02", "T01"), "shop/alerts/000000000000.json"]
     assert [one.savepoint_id for one in named[:3]] == [FORGED_ID, FORGED_ID.replace("T02", "T01"), None]
+
+
+def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_sites() -> None:
+    def told(sites: SitesStatus) -> list[str]:
+        found = info_of_report(report(), NOW, objective=None, sealed=True, sites=sites)
+        return [line.strip().removeprefix("site: ") for line in info_lines(found, NOW) if line.strip().startswith("site:")]
+
+    fence = FencedSite(site="primary", since=NOW, run="r", running=(), problem=None)
+    good = StandbySite(site="c", looked_at=NOW, lacks=(), warnings=("one broker",), problem=None)
+    assert told(HOME) == []
+    assert told(SitesStatus(belongs="dr")) == ["dr"]
+    assert told(SitesStatus(belongs="dr", moving_to="dr", fences=(fence,))) == ["dr, a failover moves it to dr; primary is fenced"]
+    lacking = replace(good, site="d", lacks=("orders is not there",))
+    lost = replace(good, site="e", problem="no broker answers")
+    assert told(SitesStatus(standbys=(good, lacking, lost))) == ["primary; d is not ready for a failover; e is not ready for a failover"]

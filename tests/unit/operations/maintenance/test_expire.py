@@ -11,13 +11,14 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.retention import DAY_MS, Pin
 from streams_recovery.operations import maintenance, pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
+from streams_recovery.operations.unfinished import dismiss, needed_savepoints
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.restore_plan import PLAN
@@ -245,15 +246,33 @@ def test_a_savepoint_with_missing_files_is_kept_but_does_not_count(golden: OpenG
 
 
 @pytest.mark.parametrize(("phase", "kept"), [(Phase.STOPPED, False), (Phase.DESTROYING, True), (Phase.LOADED, True), (Phase.CLOSED, False)])
-def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, *, kept: bool) -> None:
+@pytest.mark.parametrize("scope", RestoreScope)
+def test_the_savepoint_of_a_restore_that_broke_off_stays(golden: OpenGolden, phase: Phase, scope: RestoreScope, *, kept: bool) -> None:
     recovery = golden("good", now=SECOND_AT)
     restore_id = "20261121T020000Z-00000000aa"
     plan = replace(PLAN, application_id="golden", source_application_id="golden", create=(), savepoint_id=FIRST)
     recovery.artifacts.write_once(restore_id, "restore-plan", plan)
     AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(
-        JournalEntry(phase=phase, at=SECOND_AT, created=())
+        JournalEntry(phase=phase, at=SECOND_AT, created=(), scope=scope)
     )
     assert maintenance.expire(recovery, "r").expired == (() if kept else (FIRST,))
+
+
+def test_the_savepoints_of_all_unfinished_copies_and_of_the_restore_beside_them_stay(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT)
+    plan = replace(PLAN, application_id="golden", source_application_id="golden", create=())
+    ids = [new_id(SECOND_AT - 1000 * (3 - number), f"run-{number}") for number in range(3)]
+    for number, (scope, needed) in enumerate([(RestoreScope.COPIES, FIRST), (RestoreScope.COPIES, None), (RestoreScope.STATE, SECOND)]):
+        restore_id = ids[number]
+        recovery.artifacts.write_once(restore_id, "restore-plan", replace(plan, savepoint_id=needed))
+        journal = AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
+        journal.append(JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=(), scope=scope))
+        if scope is RestoreScope.COPIES:
+            recovery.repository.create(f"{recovery.layout.journal(restore_id)}{2:012}.json", b"junk")
+    assert needed_savepoints(recovery) == {FIRST, SECOND}, "also by a journal of which the newest entry cannot be read"
+    for restore_id in ids[:2]:
+        dismiss(recovery, restore_id)
+    assert needed_savepoints(recovery) == {SECOND}
 
 
 def kept_safe(recovery: RecoveryContext, restore_id: str) -> str:

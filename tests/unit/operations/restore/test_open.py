@@ -16,9 +16,8 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold
 from streams_recovery.engine.submitter import SparkJob
-from streams_recovery.operations import quiesce_record, restore, topic_holds, unfinished
+from streams_recovery.operations import quiesce_record, ready, restore, topic_holds, unfinished
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.lifecycle import ready
 from streams_recovery.operations.restore.open import note
 from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
 from tests.support.applications.unreachable import opened, running, stopped

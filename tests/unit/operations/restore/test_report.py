@@ -18,9 +18,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.restore.report import RestoreReport
-from streams_recovery.operations.restore.report import keep_evidence
+from streams_recovery.core.restore.single_topics import SingleTopics
+from streams_recovery.operations.restore.report import StateEvidence, keep_evidence, state_evidence
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.seals import new_private_key
+from tests.support.applications.unreachable import application
 from tests.support.examples.restore_report import REPORT
 
 PRIVATE, PUBLIC = new_private_key()
@@ -57,6 +59,22 @@ def audit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Resu
         return CliRunner().invoke(app, ["evidence", "--check", str(file), *words])
 
     return run
+
+
+def single(topic: str, *, in_place: bool) -> SingleTopics:
+    return SingleTopics(names={topic: topic if in_place else "another"}, in_place=in_place)
+
+
+def test_what_made_the_state_is_the_newest_restore_of_all_of_it_and_single_topics_since_then_in_place(tmp_path: Path) -> None:
+    with application(tmp_path) as recovery:
+        assert state_evidence(recovery) == StateEvidence(whole=None, alone=())
+        kept = [
+            replace(REPORT, application_id=recovery.application_id, restore_id=f"2026112{day}T020000Z-0123456789", single=alone)
+            for day, alone in enumerate([single("a", in_place=True), None, single("b", in_place=True), single("c", in_place=False)])
+        ]
+        for report in kept:
+            keep_evidence(recovery.repository, recovery.layout, report)
+        assert state_evidence(recovery) == StateEvidence(whole=kept[1], alone=(kept[2],))
 
 
 def error_of(result: Result) -> RecoveryError:

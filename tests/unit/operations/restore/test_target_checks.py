@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.errors import PlanChanged
+from streams_recovery.core.errors import PlanChanged, Refused
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.operations.restore.target_checks import check_same_targets
-from tests.support.examples.restore_plan import PLAN, TOPIC
+from streams_recovery.operations.restore.target_checks import check_same_inputs, check_same_targets, refuse_joined_inputs
+from tests.support.examples.restore_plan import OFFSET, PLAN, TOPIC
 
 OUTPUT = replace(TOPIC, name="totals")
 
@@ -40,3 +41,22 @@ def test_nothing_else_may_be_created_than_was_approved(
     with pytest.raises(PlanChanged, match="would be created") as caught:
         check_same_targets(plan(*approved), plan(*now), empty=empty)
     assert caught.value.facts == {"topics": [named]}
+
+
+def test_an_input_that_was_begun_to_be_read_since_the_approval_keeps_nobody_from_seeing_it() -> None:
+    late = replace(OFFSET, tp=TopicPartition("orders.more", 0))
+    now = replace(PLAN, offsets=(OFFSET, late))
+    # It exists, and nothing of it was read: it begins as for any application.
+    check_same_inputs(PLAN, now)
+    read = replace(now, observed=replace(now.observed, offsets_before={OFFSET.tp: 99, late.tp: 3}))
+    with pytest.raises(PlanChanged, match="begun to read other inputs") as caught:
+        check_same_inputs(PLAN, read)
+    assert caught.value.facts == {"topics": ["orders.more"]}
+    check_same_inputs(read, read)
+
+
+def test_what_a_moment_s_base_does_not_have_would_be_read_behind_the_moment() -> None:
+    refuse_joined_inputs({})
+    with pytest.raises(Refused, match="behind the moment: later, other") as caught:
+        refuse_joined_inputs({TopicPartition("other", 0): 0, TopicPartition("later", 0): 0, TopicPartition("later", 1): 0})
+    assert caught.value.facts["topics"] == ["later", "other"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from streams_recovery.core.state.inspection import CompareRequest, Inspection, L
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.state import compare_savepoints, look_up
 from streams_recovery.operations.state.inspections import KEPT, newest
-from tests.support.repository.state_repository import FIRST, SECOND, environment
+from tests.support.applications.key_answers import key_program, write_answers
+from tests.support.repository.state_repository import FIRST, SECOND, T0, environment
 
 
 @pytest.fixture
@@ -77,6 +79,56 @@ def test_a_key_and_its_value_are_stored_where_that_is_allowed(showing: RecoveryC
     [row] = looked_up(showing, store="totals", key="alice").found.rows
     assert "alice" in row
     assert '{"count":100}' in row
+
+
+@pytest.fixture
+def asking(showing: RecoveryContext, tmp_path: Path) -> Iterator[RecoveryContext]:
+    """A shop that runs, and answers queries by key from a file."""
+    path = tmp_path / "shop.yaml"
+    config = json.loads(path.read_text())
+    config["runs"]["command"]["query_keys"] = key_program(tmp_path / "answers.json")
+    path.write_text(json.dumps(config))
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        yield recovery
+
+
+@pytest.mark.parametrize(
+    ("now", "sentence"),
+    [({"count": 100}, "has the same for it"), ({"count": 101}, "has something else for it"), (None, "has no such key")],
+)
+def test_what_the_running_application_has_is_beside_it(asking: RecoveryContext, tmp_path: Path, now: object, sentence: str) -> None:
+    write_answers(tmp_path / "answers.json", {"totals": {} if now is None else {"alice": now}})
+    found = looked_up(asking, store="totals", key="alice")
+    assert (found.outcome, found.sentences) == (Outcome.FOUND, ("1 row", f"the running application {sentence}"))
+    cells = [dict(zip(found.found.columns, row, strict=True)) for row in found.found.rows]
+    assert (cells[0]["in"], cells[0]["value"]) == (SECOND, '{"count":100}')
+    assert [(one["in"], one["key"], json.loads(one["value"])) for one in cells[1:]] == ([] if now is None else [("live", "alice", now)])
+
+
+def test_a_key_that_only_the_running_application_has_was_not_found_in_the_savepoint(asking: RecoveryContext, tmp_path: Path) -> None:
+    write_answers(tmp_path / "answers.json", {"minutes": {"yan": {"found": True, "windows": [{"start": T0, "end": T0 + 1, "value": 7}]}}})
+    found = looked_up(asking, store="minutes", key="yan")
+    assert (found.outcome, found.sentences[0]) == (Outcome.NOT_FOUND, "0 rows")
+    [row] = [dict(zip(found.found.columns, row, strict=True)) for row in found.found.rows]
+    assert (row["in"], row["window_start"], row["value"]) == ("live", str(T0), "7")
+
+
+def test_why_the_running_application_was_not_asked_is_told(asking: RecoveryContext, tmp_path: Path) -> None:
+    write_answers(tmp_path / "answers.json", {})
+    found = looked_up(asking, store="totals", key="alice")
+    assert found.outcome is Outcome.FOUND
+    assert "the running application was not asked: query_keys ended with status 5" in found.sentences[1]
+    assert "in" not in found.found.columns
+
+
+def test_nobody_is_asked_where_values_may_not_be_shown(shop: RecoveryContext, tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    config = json.loads(path.read_text())
+    config["runs"]["command"]["query_keys"] = [sys.executable, "-c", f"open({str(tmp_path / 'asked')!r}, 'w')"]
+    path.write_text(json.dumps(config))
+    with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
+        assert looked_up(recovery, store="totals", key="alice").sentences == ("1 row",)
+    assert not (tmp_path / "asked").exists()
 
 
 def test_a_key_that_is_not_there_is_an_answer(shop: RecoveryContext) -> None:

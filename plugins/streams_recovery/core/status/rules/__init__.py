@@ -23,6 +23,7 @@ from streams_recovery.core.status.rules import (
     savepoint_age,
     savepoint_consistency,
     savepoint_runs,
+    sites,
     survival,
     topic_holds,
     topic_sizes,
@@ -57,4 +58,5 @@ RULES: Final[tuple[Rule, ...]] = (
     outputs.OWNERS,
     outputs.RETIRED,
     outputs.DOWN,
+    sites.RULE,
 )

@@ -6,19 +6,22 @@ from collections.abc import Mapping
 from typing import Final, get_args
 
 from streams_recovery.operations.restore.strategies.as_of_moment import AsOfMoment
+from streams_recovery.operations.restore.strategies.failover import Failover
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint
 from streams_recovery.operations.restore.strategies.interval import OfInterval
 from streams_recovery.operations.restore.strategies.rebuild import Rebuild
 from streams_recovery.operations.restore.strategies.single_topics import RestoreTopics
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.operations.restore.strategies.undo import Undo
+from streams_recovery.operations.restore.strategies.upgrade import UpgradeInPlace
 
-RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval | RestoreTopics
+RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval | RestoreTopics | Failover | UpgradeInPlace
 STRATEGIES: Final[Mapping[str, type[RestoreRequest]]] = {strategy.KIND: strategy for strategy in get_args(RestoreRequest)}
 
 __all__ = [
     "STRATEGIES",
     "AsOfMoment",
+    "Failover",
     "FromSavepoint",
     "OfInterval",
     "Rebuild",
@@ -26,4 +29,5 @@ __all__ = [
     "RestoreStrategy",
     "RestoreTopics",
     "Undo",
+    "UpgradeInPlace",
 ]

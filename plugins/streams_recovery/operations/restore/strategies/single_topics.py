@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -101,15 +100,17 @@ class RestoreTopics(RestoreStrategy):
         """
         if self.new_name:
             checked_name("topic", self.new_name)
-        manifest = self._manifest(recovery)
+        manifest, unreadable = self._manifest(recovery)
         wanted = WantedTopics(topics=self.topics, new_name=self.new_name, partitions=self.partitions)
-        images = chosen_topics(manifest, wanted, recovery.config.topics.declared)
+        images = chosen_topics(manifest, wanted, recovery.config.topics.on(topic.name for topic in manifest.topics).declared)
         check_published(recovery, recovery.savepoints, manifest.savepoint_id)
         mine = tuple(replace(topic, partitions=tuple(one for one in topic.partitions if self._wants(one.partition))) for topic in images)
         cuts = {} if self.cut_at is None else _cuts(recovery, manifest, mine, self.cut_at)
         used = pieces_of(mine) if self.cut_at is None else pieces_with(mine, (file for cut in cuts.values() for file in cut.files))
         check_files(recovery, manifest, used)
-        return TopicsSource(manifest=manifest, images=images, wanted=wanted, as_of=self.cut_at, cuts=cuts, read_on=self.read_on)
+        return TopicsSource(
+            manifest=manifest, images=images, wanted=wanted, as_of=self.cut_at, cuts=cuts, read_on=self.read_on, unreadable=unreadable
+        )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
@@ -117,14 +118,27 @@ class RestoreTopics(RestoreStrategy):
     def _wants(self, partition: int) -> bool:
         return not self.partitions or partition in self.partitions
 
-    def _manifest(self, recovery: RecoveryContext) -> Manifest:
+    def _manifest(self, recovery: RecoveryContext) -> tuple[Manifest, tuple[str, ...]]:
+        """The savepoint, and the newer ones that could not be read and were passed over for it."""
         if self.savepoint != LATEST:
-            return recovery.savepoints.read(self.savepoint)
+            return recovery.savepoints.read(self.savepoint), ()
         newest: Manifest | None = None
-        for manifest in _newest_first(recovery):
+        unreadable: list[str] = []
+        for savepoint_id in reversed(recovery.savepoints.ids()):
+            try:
+                manifest = recovery.savepoints.read(savepoint_id)
+            except Damaged:
+                unreadable.append(savepoint_id)
+                continue
+            except NotFound:
+                # It expired meanwhile.
+                continue
             newest = newest or manifest
             if all((image := manifest.topic(name)) is not None and image.archived and image.rows for name in self.topics):
-                return manifest
+                return manifest, tuple(unreadable)
+        if newest is None and unreadable:
+            # It says what is the matter.
+            recovery.savepoints.read(unreadable[0])
         if newest is None:
             raise NotFound(
                 f"{recovery.application_id} has no savepoint in {recovery.repository.location}",
@@ -132,15 +146,7 @@ class RestoreTopics(RestoreStrategy):
                 application_id=recovery.application_id,
             )
         # It says what is missing.
-        return newest
-
-
-def _newest_first(recovery: RecoveryContext) -> Iterator[Manifest]:
-    for savepoint_id in reversed(recovery.savepoints.ids()):
-        try:
-            yield recovery.savepoints.read(savepoint_id)
-        except (Damaged, NotFound):
-            continue
+        return newest, tuple(unreadable)
 
 
 def _cuts(recovery: RecoveryContext, manifest: Manifest, images: tuple[TopicImage, ...], as_of: AsOf) -> dict[TopicPartition, LogCut]:

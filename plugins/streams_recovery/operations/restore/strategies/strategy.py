@@ -13,7 +13,7 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
-from streams_recovery.operations.restore.source import RestoreSource, TopicsSource
+from streams_recovery.operations.restore.source import RestoreSource, TopicsSource, UpgradeSource
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -36,13 +36,18 @@ class RestoreStrategy(ABC):
     compare_keys: bool = False
 
     @abstractmethod
-    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource | TopicsSource:
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource | TopicsSource | UpgradeSource:
         """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
 
     @property
     def scope(self) -> RestoreScope:
         """Whether the state is restored, or topics beside it."""
         return RestoreScope.STATE
+
+    @property
+    def site(self) -> str | None:
+        """The site that it moves the application to, None for one that leaves it where it belongs."""
+        return None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one."""
@@ -51,6 +56,10 @@ class RestoreStrategy(ABC):
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         """Where the savepoint is that was planned."""
         return recovery.savepoints_of(planned.source_application_id)
+
+    def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
+        """The command that puts the version there that is started, empty where none is configured."""
+        return () if recovery.config.deploy is None else recovery.config.deploy.command
 
 
 def named(wanted: str, planned: str | None) -> str:

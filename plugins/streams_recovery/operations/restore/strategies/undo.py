@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, REASON, delete_field
+from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.unfinished import plan_of
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -49,7 +55,8 @@ class Undo(RestoreStrategy):
         require_state(recovery, manifest)
         require_label(manifest, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged)
         check_state(recovery, recovery.safety, manifest)
-        return RestoreSource(manifest=manifest)
+        undone = upgrade_undone(recovery, manifest)
+        return RestoreSource(manifest=manifest, deletes=() if undone is None else undone.new_topics)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         if self.restore_id != LATEST or planned.savepoint_id is None:
@@ -58,6 +65,42 @@ class Undo(RestoreStrategy):
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         return recovery.safety
+
+    def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
+        """See RestoreStrategy. What an upgrade has deployed is no version for the state of before: then it is the command that takes it back. Raises
+        ``ConfigInvalid`` where there is none any more.
+        """
+        saved, deploy = planned.savepoint_id, recovery.config.deploy
+        undone = None if saved is None else upgrade_undone(recovery, recovery.safety.read(saved))
+        if undone is None:
+            # No super(): a class with slots is made anew.
+            return RestoreStrategy.deployment(self, recovery, planned)
+        if deploy is None or deploy.roll_back != undone.roll_back:
+            now = "not set" if deploy is None or deploy.roll_back is None else shlex.join(deploy.roll_back)
+            raise ConfigInvalid(
+                f"deploy.roll_back of {recovery.application_id} is {now}, and what takes back upgrade {self.restore_id} is {shlex.join(undone.roll_back)}",
+                next_step="set deploy.roll_back to that for this undo: another version must not begin on its state",
+            )
+        return undone.roll_back
+
+
+def upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChange | None:
+    """The upgrade in place that a safety savepoint leads back from, None where it leads back from something else. Raises ``Damaged``, and ``Refused`` where
+    nobody can tell although it matters.
+    """
+    restore_id = safety.provenance.run_id
+    with contextlib.suppress(NotFound):
+        return plan_of(recovery, restore_id).upgrade
+    # Plans of restores that are over go before their safety savepoints do; their evidence stays.
+    with contextlib.suppress(NotFound):
+        key = recovery.layout.report(restore_id)
+        return codec.loads(RestoreReport, recovery.repository.get(key), where=key).upgrade
+    if recovery.config.deploy is None:
+        return None
+    raise Refused(
+        f"neither plan nor evidence of restore {restore_id} is there any more, so nobody can tell which version its safety savepoint is of",
+        next_step="find out which version ran before it; take the section deploy out of the configuration, put that version there yourself, and undo then",
+    )
 
 
 def _taken_before(recovery: RecoveryContext, restore_id: str) -> Manifest:

@@ -12,7 +12,7 @@ from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import LockState, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import Health, HistoryPoint, Part
+from streams_recovery.core.status.report import Health, HistoryPoint, Part, SitesStatus
 from streams_recovery.core.status.rule import finding, health, judge
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
@@ -23,10 +23,12 @@ from tests.support.examples.status_causes import (
     DOWN,
     EMPTY,
     FAILED_RUN,
+    FENCE,
     LIMITS,
     OLD,
     QUARANTINE,
     QUIESCED,
+    STANDBY,
     WITHOUT_OBJECTIVES,
     check,
     deletion,
@@ -120,6 +122,8 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
         LIMITS,
         DOWN | {"schedules": replace(observed().schedules, runs=3600.0), "history": (*waiting(30 * 60)[:-20], *waiting(10))},
     ),
+    "a standby with warnings only": (LIMITS, {"sites": SitesStatus(standbys=(STANDBY,))}),
+    "another site that it belongs to": (LIMITS, {"sites": SitesStatus(belongs="dr", moving_to="dr")}),
     "an empty group while a run works": (LIMITS, {"cluster": {"group": EMPTY}} | lock(since=NOW)),
     "one instance of two is paused": (LIMITS, instances(("running", "PAUSED"), ("running", "RUNNING"))),
     "instances that are being started": (LIMITS, instances(("running", "CREATED"), ("running", None)) | {"cluster": {"group": EMPTY}}),
@@ -269,6 +273,28 @@ def test_the_clone_says_the_two_commands_that_end_it() -> None:
         "streams-recovery cut-over orders --reason REASON",
         "streams-recovery roll-back orders --reason REASON",
     )
+
+
+def test_what_is_told_of_other_sites_names_them_and_what_to_do() -> None:
+    lacking = replace(STANDBY, lacks=("orders is not there", "a right is missing"))
+    lost = replace(STANDBY, site="third", problem="no broker answers")
+    fenced = replace(FENCE, site="b", problem=None)
+    running = replace(FENCE, running=("one (pid 7)",), problem="the lock is held by x")
+    told = found(sites=SitesStatus(belongs="home", fences=(fenced, running), standbys=(lacking, lost)))
+    assert [(one.cause, one.severity) for one in told] == [
+        ("runs-at-two-sites:primary", Severity.CRITICAL),
+        ("site-fenced:b", Severity.WARNING),
+        ("standby-not-ready:dr", Severity.WARNING),
+        ("standby-not-ready:third", Severity.WARNING),
+    ]
+    assert told[0].text == (
+        "orders belongs to the site home and runs at primary (one (pid 7)), so the same input may be processed twice; it is not stopped, "
+        "because the lock is held by x"
+    )
+    assert told[1].text == f"the site b was left 1 day ago without a proof that nothing runs there, by {FENCE.run}"
+    assert told[2].text.endswith("could not fail over to the site dr, which lacks 2: orders is not there; a right is missing")
+    assert told[2].remedies == ("streams-recovery preflight orders --site dr",)
+    assert told[3].text.endswith("the site third, which could not be looked at: no broker answers")
 
 
 def test_health_is_the_worst_finding_and_unknown_before_the_first_look() -> None:

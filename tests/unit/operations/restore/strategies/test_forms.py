@@ -11,6 +11,7 @@ import typer
 from streams_recovery.cli.app import app
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
 from streams_recovery.core.ids import is_id
+from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRequest
 
@@ -27,7 +28,7 @@ COMMANDS = typer.main.get_command(app).commands
 
 
 def test_there_are_forms() -> None:
-    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment", "single_topics"}
+    assert set(ASKED) == {"from_savepoint", "undo", "rebuild", "as_of_moment", "single_topics", "failover", "upgrade"}
 
 
 @pytest.mark.parametrize("strategy", ASKED.values(), ids=ASKED)
@@ -37,7 +38,9 @@ def test_a_form_asks_for_each_field_of_its_request(strategy: type[RestoreRequest
     wanted = {name for field in fields(strategy) for name in MADE_OF.get(field.name, (field.name,))}
     # What is always so is not asked for: an undo replaces, and saves first; a rebuild has no archive to compare keys with.
     # Single topics replace no state, so there is nothing to guard, and no key of a store.
-    always = {"undo": {"replace", "safety"}, "rebuild": {"compare_keys"}, "single_topics": {*MADE_OF["safeguards"], "compare_keys"}}
+    # An upgrade replaces nothing, and its way back is not to be skipped.
+    unguarded = {*MADE_OF["safeguards"], "compare_keys"}
+    always = {"undo": {"replace", "safety"}, "rebuild": {"compare_keys"}, "single_topics": unguarded, "upgrade": unguarded}
     assert set(asked) == wanted - always.get(strategy.KIND, set())
 
 
@@ -64,7 +67,8 @@ def test_a_default_is_a_value_that_the_field_takes(field: FormField) -> None:
     if field.pattern and isinstance(field.default, str):
         assert re.fullmatch(field.pattern, field.default)
     assert field.title
-    assert field.required is False or field.default
+    # Where an application is to go nobody can say for a person.
+    assert field.required is False or field.default or field is TO
 
 
 def test_a_savepoint_is_an_id_or_a_word() -> None:

@@ -1,19 +1,64 @@
-"""What instances that are gone leave behind on the cluster: members of their group, and open transactions."""
+"""Bringing an application down, proven: by its instances, by what they leave behind in its group, and by its transactions."""
 
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
-from streams_recovery.application.port import StopReport
+from streams_recovery.application.port import InstanceState, StopReport, StreamsApplication
+from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
 from streams_recovery.core.waiting import WaitNotice, poll
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.kafka.transactions import Transactions
 
-# Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
-_STREAM_THREAD = re.compile(r"-StreamThread-\d+-consumer$")
+# A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
+_TRANSACTION_SECONDS = 60.0
 
 
-def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
+class Running(Protocol):
+    """What of a context is needed to bring an application down."""
+
+    @property
+    def application_id(self) -> str: ...
+
+    @property
+    def config(self) -> ApplicationConfig: ...
+
+    @property
+    def application(self) -> StreamsApplication: ...
+
+    @property
+    def groups(self) -> ConsumerGroups: ...
+
+    @property
+    def transactions(self) -> Transactions: ...
+
+
+def bring_down(recovery: Running) -> StopReport:
+    """Stop every instance, prove it, empty the group, and wait until its transactions are decided. Raises ``ApplicationRunning`` naming instances
+    or members that remain.
+    """
+    report = stop_instances(recovery)
+    empty_group(recovery, report)
+    await_decided(recovery)
+    return report
+
+
+def stop_instances(recovery: Running, *, where: str = "") -> StopReport:
+    """Stop every instance and prove it; no cluster is asked. ``where`` is added to the error. Raises ``ApplicationRunning`` naming instances that remain."""
+    report = recovery.application.stop(timeout=recovery.config.runs.chosen.stop_timeout)
+    if not report.gone:
+        alive = [f"{i.name} ({i.detail})" for i in report.instances if i.state is not InstanceState.GONE]
+        raise ApplicationRunning(
+            f"instances of {recovery.application_id} did not stop{where}: {', '.join(alive)}",
+            next_step="stop them by hand, or raise stop_timeout_seconds",
+            instances=alive,
+        )
+    return report
+
+
+def empty_group(recovery: Running, report: StopReport) -> None:
     """Evict the members that instances proven gone left behind, and wait until the group stays empty.
 
     A classic member stays in the group after a clean close until its session times out. Evicting the member of a running instance would
@@ -24,13 +69,13 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
     group = recovery.groups.describe(recovery.application_id)
     if group.empty:
         return
-    gone = bool(report.instances) and report.gone
-    if gone and group.kind != "classic":
-        # Only members of the classic protocol can be removed. Others leave when they close, and else when their sessions end.
+    gone, known = bool(report.instances) and report.gone, recovery.config.dialect.members
+    if gone and (group.kind != "classic" or known is None):
+        # Only members of the classic protocol can be removed, and only known ones. Others leave when they close, and else when their sessions end.
         _wait_empty(recovery)
         return
     proven = gone and bool(group.members)
-    staying = [member for member in group.members if not proven or not _STREAM_THREAD.search(member.client_id)]
+    staying = [member for member in group.members if not proven or known is None or not known.search(member.client_id)]
     if staying or not proven:
         hosts = ", ".join(f"{member.client_id} at {member.host}" for member in staying) or f"a {group.kind} group in state {group.state}"
         raise ApplicationRunning(
@@ -43,21 +88,17 @@ def empty_group(recovery: RecoveryContext, report: StopReport) -> None:
     _wait_empty(recovery)
 
 
-def _wait_empty(recovery: RecoveryContext) -> None:
+def _wait_empty(recovery: Running) -> None:
     notice = WaitNotice(f"group {recovery.application_id} to become empty")
     recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery), waiting=notice.waiting)
 
 
-def _patience(recovery: RecoveryContext) -> float:
+def _patience(recovery: Running) -> float:
     # A member that still lives rejoins within a heartbeat; one session timeout covers it.
     return recovery.config.application.session_timeout_ms / 1000 + 5
 
 
-# A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
-_TRANSACTION_SECONDS = 60.0
-
-
-def await_decided(recovery: RecoveryContext) -> None:
+def await_decided(recovery: Running) -> None:
     """Wait until no transaction of the application is open any more.
 
     A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records nobody

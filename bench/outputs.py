@@ -1,0 +1,145 @@
+"""What it costs to compare the outputs of two applications key by key: two topics of equal records but for one, by the Spark job as it is submitted.
+
+    PYTHONPATH=plugins:. .venv/bin/python bench/outputs.py [--records 1000000] [--partitions 4] [--bytes 134] [--keys 500000]
+
+One broker, ``spark-submit`` on two cores. Seconds are those inside the job, of the whole submission, and of all cores together, which other work on the machine
+changes least. Memory is the highest of one Python worker as the kernel counted it, and of all processes of the job together. It asserts nothing about time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import resource
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from bench.comparison import SOURCE, TARGET, Load, Stage, batches, create, stage
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.outputs.comparison import OutputPair, OutputRange, OutputsResult, OutputsSpec
+from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
+from streams_recovery.core.outputs.values import RecordForm
+from streams_recovery.kafka.producers import Producers
+from streams_recovery.kafka.writer import PartitionWriter
+
+MB: Final = 1 << 20
+
+
+class Peaks:
+    """The most memory of a Python worker, and of all processes of a job together, in MiB, of what is submitted meanwhile."""
+
+    def __init__(self) -> None:
+        self.worker = self.together = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(0.1):
+            sizes = list(self._sizes())
+            self.worker = max([self.worker, *(mark for worker, mark, _ in sizes if worker)])
+            self.together = max(self.together, sum(size for _, _, size in sizes))
+
+    def _sizes(self) -> Iterator[tuple[bool, int, int]]:
+        """Of each process: whether it is a Python worker, its high-water mark, and what it has now that it does not share, or its share of that."""
+        for process in self._processes():
+            with contextlib.suppress(psutil.Error, OSError):
+                marked = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+                worker = "pyspark.daemon" in process.cmdline()
+                yield worker, int(marked[1]) // 1024 if marked else 0, process.memory_full_info().pss // MB
+
+    def _processes(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.Error):
+            submitted = [child for child in psutil.Process().children() if any("SparkSubmit" in word for word in child.cmdline())]
+            return [one for child in submitted for one in (child, *child.children(recursive=True))]
+        return []
+
+
+def fill(on: Stage, load: Load) -> None:
+    """Both topics: the same records, and the last one of the last partition with another value."""
+    for topic in (SOURCE, TARGET):
+        create(on, topic, load)
+    with Producers(on.connection) as producers:
+        for partition in load.logs:
+            with (
+                PartitionWriter(producers, TopicPartition(SOURCE, partition), expected_end=0) as real,
+                PartitionWriter(producers, TopicPartition(TARGET, partition), expected_end=0) as other,
+            ):
+                for batch in batches(load, partition):
+                    real.write(batch)
+                    last = partition == load.logs[-1] and batch.column("offset")[-1].as_py() == load.of_partition - 1
+                    other.write(_changed(batch) if last else batch)
+                real.finish()
+                other.finish()
+
+
+def _changed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    values = batch.column("value").to_pylist()
+    return batch.set_column(batch.schema.get_field_index("value"), "value", pa.array([*values[:-1], b"changed"], pa.binary()))
+
+
+def spec_of(load: Load, way: ReadBy) -> OutputsSpec:
+    """All of both topics."""
+
+    def ranges(topic: str) -> tuple[OutputRange, ...]:
+        end = load.of_partition
+        return tuple(OutputRange(tp=TopicPartition(topic, number), start=0, settled=end, end=end) for number in load.logs)
+
+    pair = OutputPair(output=SOURCE, other=TARGET, way=way, form=RecordForm(), here=ranges(SOURCE), there=ranges(TARGET), by_partition=True)
+    return OutputsSpec(application_id="app", pairs=(pair,), shown=False)
+
+
+def _of_cores() -> float:
+    """Seconds of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(on: Stage, load: Load) -> Table:
+    """Both ways to read an output."""
+    fill(on, load)
+    records, keys = load.of_partition * load.partitions, min(load.of_partition, load.keys // load.partitions) * load.partitions
+    title = f"{records:,} records of {load.value_bytes + 16} bytes on each side in {load.partitions} partitions, {keys:,} keys"
+    table = Table("way", "in the job", "submission", "of cores", "a worker", "all memory", title=title)
+    for way in ReadBy:
+        before = _of_cores()
+        with Peaks() as peaks:
+            result, whole = on.submit("compare_outputs", spec_of(load, way), OutputsResult)
+        if result.pairs[0].counts != KeyCounts(equal=keys - 1, different=1, records_here=records, records_there=records):
+            raise SystemExit(f"the comparison is wrong, so its time means nothing: {result.pairs[0].counts}")
+        seconds = (result.seconds, whole, _of_cores() - before)
+        table.add_row(way.value, *(f"{value:.1f} s" for value in seconds), f"{peaks.worker:,} MiB", f"{peaks.together:,} MiB")
+    table.caption = f"{os.cpu_count()} cores"
+    return table
+
+
+def main() -> None:
+    """Run it."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("records", 1_000_000), ("partitions", 4), ("bytes", 134), ("keys", 500_000)):
+        arguments.add_argument(f"--{name}", type=int, default=default)
+    asked = arguments.parse_args()
+    load = Load(records=asked.records, partitions=asked.partitions, value_bytes=asked.bytes, keys=asked.keys)
+    with tempfile.TemporaryDirectory(prefix="outputs-") as directory, stage(Path(directory)) as on:
+        Console().print(measure(on, load))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The command for the sites of an application: which there are, and which one it belongs to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of, requester
+from streams_recovery.cli.screen import line
+from streams_recovery.cli.screen import table as print_table
+from streams_recovery.core import codec
+from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.escaping import Markdown, code, joined, md
+from streams_recovery.core.forms import reason_field
+from streams_recovery.core.repository.sites import PRIMARY
+from streams_recovery.core.restore.failover import LOST
+from streams_recovery.core.status.report import SitesStatus, StandbySite
+from streams_recovery.core.timestamps import moment
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.site_correction import SiteCorrection, correct, plan_correction
+from streams_recovery.operations.status.sites import sites_now
+
+
+def sites(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    to: Annotated[
+        str | None,
+        typer.Option("--set", metavar="SITE", help="Record that the application belongs to this site: for one that was moved by hand."),
+    ] = None,
+    lost: Annotated[str, option(LOST)] = "",
+    reason: Annotated[str, option(reason_field("the correction"))] = "",
+    *,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the sites of an application: where it belongs, fences, and what the monitor last found there. With --set correct the record."""
+    # The record may name a site that is not configured any more: this one always is.
+    with recovery_of(name, configs, PRIMARY) as recovery:
+        if to is not None:
+            _set(recovery, to, lost=lost, reason=reason, plan_only=plan_only, approve=approve, as_json=as_json)
+            return
+        found = sites_now(recovery)
+        configured = {PRIMARY: recovery.config.source.connection} | {
+            site: section.connection for site, section in recovery.sites.written.sites.items()
+        }
+    if as_json:
+        print_json({**codec.encode(found), "configured": configured})
+        return
+    print_table(("site", "connection", "application", "fence", "last look", "lacks"), (_row(found, *one) for one in configured.items()))
+    if found.belongs not in configured:
+        line(f"The application belongs to the site {found.belongs}, which is not configured")
+
+
+def _row(found: SitesStatus, site: str, connection: str) -> tuple[str, ...]:
+    fence = next((one for one in found.fences if one.site == site), None)
+    standby = next((one for one in found.standbys if one.site == site), None)
+    here = "belongs here" if found.belongs == site else "moves here" if found.moving_to == site else "-"
+    fenced = "-" if fence is None else f"since {moment(fence.since)}" + (f", runs: {', '.join(fence.running)}" if fence.running else "")
+    return (
+        site,
+        connection,
+        "moves here" if found.moving_to == site else here,
+        fenced,
+        "-" if standby is None else moment(standby.looked_at),
+        "-" if standby is None else _lacks(standby),
+    )
+
+
+def _lacks(standby: StandbySite) -> str:
+    return standby.problem or "; ".join(standby.lacks) or "nothing"
+
+
+def _set(recovery: RecoveryContext, to: str, *, lost: str, reason: str, plan_only: bool, approve: str | None, as_json: bool) -> None:
+    why, run = reason_of(reason, plan_only=plan_only), requester()
+    found = plan_correction(recovery, to, lost=lost)
+    text = _text(recovery.application_id, found)
+    planned = StatedPlan(
+        application_id=recovery.application_id,
+        text=text,
+        parts={
+            "the site (`--set`)": to,
+            "where it came from": found.before,
+            "what cannot be reached (`--lost`)": [found.before, found.lost],
+        },
+    )
+    if plan_only:
+        show_plan(planned, text, as_json=as_json, more=without_reason(reason))
+        return
+    approved(planned, text, approve, typed=recovery.application_id)
+    entry = correct(recovery, found, lost=lost, run_id=run.run_id, requested_by=run.requested_by, reason=why)
+    if as_json:
+        print_json(entry)
+    else:
+        line(f"{recovery.application_id} belongs to the site {entry.site}, and came from {entry.before}")
+
+
+def _text(application_id: str, found: SiteCorrection) -> Markdown:
+    fence = md(" {} cannot be asked, and is **fenced**: what is left there is stopped once it answers again.", code(found.before))
+    lines = [
+        md(
+            "Record that {} belongs to the site {}, and came from {}. Nothing is moved, stopped or started.{}",
+            code(application_id),
+            code(found.to),
+            code(found.before),
+            fence if found.lost else md(""),
+        ),
+        *(md("Not known: {}", one) for one in found.unseen),
+    ]
+    return joined(md("{}\n\n", one) for one in lines)

@@ -1,0 +1,128 @@
+"""A restore that moves the application to another site: what is seen of the site that it leaves, how that one is left, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from streams_recovery.core.errors import ApplicationRunning, LockLost, OffsetsUnstable, RecoveryError, Refused
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.repository.sites import Fence, SeenSite
+from streams_recovery.core.restore.failover import check_left
+from streams_recovery.operations import quiesce_record
+from streams_recovery.operations.bring_down import await_decided, empty_group, stop_instances
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.values import ArrivedSummary, RestoreTicket, StopSummary
+
+LOGGER = logger("streams_recovery.operations.restore.move")
+# What is no sign of a site that is lost, but of one that answers.
+_ANSWERED: Final = (ApplicationRunning, OffsetsUnstable, LockLost)
+
+
+@contextmanager
+def where_it_runs(recovery: RecoveryContext, before: str | None) -> Iterator[RecoveryContext]:
+    """The context at the site that the application leaves, or ``recovery`` itself where it moves nowhere."""
+    if before is None:
+        yield recovery
+    else:
+        with recovery.at(before) as old:
+            yield old
+
+
+def running_at(recovery: RecoveryContext, before: str | None) -> tuple[str, ...]:
+    """Instances that run, and those that would if a run that is dead had not left them stopped; none where a site that is left cannot be asked."""
+    try:
+        with where_it_runs(recovery, before) as old:
+            return quiesce_record.at_work(old)
+    except RecoveryError as error:
+        if before is None:
+            raise
+        LOGGER.warning("what runs at the site %s is not known: %s", before, error.reason)
+        return ()
+
+
+def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext, lost: str, *, on_record: bool) -> StopSummary:
+    """Stop every instance at the site ``old`` and empty the group there, or fence the site where a person has typed that it is ``lost`` and it does not answer;
+    and enter the move in the log. With ``on_record`` what is stopped is written down before, for whoever has to bring it back. Raises
+    ``ApplicationRunning`` where it answers and something goes on running, whatever was typed; ``Refused`` where it does not answer and nothing was typed.
+    """
+    unproven: list[str] = []
+    try:
+        if on_record:
+            quiesce_record.begin_stop(old, ticket.restore_id, ticket.running)
+        report = stop_instances(old, where=f" at the site {old.site}")
+    except _ANSWERED:
+        raise
+    except RecoveryError as error:
+        report = None
+        unproven.append(f"instances: {error.reason}")
+    cluster_id = ""
+    try:
+        cluster_id = old.cluster.cluster_id()
+        if report is not None:
+            empty_group(old, report)
+            await_decided(old)
+        elif not (group := old.groups.describe(old.application_id)).empty:
+            raise ApplicationRunning(
+                f"the group {old.application_id} is in use at the site {old.site} (state {group.state}), and its instances cannot be asked",
+                next_step="stop these instances first: their cluster answers, so they would go on processing beside the new site",
+                group=old.application_id,
+            )
+    except _ANSWERED:
+        raise
+    except RecoveryError as error:
+        unproven.append(f"cluster: {error.reason}")
+    seen = SeenSite(site=old.site, cluster_id=cluster_id, instances=(), members=(), unseen=tuple(unproven))
+    recovery.sites.write(
+        recovery.sites.moving(
+            recovery.site,
+            cluster_id=recovery.cluster.cluster_id(),
+            run=ticket.restore_id,
+            requested_by=ticket.requested_by,
+            reason=ticket.request.reason,
+            fence=_fence(recovery, ticket, seen, lost),
+        )
+    )
+    return StopSummary(
+        instances=() if report is None else tuple(one.name for one in report.instances),
+        closed_cleanly=report is not None and report.clean,
+        unproven=tuple(unproven),
+    )
+
+
+def _fence(recovery: RecoveryContext, ticket: RestoreTicket, seen: SeenSite, lost: str) -> Fence | None:
+    """The fence of a site that is not proven down. Raises ``Refused`` where nobody gave a word for it; but not where the move counts by now, because then this
+    restore has proven it before, and a site that goes away later must not keep it from being resumed.
+    """
+    if not seen.unseen:
+        return None
+    entry = recovery.sites.entry()
+    if entry is None or (entry.site, entry.run) != (recovery.site, ticket.restore_id):
+        check_left(seen, lost)
+    return Fence(site=seen.site, cluster_id=seen.cluster_id, since=recovery.clock(), run=ticket.restore_id)
+
+
+def require_entered(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
+    """Raise ``Refused`` unless the move is in the log: from here on the site that was left must not be started again."""
+    newest = next(recovery.sites.log.readable_back(), None)
+    if newest is None or (newest.site, newest.run) != (recovery.site, ticket.restore_id):
+        raise Refused(
+            f"the move of {recovery.application_id} to the site {recovery.site} is not the newest entry in the log of its sites",
+            next_step="nothing was changed; find out who writes there, then begin a new failover",
+            newest=None if newest is None else newest.run,
+        )
+
+
+def arrive(recovery: RecoveryContext, ticket: RestoreTicket) -> ArrivedSummary:
+    """Record that the application has arrived: it was started at its new site and is at work there. Repeating it changes nothing."""
+    entry = recovery.sites.entry()
+    if entry is None or (entry.site, entry.run) != (recovery.site, ticket.restore_id):
+        raise Refused(
+            f"the log of sites says that {recovery.application_id} belongs to {entry.site if entry else 'the primary site'}, and this restore has moved it to "
+            f"{recovery.site}",
+            next_step="find out who writes to the log, then correct it with the command `sites`",
+        )
+    if not entry.arrived:
+        recovery.sites.write(entry.at_work(at=recovery.clock()))
+    return ArrivedSummary(site=entry.site, before=entry.before, fenced=tuple(fence.site for fence in entry.fences))

@@ -1,0 +1,106 @@
+"""All that a savepoint holds, as it is, at another site: the way out when a cluster is lost, and the way home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.forms import CONFIRM, SAVEPOINT
+from streams_recovery.core.ids import LATEST
+from streams_recovery.core.repository.sites import SeenSite
+from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
+from streams_recovery.core.restore.placement import target_name
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, REASON, REPLACE, SAFETY
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
+from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failover(RestoreStrategy):
+    """Move the application to the site ``to``, with the state of a savepoint: an id, or ``latest`` as for a restore. ``lost`` is the name of the site that is
+    left, typed by a person, where nobody can prove that the application is stopped there. It is resolved with the context of the site ``to``.
+    """
+
+    KIND: ClassVar = "failover"
+    DAG: ClassVar = "streams_failover"
+    COMMAND: ClassVar = "failover"
+    FORM: ClassVar = (TO, LOST, SAVEPOINT, ALLOW_AHEAD, ALLOW_DAMAGED, REPLACE, DELETE, SAFETY, COMPARE_KEYS, CONFIRM, REASON)
+    to: str
+    lost: str = ""
+    savepoint: str = LATEST
+    allow_ahead: bool = False
+    allow_damaged: bool = False
+
+    @property
+    def site(self) -> str:
+        return self.to
+
+    def resolve(self, recovery: RecoveryContext) -> RestoreSource:
+        """What to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` where the application belongs
+        to this site already, or nobody can prove that it is stopped at the other one and nobody gave a word for it.
+        """
+        if recovery.site != self.to:
+            raise Refused(
+                f"the restore moves {recovery.application_id} to the site {self.to}, and was begun for {recovery.site}",
+                next_step="nothing was changed; begin the failover again",
+            )
+        seen = _seen_before(recovery, self.to, self.lost)
+        manifest = choose(
+            recovery,
+            FromSavepoint(reason=self.reason, savepoint=self.savepoint, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged),
+        )
+        manifest, fewer = fewer_replicas(
+            manifest, factor=recovery.config.restore.replication_factor, brokers=len(recovery.cluster.broker_ids())
+        )
+        names = {
+            topic.name: target_name(topic, manifest, recovery.application_id, recovery.config.restore.topic_map, recovery.config.dialect)
+            for topic in manifest.topics
+        }
+        present = recovery.cluster.describe_topics(list(names.values()))
+        allowed = Allowed(ahead=self.allow_ahead, replace=self.safeguards.replace)
+        there = inputs_there(recovery, manifest, names, present, seen, allowed)
+        return RestoreSource(
+            manifest=there.manifest,
+            move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
+            running=seen.in_use,
+            warnings=(
+                *(
+                    f"{seen.site} cannot be asked ({one}), and is left on your word: what is left there is stopped once it answers"
+                    for one in seen.unseen
+                ),
+                *there.proofs,
+                *stays(there.kept, before=seen.site),
+                *fewer,
+                *left_behind(manifest, names, present, before=seen.site, to=self.to),
+                *_schemas(recovery),
+            ),
+        )
+
+    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
+
+
+def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:
+    """What is seen of the site that the application leaves for ``to``. Raises ``Refused`` where it leaves none, and where what runs there cannot be asked and
+    nobody gave a word for it. Where the application belongs to ``to`` by now, because a failover there has begun to replace topics, that one has left the site,
+    which may go away since.
+    """
+    entry = recovery.sites.entry()
+    before = left_by(entry, to, application_id=recovery.application_id)
+    seen = recovery.sites.look(before)
+    if entry is None or entry.site != to:
+        check_left(seen, lost)
+    return seen
+
+
+def _schemas(recovery: RecoveryContext) -> tuple[str, ...]:
+    stores = sorted(name for name, store in recovery.config.stores.items() if store.wire_format == "confluent")
+    if not stores:
+        return ()
+    text = f"records of the stores {', '.join(stores)} name their schemas by the ids of a schema registry: the registry that the application asks at "
+    return (f"{text}{recovery.site} must have the same ones under the same ids, and nothing here can look",)

@@ -1,0 +1,91 @@
+"""A new version under the same application id: it goes on with the state that is there, once that is saved."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import ClassVar
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.request import REASON
+from streams_recovery.core.rollout.described import DescribedTopology, described
+from streams_recovery.core.rollout.upgrade import (
+    BEFORE,
+    MAY_GO,
+    STAYS_SAME,
+    TOPOLOGY,
+    WATCHED_FOR,
+    VersionChange,
+    Watch,
+    version_change,
+    watched_for,
+)
+from streams_recovery.operations.compatibility import compared, described_by_program, newest_savepoint
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.source import UpgradeSource
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeInPlace(RestoreStrategy):
+    """Deploy another version, and let it go on with the state that is there. ``topology`` is its description and ``before`` that of the version that runs, as
+    texts; without a ``topology`` the configured program prints it. ``lose`` are stores and topics whose content may go, ``same`` stores with numbered names
+    that are still the same. ``watch`` is how long the new version is watched, a duration, empty for the configured one.
+    """
+
+    KIND: ClassVar = "upgrade"
+    DAG: ClassVar = "streams_upgrade"
+    COMMAND: ClassVar = "upgrade"
+    FORM: ClassVar = (TOPOLOGY, BEFORE, MAY_GO, STAYS_SAME, WATCHED_FOR, REASON)
+    topology: str = ""
+    before: str = ""
+    lose: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
+    watch: str = ""
+
+    def resolve(self, recovery: RecoveryContext) -> UpgradeSource:
+        """What becomes of the newest savepoint's content under the new version. Raises ``ConfigInvalid`` where nothing deploys it or takes it back, or
+        describes it; ``NotFound`` without a savepoint; and ``Refused`` where more would be lost than may be.
+        """
+        manifest = newest_savepoint(recovery)
+        return UpgradeSource(manifest=manifest, change=self.change(recovery, manifest))
+
+    def change(self, recovery: RecoveryContext, manifest: Manifest, *, again: bool = False) -> VersionChange:
+        """What becomes of this state. ``again``: what may be lost may have become no loss since it was asked for. Raises what ``resolve`` does."""
+        deploy = recovery.config.deploy
+        if deploy is None or deploy.roll_back is None:
+            raise ConfigInvalid(
+                f"{'nothing deploys' if deploy is None else 'nothing takes back'} a version of {recovery.application_id}",
+                next_step="set deploy.command to what puts the new version there, and deploy.roll_back to what puts back the one that runs now",
+            )
+        if deploy.roll_back == deploy.command:
+            raise ConfigInvalid(
+                f"deploy.roll_back of {recovery.application_id} is deploy.command: {shlex.join(deploy.command)}",
+                next_step="set deploy.roll_back to what puts the version there that runs now",
+            )
+        if recovery.config.run.schedule is not None:
+            raise Refused(
+                f"{recovery.application_id} runs at certain hours, and an upgrade in place would leave it running",
+                next_step="deploy between two of its runs: take a savepoint first, and ask the command compatible",
+            )
+        new, before = self.described(recovery), described(self.before.encode()) if self.before else None
+        found = compared(recovery, manifest, new, before=before)
+        lose = tuple(name for name in self.lose if not again or any(one.subject == name and one.may_go for one in found.findings))
+        same = tuple(name for name in self.same if not again or any(one.subject == name for one in found.findings))
+        return version_change(
+            recovery.application_id,
+            manifest,
+            new,
+            found.accepting(lose, same=same),
+            roll_back=deploy.roll_back,
+            watch=Watch(
+                seconds=watched_for(self.watch or deploy.watch),
+                max_lag=deploy.max_lag,
+                patience=float(recovery.config.restore.catch_up_timeout_seconds),
+            ),
+        )
+
+    def described(self, recovery: RecoveryContext) -> DescribedTopology:
+        """The new version, as it describes itself. Raises ``ConfigInvalid``, and as running a program does."""
+        return described(self.topology.encode()) if self.topology else described_by_program(recovery)

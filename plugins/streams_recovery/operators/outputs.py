@@ -1,0 +1,58 @@
+"""The tasks that compare the real outputs with those of a clone or of an interval. The Spark job is in spark.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from airflow.sdk import Context
+
+from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsTicket, outputs_request, shown
+from streams_recovery.core.state.inspection import inspection_lines
+from streams_recovery.hooks.context import context_of
+from streams_recovery.operations import outputs
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operators.base import StepOperator, declared_params, original_of
+from streams_recovery.operators.restore import PARAMS
+from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.workflows import outputs as steps
+
+
+class BeginOutputsOperator(StepOperator):
+    """Find what is to be compared, from where to where, and leave the job its specification. Waits until the applications have processed the input that there
+    is. ``params_json`` renders to the run's params.
+    """
+
+    takes = steps.BEGIN
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
+
+    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.params_json = params_json
+
+    def step(self, recovery: RecoveryContext, context: Context) -> OutputsTicket:
+        asked = declared_params(self, self.params_json)
+        options = OutputsOptions(**{field.name: asked.get(field.name) or "" for field in OutputsOptions.FORM})
+        request = outputs_request(options, run_id=run_id_of(context), requested_by=requested_by(context))
+        clone = outputs.against(recovery, request) is Against.CLONE
+        with context_of(original_of(self.application_name)) if clone else nullcontext() as original:
+            ticket: OutputsTicket = self.called(recovery, original, request)
+        return ticket
+
+
+class ConcludeOutputsOperator(StepOperator):
+    """Keep the report, and log all of it. Keys and values stay out of XCom."""
+
+    takes = steps.CONCLUDE
+
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, Any]:
+        report: OutputsReport = self.called(recovery)
+        for text in inspection_lines(shown(report, values=True)):
+            self.log.info("%s", text)
+        return {
+            "outcome": report.outcome.value,
+            "against": report.against.value,
+            "other": report.other,
+            "outputs": {one.output: one.counts for one in report.outputs},
+        }

@@ -1,0 +1,135 @@
+"""The example of Faust is saved, destroyed and brought back, and counts what it would have counted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.cli import runs
+from streams_recovery.cli.runner import Runner
+from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.kafka_types import Consistency, Evidence, QuiesceMode, TopicRole
+from streams_recovery.core.offsets.strategies.log_ends import Earliest
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.engine.submitter import Submitter
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore import SafetyPolicy
+from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.small import asked
+from tests.support.applications.word_counts import PORTION, UNREAD, WordCounts, word_counts
+
+pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def words(bootstrap: str, tmp_path: Path) -> Iterator[WordCounts]:
+    with word_counts(bootstrap, tmp_path) as found:
+        yield found
+
+
+def backup(words: WordCounts, submitter: Submitter) -> str:
+    with words.recovery() as recovery:
+        runner = Runner(recovery=recovery, submitter=submitter, say=print)
+        return runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
+
+
+def bring_back(words: WordCounts, submitter: Submitter, kind: type | None = None, **wanted: object) -> RestorePlan:
+    """Restore, or rebuild where ``kind`` says so, and return the plan that was approved."""
+    shown: list[RestorePlan] = []
+    with words.recovery() as recovery:
+        runner = Runner(recovery=recovery, submitter=submitter, say=print)
+        request = asked(recovery, kind, **wanted)
+        who = runs.Requester(run_id=uuid.uuid4().hex, requested_by="test")
+        runs.restore_in_place(runner, request, who, approve=lambda planned: bool(shown.append(planned) or True))
+    return shown[0]
+
+
+def test_words_are_counted_right_after_a_loss(words: WordCounts, in_session: Submitter) -> None:
+    words.start()
+    words.say(4)
+    saved = backup(words, in_session)
+    with words.recovery() as recovery:
+        manifest = recovery.savepoints.read(saved)
+        assert manifest.consistency is Consistency.EXACT
+        assert manifest.proof.mode is QuiesceMode.STOP
+        found = {topic.name: (topic.role, topic.evidence) for topic in manifest.topics}
+    assert found == {
+        words.input: (TopicRole.INPUT, None),
+        words.repartition: (TopicRole.REPARTITION, Evidence.COMMITTED),
+        f"{words.id}-counts-changelog": (TopicRole.CHANGELOG, Evidence.STORE),
+        f"{words.id}-minutes-changelog": (TopicRole.CHANGELOG, Evidence.STORE),
+    }
+    before = len(words.said)
+    words.feed(UNREAD)
+    words.await_some(before + 1)
+    words.kill()
+    words.lose()
+    planned = bring_back(words, in_session, replace=True)
+    assert {topic.name for topic in planned.create} == set(words.internal[:3])
+    words.await_counted()
+    words.say(1)
+    assert words.changelogs() == words.truth()
+
+
+def test_state_that_is_there_still_is_replaced_with_what_belongs_to_the_application(words: WordCounts, in_session: Submitter) -> None:
+    """Local state and topics of after the savepoint: all of it goes, the repartition topic too, whose name does not say whose it is."""
+    words.start()
+    words.say(2)
+    backup(words, in_session)
+    words.say(1)
+    planned = bring_back(words, in_session, replace=True)
+    assert planned.evidence[words.repartition] is Evidence.COMMITTED
+    words.await_counted()
+    assert words.changelogs() == words.truth()
+
+
+def test_a_rebuild_counts_all_words_anew(words: WordCounts, in_session: Submitter) -> None:
+    words.start()
+    words.feed(UNREAD)
+    words.await_committed()
+    words.kill()
+    planned = bring_back(words, in_session, restore.Rebuild, replace=True, safety=SafetyPolicy.SKIP, offsets=Earliest(text="earliest"))
+    assert set(words.internal[:3]) == {topic.name for topic in planned.delete}
+    words.await_counted()
+    words.say(1)
+    assert words.changelogs() == words.truth()
+
+
+def test_words_are_counted_up_to_a_moment_and_on_from_there(bootstrap: str, tmp_path: Path, in_session: Submitter) -> None:
+    with word_counts(bootstrap, tmp_path, backup={"survive_cluster_loss": True}) as words:
+        words.start()
+        words.say(3)
+        backup(words, in_session)
+        words.say(3)
+        backup(words, in_session)
+        upto = 5 * PORTION - 7
+        moment = AsOf(moment=words.before(upto), by=CutBy.TIMESTAMP)
+        planned = bring_back(words, in_session, restore.AsOfMoment, as_of=moment, in_place=True, replace=True)
+        assert planned.point is not None
+        assert planned.point.with_state
+        del words.said[upto:]
+        # It was stopped there, with everything counted.
+        assert words.changelogs() == words.truth()
+        words.start()
+        words.say(1)
+        assert words.changelogs() == words.truth()
+
+
+def test_two_workers_count_right_after_a_loss(bootstrap: str, tmp_path: Path, in_session: Submitter) -> None:
+    with word_counts(bootstrap, tmp_path, workers=2) as words:
+        words.start()
+        words.say(2)
+        backup(words, in_session)
+        before = len(words.said)
+        words.feed(UNREAD)
+        words.await_some(before + 1)
+        words.kill()
+        words.lose()
+        bring_back(words, in_session, replace=True)
+        words.await_counted()
+        words.say(1)
+        assert words.changelogs() == words.truth()
