@@ -90,8 +90,8 @@ deep-status: setup ## Which parts of the deep tests are green, and still hold
 slice: setup ## One small part of the deep tests, 15 minutes at most: the one whose number is in .ci/slice
 	@$(PYTEST) -v -n 2 --tier deep --most $(SLICE_SECONDS) --shard $$(cat .ci/slice) --junitxml build/slice.xml tests
 
-bench: setup ## How long a restore takes from the full log and from the newest record of each key
-	@$(BIN)/python bench/restore_time.py
+bench: setup ## How fast savepoints and restores are, beside what librdkafka and zstd allow: hours, or minutes with BENCH=--quick
+	@$(BIN)/python bench/speed.py $(BENCH)
 
 pages: setup ## Make the pages of the documentation again that are made from the code
 	@$(BIN)/python -m documentation

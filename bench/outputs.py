@@ -15,24 +15,136 @@ import re
 import resource
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import psutil
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from bench.comparison import SOURCE, TARGET, Load, Stage, batches, create, stage
+from embedded.broker import start_broker
+from embedded.ports import free_ports
+from embedded.processes import Processes
+from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import OutputPair, OutputRange, OutputsResult, OutputsSpec
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.topic_holds.log import restore_hold
+from streams_recovery.engine.child_process import run_submit, tail
+from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.package import build_package
+from streams_recovery.engine.secrets import secrets_file
+from streams_recovery.engine.spark_submit import JobFiles, JobName, spark_call, submit_argv
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
+from streams_recovery.storage.receipts import read_receipt
+from streams_recovery.storage.repository import Repository
 
+SOURCE, TARGET, MASTER = "bench-source", "bench-target", "local[2]"
+STEP: Final = 20_000
+R = TypeVar("R")
 MB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """So many records in so many partitions, with values of so many bytes and so many keys."""
+
+    records: int
+    partitions: int
+    value_bytes: int
+    keys: int
+
+    @property
+    def of_partition(self) -> int:
+        """Records of each."""
+        return self.records // self.partitions
+
+    @property
+    def logs(self) -> list[int]:
+        """The numbers of the partitions."""
+        return list(range(self.partitions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A broker, and a repository for what jobs write and say."""
+
+    connection: KafkaConnection
+    repository: Repository
+    directory: Path
+
+    def submit(self, job: JobName, spec: Any, kind: type[R]) -> tuple[R, float]:
+        """One job to its end, and the seconds of the whole submission."""
+        name = f"app/work/run/{job}-{time.monotonic_ns()}"
+        spec_key, result_key = f"{name}-spec.json", f"{name}-result.json"
+        written = codec.dumps(spec)
+        self.repository.create(spec_key, written)
+        began = time.monotonic()
+        with secrets_file(self.connection, None) as secrets:
+            files = JobFiles(package=build_package(self.directory), secrets=secrets, receipt=self.directory / f"{job}.receipt")
+            call = spark_call(
+                job,
+                spec=ArtifactRef.of(spec_key, written),
+                result_key=result_key,
+                location=self.repository.location,
+                files=files,
+                master=MASTER,
+            )
+            log = self.directory / f"{job}.log"
+            run_submit(submit_argv(call, MASTER), call.environment, log=log)
+            read_outcome(self.repository, read_receipt(call.receipt), result_key, kind, log_tail=tail(log))
+        return codec.loads(kind, self.repository.get(result_key), where=result_key), time.monotonic() - began
+
+
+@contextmanager
+def stage(directory: Path) -> Iterator[Stage]:
+    """It, gone at the end."""
+    port, controller = free_ports(2)
+    (directory / "repository").mkdir()
+    with Processes(directory / "processes") as processes:
+        bootstrap = start_broker(processes, directory / "broker", port=port, controller_port=controller)
+        yield Stage(
+            connection=KafkaConnection(bootstrap_servers=bootstrap, properties={}),
+            repository=Repository(StorageLocation(backend="filesystem", path=str(directory / "repository"))),
+            directory=directory,
+        )
+
+
+def batches(load: Load, partition: int) -> Iterator[pa.RecordBatch]:
+    """The records of one partition."""
+    for start in range(0, load.of_partition, STEP):
+        numbers = range(start, min(start + STEP, load.of_partition))
+        noise = os.urandom(load.value_bytes * len(numbers))
+        yield pa.record_batch(
+            [
+                pa.array(numbers, pa.int64()),
+                pa.array([1_700_000_000_000 + number for number in numbers], pa.int64()),
+                pa.array([0] * len(numbers), pa.int8()),
+                pa.array([b"key-%012d" % (number % max(1, load.keys // load.partitions)) for number in numbers], pa.binary()),
+                pa.array([noise[at * load.value_bytes : (at + 1) * load.value_bytes] for at in range(len(numbers))], pa.binary()),
+                header_array([None if (number + partition) % 4 else [("n", b"%d" % number)] for number in numbers]),
+            ],
+            schema=SEGMENT_SCHEMA,
+        )
+
+
+def create(on: Stage, topic: str, load: Load) -> str:
+    """An empty topic; its id."""
+    with KafkaCluster(on.connection) as cluster:
+        cluster.delete_topics([topic])
+        return cluster.create_topic(topic, partitions=load.partitions, replication_factor=1, config=restore_hold({})).topic_id
 
 
 class Peaks:
