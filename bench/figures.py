@@ -128,7 +128,7 @@ def runs_table(found: Sequence[Run]) -> Table:
             NONE if run.memory is None else f"{run.memory:,}",
             NONE if run.stored is None else f"{run.stored / MB:,.1f}",
             _ratio(run.time, None if limit is None else limit.time),
-            *(NONE, NONE) if rival is None else (_ratio(run.time, rival.time), _ratio(run.whole, rival.whole)),
+            *((NONE, NONE) if rival is None else (_ratio(run.time, rival.time), _ratio(run.whole, rival.whole))),
         )
 
     return RUNS_HEAD, [row(run) for run in found]
