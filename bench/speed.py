@@ -52,6 +52,8 @@ from streams_recovery.core.version import VERSION
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.operations.restore.topics import LOAD_RESULT
+from streams_recovery.operations.savepoint.copy import RESULT as COPY_RESULT
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 PARTITIONS, WORKERS = 4, 2
@@ -120,8 +122,11 @@ class Watch:
 
     def _look(self) -> None:
         while not self._done.wait(_LOOK_SECONDS):
-            with contextlib.suppress(psutil.Error, OSError):
-                for process in (self._process, *self._process.children(recursive=True)):
+            processes = [self._process]
+            with contextlib.suppress(psutil.Error):
+                processes += self._process.children(recursive=True)
+            for process in processes:
+                with contextlib.suppress(psutil.Error):
                     times = process.cpu_times()
                     self._used[process.pid, process.create_time()] = times.user + times.system
                     if "pyspark.daemon" in process.cmdline():
@@ -170,7 +175,7 @@ class Bench:
         return Command(
             began=at,
             whole=whole,
-            cpu=max(waited_for, watch.cpu),
+            cpu=max(waited_for, watch.cpu) if not sys.stderr.write(f"DEBUG {waited_for} {watch.cpu}\n") else 0,
             broker_cpu=_used(self.broker) - broker,
             memory=watch.worker,
             printed=printed,
@@ -318,8 +323,8 @@ def _command_figures(done: Command) -> dict[str, Any]:
 
 def _result(kind: type[Any], application: Path) -> Any:
     """What the newest job of this kind said of itself."""
-    name = "backup" if kind is BackupResult else "restore"
-    found = max((application / "work").rglob(f"*{name}*result*.json"), key=lambda path: path.stat().st_mtime)
+    name = COPY_RESULT if kind is BackupResult else LOAD_RESULT
+    found = max((application / "work").rglob(f"{name}.*.json"), key=lambda path: path.stat().st_mtime)
     return codec.loads(kind, found.read_bytes(), where=str(found))
 
 
