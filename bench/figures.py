@@ -12,11 +12,21 @@ LIMIT, ZSTD, RIVAL = "librdkafka", "zstd-3", "rival"
 MB: Final = 1_000_000
 NONE: Final = "-"
 RUNS_HEAD: Final = (
-    *("case", "records", "what", "by", "whole, s", "started, s", "inside, s", "read back, s"),
+    *("case", "records", "by", "whole, s", "started, s", "inside, s", "read back, s"),
     *("records/s", "CPU µs/record", "worker, MiB", "stored, MB"),
-    *("inside to librdkafka", "inside to rival", "whole to rival"),
+    *("inside to librdkafka", "inside to zstd-3", "inside to rival", "whole to rival"),
 )
-SLOPES_HEAD: Final = ("case", "what", "by", "s a million, inside", "s a million, whole", "of no records, s", "to librdkafka", "to rival")
+SLOPES_HEAD: Final = (
+    "case",
+    "what",
+    "by",
+    "inside, s a million",
+    "whole, s a million",
+    "CPU µs/record",
+    "of no records, s",
+    "to librdkafka",
+    "to rival",
+)
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
@@ -53,13 +63,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
-    """How a time grows from the smaller to the larger size: seconds a million records, inside and whole, and what is left for no records."""
+    """How a time grows from the smaller to the larger size: seconds a million records, inside, whole and of processors, and what is left for no records."""
 
     case: str
     what: str
     by: str
     inside: float
     whole: float
+    cpu: float
     rest: float
 
 
@@ -109,29 +120,32 @@ def slopes(found: Sequence[Run]) -> list[Slope]:
             continue
         millions = (large.records - small.records) / 1e6
         whole = (large.whole - small.whole) / millions
-        inside = (large.time - small.time) / millions
-        result.append(Slope(case=case, what=what, by=by, inside=inside, whole=whole, rest=small.whole - whole * small.records / 1e6))
+        inside, cpu = (large.time - small.time) / millions, (large.cpu - small.cpu) / millions
+        rest = small.whole - whole * small.records / 1e6
+        result.append(Slope(case=case, what=what, by=by, inside=inside, whole=whole, cpu=cpu, rest=rest))
     return result
 
 
-def runs_table(found: Sequence[Run]) -> Table:
-    """A row for each kind. Ratios are to the same records in the same direction."""
-    by_kind = {run.kind: run for run in found}
+def runs_table(found: Sequence[Run], what: str) -> Table:
+    """A row for each kind of this direction. Ratios are to the same records."""
+    by_kind = {run.kind: run for run in found if run.what == what}
 
     def row(run: Run) -> tuple[str, ...]:
-        limit, rival = (None if run.by == other else by_kind.get((run.case, run.records, run.what, other)) for other in (LIMIT, RIVAL))
+        limit, zstd, rival = (
+            None if run.by == other else by_kind.get((run.case, run.records, what, other)) for other in (LIMIT, ZSTD, RIVAL)
+        )
         return (
-            *(run.case, f"{run.records:,}", run.what, run.by),
+            *(run.case, f"{run.records:,}", run.by),
             *(_seconds(value) for value in (run.whole, run.started, run.inside, run.read_back)),
             f"{run.records / run.time:,.0f}" if run.time else NONE,
             f"{run.cpu / run.records * 1e6:.2f}",
             NONE if run.memory is None else f"{run.memory:,}",
             NONE if run.stored is None else f"{run.stored / MB:,.1f}",
-            _ratio(run.time, None if limit is None else limit.time),
-            *((NONE, NONE) if rival is None else (_ratio(run.time, rival.time), _ratio(run.whole, rival.whole))),
+            *(_ratio(run.time, None if other is None else other.time) for other in (limit, zstd, rival)),
+            _ratio(run.whole, None if rival is None else rival.whole),
         )
 
-    return RUNS_HEAD, [row(run) for run in found]
+    return RUNS_HEAD, [row(run) for run in by_kind.values()]
 
 
 def slopes_table(found: Sequence[Slope]) -> Table:
@@ -140,7 +154,7 @@ def slopes_table(found: Sequence[Slope]) -> Table:
 
     def row(slope: Slope) -> tuple[str, ...]:
         limit, rival = (None if slope.by == other else by_kind.get((slope.case, slope.what, other)) for other in (LIMIT, RIVAL))
-        figures = (f"{slope.inside:.2f}", f"{slope.whole:.2f}", f"{slope.rest:.1f}")
+        figures = (f"{slope.inside:.2f}", f"{slope.whole:.2f}", f"{slope.cpu:.2f}", f"{slope.rest:.1f}")
         ratios = (_ratio(slope.inside, None if other is None else other.inside) for other in (limit, rival))
         return slope.case, slope.what, slope.by, *figures, *ratios
 

@@ -60,6 +60,7 @@ PARTITIONS, WORKERS = 4, 2
 WAYS: Final[Mapping[str, Mapping[str, str]]] = {"native": {}, "plain": {"STREAMS_RECOVERY_NATIVE": "off"}}
 _NOT_INHERITED: Final = ("AIRFLOW", "STREAMS_RECOVERY", "PYTHONDONTWRITEBYTECODE")
 _LOOK_SECONDS: Final = 0.2
+_WIDTH: Final = 150
 # The application: a file says whether it runs. {"verb": ...} is what it prints.
 _PROGRAM: Final = """
 import json, pathlib, sys
@@ -175,7 +176,7 @@ class Bench:
         return Command(
             began=at,
             whole=whole,
-            cpu=max(waited_for, watch.cpu) if not sys.stderr.write(f"DEBUG {waited_for} {watch.cpu}\n") else 0,
+            cpu=max(waited_for, watch.cpu),
             broker_cpu=_used(self.broker) - broker,
             memory=watch.worker,
             printed=printed,
@@ -413,34 +414,44 @@ def machine(asked: Asked) -> dict[str, object]:
     """What it was measured on, and with."""
     found: dict[str, object] = {
         "on": time.strftime("%d %B %Y", time.gmtime()),
-        "cores": os.cpu_count(),
-        "memory, GB": round(psutil.virtual_memory().total / 1e9),
-        "load before": round(os.getloadavg()[0], 1),
-        "version": VERSION,
+        "cores:": os.cpu_count(),
+        "GB of memory:": round(psutil.virtual_memory().total / 1e9),
+        "load before:": round(os.getloadavg()[0], 1),
+        "version": f"{VERSION} {_commit()}".strip(),
         "Python": platform.python_version(),
         "librdkafka": confluent_kafka.libversion()[0],
-        "rounds": asked.rounds,
+        "rounds:": asked.rounds,
     }
     return found if asked.rival is None else {**found, "rival": version(asked.rival)}
 
 
+def _commit() -> str:
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=PROJECT, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
 def show(document: Mapping[str, Any], *, as_markdown: bool) -> None:
-    """Both tables."""
+    """The medians of both directions, and their slopes."""
     runs = figures.medians(Run(**run) for run in document["runs"])
-    tables = {"Medians": figures.runs_table(runs), "Slopes": figures.slopes_table(figures.slopes(runs))}
     line = figures.machine_line(document["machine"])
+    tables = {
+        "Backup": figures.runs_table(runs, BACKUP),
+        "Restore": figures.runs_table(runs, RESTORE),
+        "Slopes": figures.slopes_table(figures.slopes(runs)),
+    }
     if as_markdown:
         sys.stdout.write(f"Measured {line}.\n")
-        for table in tables.values():
-            sys.stdout.write("\n" + (figures.markdown(table) if table[1] else "One size only: no slopes.\n"))
+        for title, table in tables.items():
+            sys.stdout.write(f"\n{title}:\n\n{figures.markdown(table)}" if table[1] else "")
         return
     for title, table in tables.items():
         head, rows = figures.without_empty_columns(table)
-        shown = Table(*head, title=title, caption=line)
+        shown = Table(*head, title=title)
         for row in rows:
             shown.add_row(*row)
         if rows:
-            Console().print(shown)
+            Console(width=max(Console().width, _WIDTH)).print(shown)
+    sys.stdout.write(f"Measured {line}.\n")
 
 
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:

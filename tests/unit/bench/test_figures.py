@@ -40,17 +40,21 @@ def test_kinds_stay_apart_and_in_their_order() -> None:
 def test_what_was_not_measured_stays_unknown_and_is_no_zero() -> None:
     (one,) = figures.medians([replace(OURS, memory=None, started=None), replace(OURS, memory=400, started=None)])
     assert (one.memory, one.started) == (400, None)
-    assert cell(figures.runs_table([one]), "started, s", "native") == NONE
+    assert cell(figures.runs_table([one], BACKUP), "started, s", "native") == NONE
 
 
 @given(SECONDS, SECONDS, st.integers(min_value=1, max_value=10**6), st.integers(min_value=1, max_value=10**6))
 def test_a_time_that_is_a_start_and_a_rate_has_that_slope(start: float, rate: float, small: int, more: int) -> None:
     sizes = (small * 100, (small + more) * 100)
-    runs = [replace(OURS, records=size, whole=start + 2 + rate * size / 1e6, inside=start + rate * size / 1e6) for size in sizes]
+    runs = [
+        replace(OURS, records=size, whole=start + 2 + rate * size / 1e6, inside=start + rate * size / 1e6, cpu=start + rate * size / 2e6)
+        for size in sizes
+    ]
     (slope,) = figures.slopes(runs)
     error = 1e-6 * (start + rate) * max(1, small / more) * 1e4
     assert slope.inside == pytest.approx(rate, abs=error)
     assert slope.whole == pytest.approx(rate, abs=error)
+    assert slope.cpu == pytest.approx(rate / 2, abs=error)
     assert slope.rest == pytest.approx(start + 2, abs=error * max(1, small / 1e4))
 
 
@@ -64,14 +68,16 @@ def test_ratios_are_to_the_same_records_in_the_same_direction() -> None:
     others = [
         replace(one, **{field: value}) for one in (limit, rival) for field, value in (("what", RESTORE), ("case", "1kb"), ("records", 5))
     ]
-    head, rows = figures.runs_table([OURS, limit, rival, *(replace(other, whole=100.0) for other in others)])
+    head, rows = figures.runs_table([OURS, limit, rival, *(replace(other, whole=100.0) for other in others)], BACKUP)
+    assert {row[head.index("case")] for row in rows} == {"150b", "1kb"}
+    assert len(rows) == 7, "what goes the other way is in the other table"
     assert [rows[0][head.index(name)] for name in ("inside to librdkafka", "inside to rival", "whole to rival")] == ["4.00", "2.00", "4.50"]
     assert rows[1][head.index("inside to librdkafka")] == NONE, "a limit is not compared with itself"
     assert rows[2][head.index("inside to rival")] == NONE
 
 
 def test_rates_are_of_the_time_inside_and_processor_time_of_one_record() -> None:
-    table = figures.runs_table([OURS])
+    table = figures.runs_table([OURS], BACKUP)
     assert cell(table, "records/s", "native") == "500,000"
     assert cell(table, "CPU µs/record", "native") == "2.50"
     assert cell(table, "stored, MB", "native") == "62.0"
