@@ -379,11 +379,11 @@ def measured(on: Subject, asked: Asked, say: Callable[[Run], None]) -> None:
         if rival is not None:
             say(rival_out(on, rival, number))
     for number in range(asked.rounds):
-        if rival is not None:
-            say(rival_back(on, rival, number))
-        say(limit_back(on))
         for way in asked.ways:
             say(ours_back(on, way, repositories[way]))
+        say(limit_back(on))
+        if rival is not None:
+            say(rival_back(on, rival, number))
     on.drop(on.topic, on.input.topic)
     for directory in (*repositories.values(), on.bench.directory / "rival"):
         shutil.rmtree(directory, ignore_errors=True)

@@ -11,7 +11,7 @@ from tests.support.project import PROJECT
 
 # What unit tests mirror: a folder of theirs is one below these, or has the name of another package at the top of the project.
 PACKAGE = "plugins/streams_recovery"
-BESIDE = ("documentation", "embedded", "spark_jobs")
+BESIDE = ("bench", "documentation", "embedded", "spark_jobs")
 
 
 def stray_imports(root: Path) -> list[str]:
