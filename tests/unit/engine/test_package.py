@@ -55,7 +55,7 @@ def test_it_has_what_tasks_import_and_nothing_of_airflow(tmp_path):
 
 def test_everything_in_it_imports_without_the_project_around_it(tmp_path):
     path = build_package(tmp_path)
-    names = [name for name in zipfile.ZipFile(path).namelist() if name.startswith("streams_recovery/")]
+    names = [name for name in zipfile.ZipFile(path).namelist() if name.startswith("streams_recovery/") and name.endswith(".py")]
     modules = [name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in names]
     code = "import sys, importlib\nfor name in sys.argv[1:]: importlib.import_module(name)\nprint(sys.modules['streams_recovery'].__file__)"
     done = subprocess.run(
