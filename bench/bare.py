@@ -1,6 +1,7 @@
 """Data for the benchmark, and the limits that librdkafka and zstd set: a producer and a consumer by librdkafka's C functions, with no object for a record.
 
-They go through ctypes to the library that confluent-kafka brings. Every function here is for a process of its own, so that its processor time is its own.
+They go through ctypes to the library that confluent-kafka brings. Where there is no compiled code, a call for each record that was read gives its memory back.
+Every function here is for a process of its own, so that its processor time is its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import confluent_kafka
 import confluent_kafka.cimpl
 import numpy as np
 import zstandard
+
+from streams_recovery.kafka.native.librdkafka import native
 
 BLOCK: Final = 20_000
 _COPY, _BLOCK_WHEN_FULL = 0x2, 0x4
@@ -290,10 +293,13 @@ class _Handle:
         library.rd_kafka_assign(self._client, assigned)
         library.rd_kafka_topic_partition_list_destroy(assigned)
         queue, messages = library.rd_kafka_queue_get_consumer(self._client), (ctypes.c_void_p * BLOCK)()
-        counted, last = 0, time.monotonic()
+        counted, last, compiled = 0, time.monotonic(), native()
         while counted < wanted:
             taken = library.rd_kafka_consume_batch_queue(queue, 100, messages, BLOCK)
-            deque(map(library.rd_kafka_message_destroy, messages[: max(0, taken)]), maxlen=0)
+            if compiled is None:
+                deque(map(library.rd_kafka_message_destroy, messages[: max(0, taken)]), maxlen=0)
+            else:
+                compiled.sr_destroy(messages, max(0, taken))
             counted += max(0, taken)
             last = time.monotonic() if taken > 0 else last
             if time.monotonic() > last + _NOTHING:

@@ -52,12 +52,13 @@ from streams_recovery.core.version import VERSION
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.kafka.native.librdkafka import SWITCH, native
 from streams_recovery.operations.restore.topics import LOAD_RESULT
 from streams_recovery.operations.savepoint.copy import RESULT as COPY_RESULT
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 PARTITIONS, WORKERS = 4, 2
-WAYS: Final[Mapping[str, Mapping[str, str]]] = {"native": {}, "plain": {"STREAMS_RECOVERY_NATIVE": "off"}}
+WAYS: Final[Mapping[str, Mapping[str, str]]] = {"native": {}, "plain": {SWITCH: "off"}}
 _NOT_INHERITED: Final = ("AIRFLOW", "STREAMS_RECOVERY", "PYTHONDONTWRITEBYTECODE")
 _LOOK_SECONDS: Final = 0.2
 _WIDTH: Final = 150
@@ -488,6 +489,10 @@ def main() -> None:
     if options.read:
         show(json.loads(options.read.read_text()), as_markdown=options.markdown)
         return
+    if "native" in options.ways and native() is None:
+        raise SystemExit(
+            "there is no compiled code here that could be measured, for the reason above: run make setup, or choose --ways plain"
+        )
     asked = Asked(
         cases=tuple(case for case in CASES if case.name in options.case),
         sizes=options.records,
