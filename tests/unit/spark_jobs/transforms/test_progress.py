@@ -99,18 +99,20 @@ def test_a_phase_of_several_jobs_beside_another_is_shown_when_that_is_over_and_c
     seen.begin(first, Doing(name="loading", records=10), 2)
     first.add({0: (5, 0)})
     one, other = seen.begin(second, reading, 1), seen.begin(second, reading, 2)
+    now = time.monotonic()
+    assert seen.look(repository, now).phase == "loading"
     with counting(0, one):
         count(4)
     with counting(0, other):
         count(6)
-    found = seen.look(repository, time.monotonic())
-    assert (found.phase, found.records) == ("loading", 5)
+    found = seen.look(repository, now + 1)
+    assert (found.phase, found.records) == ("loading", 5), "what moved last is beside it"
     first.add({1: (5, 0)})
-    found = seen.look(repository, time.monotonic() + 1)
+    found = seen.look(repository, now + 2)
     assert (found.phase, found.records, found.tasks_done, found.tasks) == ("loading", 10, 2, 2)
     with counting(1, other):
         count(10)
-    found = seen.look(repository, time.monotonic() + 2)
+    found = seen.look(repository, now + 3)
     assert (found.phase, found.records, found.records_total, found.tasks_done, found.tasks) == ("reading back", 20, 20, 3, 3)
 
 
