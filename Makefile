@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NATIVE := plugins/streams_recovery/kafka/native
 GUARANTEE ?= exactly_once_v2
 STRATEGY ?= full
 SHOW ?= running
@@ -25,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed ## Install everything into .venv (needs Python 3.11+ and Java 17+)
+setup: $(VENV)/.installed $(VENV)/.compiled ## Install everything into .venv (needs Python 3.11+ and Java 17+)
 
 $(VENV)/.installed: requirements.lock requirements-uv.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -36,6 +37,11 @@ $(VENV)/.installed: requirements.lock requirements-uv.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
 	@$(BIN)/python -c 'from embedded.java import find_java; find_java()'
 	@$(BIN)/python -m embedded.prepare
+	@touch $@
+
+# An installation compiles it too; this is for when the source has changed since.
+$(VENV)/.compiled: $(NATIVE)/gather.c hatch_build.py $(VENV)/.installed
+	@$(BIN)/python hatch_build.py > /dev/null
 	@touch $@
 
 lock: ## Resolve requirements*.txt into the lock files: a version and the hashes of its files for each package

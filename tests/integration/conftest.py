@@ -12,6 +12,7 @@ from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.native.librdkafka import SWITCH, native
 from tests.support.applications.in_place import Here, application_here
 from tests.support.applications.pair import Both, two_applications
 from tests.support.applications.small import Small, small_application
@@ -21,6 +22,14 @@ from tests.support.kafka.records import topic
 @pytest.fixture(scope="session")
 def connection(bootstrap: str) -> KafkaConnection:
     return KafkaConnection.from_extra({"bootstrap.servers": bootstrap}, where="the tests' broker")
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of records between librdkafka and Arrow: neither is skipped where it is missing."""
+    monkeypatch.setenv(SWITCH, "off" if request.param == "plain" else "on")
+    assert (native() is None) == (request.param == "plain")
+    return str(request.param)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from streams_recovery.segments.schema import RowDigest
 from tests.support.examples.rows import SHAPES, batch_of, rows_in
 from tests.support.kafka.records import connect, end_of, read, topic, write
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("way")]
 
 
 @pytest.fixture(scope="module")

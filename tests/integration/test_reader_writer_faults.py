@@ -20,7 +20,7 @@ from streams_recovery.kafka.writer import PartitionWriter
 from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import connect, end_of, read, topic, write
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("way")]
 
 
 @pytest.fixture(scope="module")

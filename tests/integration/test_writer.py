@@ -17,7 +17,7 @@ from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import end_of, read, topic, write
 from tests.support.kafka.topic_settings import alter
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("way")]
 
 
 STAMPS = [0, -1, -5, -(2**62), -(2**63), 1, 2**63 - 1]

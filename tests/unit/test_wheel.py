@@ -74,6 +74,14 @@ def test_it_has_every_source_as_it_is_and_nothing_else(wheel: zipfile.ZipFile) -
     assert [name for name, path in wanted.items() if wheel.read(name) != path.read_bytes()] == []
 
 
+def test_it_has_compiled_code_for_both_kinds_of_machine_and_is_a_wheel_for_any(wheel: zipfile.ZipFile) -> None:
+    libraries = {name: wheel.read(name) for name in wheel.namelist() if name.endswith(".so.1")}
+    # e_machine in the header of an ELF file: 62 is x86-64, 183 is AArch64.
+    machines = {name.rpartition("/")[2]: int.from_bytes(data[18:20], "little") for name, data in libraries.items()}
+    assert machines == {"gather-x86_64.so.1": 62, "gather-aarch64.so.1": 183}
+    assert "Tag: py3-none-any" in information(wheel, "WHEEL"), "where neither fits, it works without"
+
+
 def test_that_is_dags_jobs_examples_and_types_and_no_test(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     for folder, pattern in (
@@ -134,9 +142,13 @@ def test_only_what_is_heavy_is_an_extra(wheel: zipfile.ZipFile) -> None:
 
 
 def test_what_is_needed_to_build_it_is_what_the_lock_installs() -> None:
-    (needed,) = tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"]
-    (locked,) = (line.split(" ")[0] for line in (PROJECT / "requirements.lock").read_text().splitlines() if line.startswith("hatchling=="))
-    assert Requirement(needed).specifier.contains(locked.removeprefix("hatchling=="))
+    needed = {
+        found.name: found for found in map(Requirement, tomllib.loads((PROJECT / "pyproject.toml").read_text())["build-system"]["requires"])
+    }
+    assert needed.keys() == {"hatchling", "ziglang"}
+    lines = [line.split(" ")[0].partition("==") for line in (PROJECT / "requirements.lock").read_text().splitlines()]
+    locked = {name: version for name, _, version in lines if name in needed}
+    assert {name: found.specifier.contains(locked[name]) for name, found in needed.items()} == dict.fromkeys(needed, True)
 
 
 def run(unpacked: Path, place: Path, *command: str) -> str:

@@ -10,7 +10,7 @@ _NAMES: Final = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "LD_LIBRARY_PATH"),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
-        *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG"),
+        *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG", "STREAMS_RECOVERY_NATIVE"),
     }
 )
 # AWS_: a repository without a connection is opened with the credentials of the machine.

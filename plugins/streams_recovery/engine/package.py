@@ -20,6 +20,8 @@ from streams_recovery.core.project_files import ProjectFiles, project_files
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _RINGS: Final = ("core", "kafka", "segments", "serdes", "storage")
+# Compiled code too, for every kind of machine, and what it was compiled from: workers need not be machines like this one.
+_CARRIED: Final = (".py", ".c", ".so.1")
 # Zip has no time zone and no time before 1980.
 _ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
 _HEADER: Final = 16
@@ -45,8 +47,9 @@ def build_package(directory: Path, *, files: ProjectFiles | None = None) -> Path
 def _sources(files: ProjectFiles) -> Iterator[tuple[str, Path]]:
     yield "streams_recovery/__init__.py", _PACKAGE / "__init__.py"
     for base, below in [(_PACKAGE.parent, _PACKAGE / ring) for ring in _RINGS] + [(files.root, files.jobs)]:
-        for path in sorted(below.rglob("*.py")):
-            yield path.relative_to(base).as_posix(), path
+        for path in sorted(below.rglob("*")):
+            if path.name.endswith(_CARRIED):
+                yield path.relative_to(base).as_posix(), path
 
 
 def _zipped(sources: Mapping[str, Path]) -> bytes:

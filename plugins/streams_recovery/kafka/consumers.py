@@ -10,7 +10,9 @@ from streams_recovery.core.read_ahead import OffsetRange, read_groups
 from streams_recovery.kafka.batch_reader import ReadRange, read_at_once
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.range_consumer import ReadingClient, size_class
+from streams_recovery.kafka.native.librdkafka import native
+from streams_recovery.kafka.native.reading import NativeReadingClient
+from streams_recovery.kafka.range_consumer import RangeClient, ReadingClient, size_class
 
 ASK_SECONDS = 10.0
 
@@ -28,7 +30,7 @@ class Consumers:
         self.connection = connection
         self._own_cluster = KafkaCluster(connection, timeout=ASK_SECONDS)
         self._cluster = cluster or self._own_cluster
-        self._client: ReadingClient | None = None
+        self._client: RangeClient | None = None
         self._groups: dict[OffsetRange, list[OffsetRange]] = {}
         self._ahead: dict[OffsetRange, ReadRange] = {}
 
@@ -58,12 +60,12 @@ class Consumers:
             self._ahead = self._read_group(group)
         return self._ahead.pop(wanted, None)
 
-    def client(self, wanted: OffsetRange) -> ReadingClient:
+    def client(self, wanted: OffsetRange) -> RangeClient:
         """One that can read ``wanted`` now, whatever it did before."""
         size = size_class(wanted.end - wanted.start)
         if self._client is None or self._client.size != size or self._client.knows(wanted.tp):
             self._end_client()
-            self._client = ReadingClient(self.connection, size)
+            self._client = (ReadingClient if native() is None else NativeReadingClient)(self.connection, size)
         return self._client
 
     def _read_group(self, group: Collection[OffsetRange]) -> dict[OffsetRange, ReadRange]:

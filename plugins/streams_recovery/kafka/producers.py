@@ -6,11 +6,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaError as LibrdkafkaError
-from confluent_kafka import Producer
 
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.exact_producer import ExactProducer
+from streams_recovery.kafka.native.librdkafka import native
+from streams_recovery.kafka.native.writing import NativeSender
+from streams_recovery.kafka.senders import PlainSender, Sender
 
 # What waits for acknowledgement, so the memory a writer takes; one record may be this large.
 IN_FLIGHT_KBYTES: Final = 128 << 10
@@ -35,25 +37,30 @@ class Producers:
         self.cluster = KafkaCluster(connection, timeout=ASK_SECONDS)
         self.exact = ExactProducer(connection, timeout=ASK_SECONDS)
         self.last_error = ""
-        self._by_limit: dict[int, Producer] = {}
+        self._by_limit: dict[int, Sender] = {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._by_limit.clear()
+        for limit in list(self._by_limit):
+            self.forget(limit)
         self.exact.close()
         self.cluster.close()
 
-    def taking(self, limit: int) -> Producer:
+    def taking(self, limit: int) -> Sender:
         """The one for topics that take records of ``limit`` bytes."""
         if limit not in self._by_limit:
-            self._by_limit[limit] = Producer(self._config(limit))
+            config, compiled = self._config(limit), native()
+            self._by_limit[limit] = (
+                PlainSender(config, self._keep_error) if compiled is None else NativeSender(compiled, config, self._keep_error)
+            )
         return self._by_limit[limit]
 
     def forget(self, limit: int) -> None:
         """The next writer gets a new one for this limit, and a new ``exact``."""
-        self._by_limit.pop(limit, None)
+        if (sender := self._by_limit.pop(limit, None)) is not None:
+            sender.close()
         self.exact.close()
 
     def _keep_error(self, error: LibrdkafkaError) -> None:
@@ -75,7 +82,6 @@ class Producers:
                 "linger.ms": 20,
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": IN_FLIGHT_KBYTES,
-                "error_cb": self._keep_error,
             }
         )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
@@ -17,6 +19,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.messages import to_batch
 
 # One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
 # large records follow small ones.
@@ -25,6 +28,7 @@ MAX_BATCH_ROWS: Final = 20_000
 STATISTICS_SECONDS: Final = 10.0
 LEADER_SECONDS: Final = 10.0
 _REASON_POLLS: Final = 20
+_REASON_POLL_SECONDS: Final = 0.1
 _STATISTICS_MS: Final = 50
 _SMALLEST, _LARGEST = 64, 4_096
 
@@ -37,7 +41,25 @@ def size_class(offsets: int) -> int:
     return found
 
 
-class ReadingClient:
+class ReadError(NamedTuple):
+    """An error that was handed over like a record, and the offset it is about, if it is about one."""
+
+    error: LibrdkafkaError
+    offset: int | None
+
+
+class Arrived(NamedTuple):
+    """What was handed over of one range: its records, as rows of a segment; how many records of its partition that were, with those at and ``beyond`` its
+    end; errors of the partition and of the client.
+    """
+
+    batches: list[pa.RecordBatch]
+    handed_over: int
+    beyond: bool
+    errors: list[ReadError]
+
+
+class RangeClient(ABC):
     """A consumer for ranges of one size class. It reads a partition once: asked for a second range of it, it could still name the position of the
     first (librdkafka forgets that some time after the partition was taken away), and the second would end before it began.
     """
@@ -47,16 +69,17 @@ class ReadingClient:
         self.size = size
         self.last_error = ""
         self._connection = connection
-        self._statistics = ""
+        self._statistics: str | bytes = ""
         self._last_failure: LibrdkafkaError | None = None
         self._known: set[TopicPartition] = set()
         try:
-            self._consumer = Consumer(self._config(size))
+            self._open(self._config(size))
         except KafkaException as error:
             raise errors.translated(error, connection, "making a consumer", timeout=0) from error
 
+    @abstractmethod
     def close(self) -> None:
-        self._consumer.close()
+        """Leave the brokers. It cannot be used again."""
 
     def knows(self, tp: TopicPartition) -> bool:
         """Whether it has read this partition."""
@@ -68,41 +91,38 @@ class ReadingClient:
             raise RuntimeError(f"this consumer has read {again[0]} before")
         self.last_error = ""
         self._known |= {each.tp for each in ranges}
-        self._consumer.assign([LibrdkafkaPartition(each.tp.topic, each.tp.partition, each.start) for each in ranges])
+        self._assign(ranges)
 
-    def consume(self, rows: int, doing: str) -> list[Message]:
-        """What has arrived, ``rows`` messages at most, errors among them."""
+    def arrived(self, wanted: OffsetRange, rows: int) -> Arrived:
+        """What has arrived of the one range that is read, ``rows`` records at most. Raises ``RecoveryError``."""
         try:
-            return self._consumer.consume(rows, HAND_OVER_SECONDS)
+            return self._arrived(wanted, rows)
         except KafkaException as error:
-            raise errors.translated(error, self._connection, doing, timeout=HAND_OVER_SECONDS) from error
+            raise errors.translated(error, self._connection, f"reading {wanted.tp}", timeout=HAND_OVER_SECONDS) from error
 
+    @abstractmethod
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The next offset of each; below 0 until something of it was handed over. Past transaction markers too, which never are."""
-        found = self._consumer.position([LibrdkafkaPartition(*tp) for tp in partitions])
-        return {TopicPartition(each.topic, each.partition): each.offset for each in found}
 
+    @abstractmethod
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Fetch no more of these."""
-        self._consumer.pause([LibrdkafkaPartition(*tp) for tp in partitions])
 
     def watermarks(self, tp: TopicPartition, *, timeout: float) -> tuple[int, int]:
         """The log's first offset and its end, asked of the broker now. ``timeout`` in seconds."""
         try:
-            low, high = self._consumer.get_watermark_offsets(LibrdkafkaPartition(*tp), timeout=timeout, cached=False)
+            return self._watermarks(tp, timeout)
         except KafkaException as error:
             for _ in range(_REASON_POLLS + 1):  # what went wrong with each broker can be delivered after the answer
                 if self._last_failure is not None and errors.turned_away(self._last_failure):
                     # Not the newest error: that may only be that all brokers are down.
                     raise errors.rejected(self._connection, self._last_failure.str()) from error
-                self._consumer.poll(0.1)
+                self._poll(_REASON_POLL_SECONDS)
             raise errors.translated(error, self._connection, f"asking for the offsets of {tp}", timeout=timeout) from error
-        return int(low), int(high)
 
+    @abstractmethod
     def look_for_leader(self, tp: TopicPartition) -> None:
         """Ask who leads the partition now. The client goes on asking the leader that it knows, however long that one has been gone."""
-        with suppress(KafkaException):
-            self._consumer.list_topics(tp.topic, timeout=LEADER_SECONDS)
 
     def received(self, handed_over: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """How many records of each partition came from the broker, by librdkafka's own count (``rxmsgs``): from statistics that are newer than the last
@@ -115,14 +135,32 @@ class ReadingClient:
         self._statistics = ""
         give_up = time.monotonic() + STATISTICS_SECONDS
         while time.monotonic() < give_up:
-            for message in self._consumer.consume(MAX_BATCH_ROWS, HAND_OVER_SECONDS):
-                if message.error() is None and (tp := partition_of(message)) in seen:
-                    seen[tp] += 1
+            self._count_what_comes(seen)
             found = _received(self._statistics, seen.keys())
             # A report that was under way when the last record was handed over may count less.
             if all(found.get(tp, -1) >= count for tp, count in seen.items()):
                 return found
         raise TransientError(f"the client gave no statistics for {', '.join(map(str, sorted(seen)[:5]))}", next_step="try again")
+
+    @abstractmethod
+    def _open(self, config: dict[str, object]) -> None: ...
+
+    @abstractmethod
+    def _assign(self, ranges: Collection[OffsetRange]) -> None: ...
+
+    @abstractmethod
+    def _arrived(self, wanted: OffsetRange, rows: int) -> Arrived: ...
+
+    @abstractmethod
+    def _watermarks(self, tp: TopicPartition, timeout: float) -> tuple[int, int]: ...
+
+    @abstractmethod
+    def _poll(self, seconds: float) -> None:
+        """Let the client say what it has to say."""
+
+    @abstractmethod
+    def _count_what_comes(self, seen: dict[TopicPartition, int]) -> None:
+        """Take what was handed over since, and add it to ``seen``."""
 
     def _keep_statistics(self, text: str) -> None:
         self._statistics = text
@@ -158,13 +196,63 @@ class ReadingClient:
         )
 
 
+class ReadingClient(RangeClient):
+    """One whose records are objects of Python: for many small ranges at once, and wherever there is no compiled code."""
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def consume(self, rows: int, doing: str) -> list[Message]:
+        """What has arrived of any partition, ``rows`` messages at most, errors among them."""
+        try:
+            return self._consumer.consume(rows, HAND_OVER_SECONDS)
+        except KafkaException as error:
+            raise errors.translated(error, self._connection, doing, timeout=HAND_OVER_SECONDS) from error
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = self._consumer.position([LibrdkafkaPartition(*tp) for tp in partitions])
+        return {TopicPartition(each.topic, each.partition): each.offset for each in found}
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        self._consumer.pause([LibrdkafkaPartition(*tp) for tp in partitions])
+
+    def look_for_leader(self, tp: TopicPartition) -> None:
+        with suppress(KafkaException):
+            self._consumer.list_topics(tp.topic, timeout=LEADER_SECONDS)
+
+    def _open(self, config: dict[str, object]) -> None:
+        self._consumer = Consumer(config)
+
+    def _assign(self, ranges: Collection[OffsetRange]) -> None:
+        self._consumer.assign([LibrdkafkaPartition(each.tp.topic, each.tp.partition, each.start) for each in ranges])
+
+    def _arrived(self, wanted: OffsetRange, rows: int) -> Arrived:
+        found = [message for message in self._consumer.consume(rows, HAND_OVER_SECONDS) if partition_of(message) in (wanted.tp, None)]
+        failed = [ReadError(error, message.offset()) for message in found if (error := message.error()) is not None]
+        records = [message for message in found if message.error() is None]
+        inside = [message for message in records if (message.offset() or 0) < wanted.end]
+        return Arrived([to_batch(inside)] if inside else [], len(records), len(inside) < len(records), failed)
+
+    def _watermarks(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
+        low, high = self._consumer.get_watermark_offsets(LibrdkafkaPartition(*tp), timeout=timeout, cached=False)
+        return int(low), int(high)
+
+    def _poll(self, seconds: float) -> None:
+        self._consumer.poll(seconds)
+
+    def _count_what_comes(self, seen: dict[TopicPartition, int]) -> None:
+        for message in self._consumer.consume(MAX_BATCH_ROWS, HAND_OVER_SECONDS):
+            if message.error() is None and (tp := partition_of(message)) in seen:
+                seen[tp] += 1
+
+
 def partition_of(message: Message) -> TopicPartition | None:
     """Where a message, or an error, belongs; None for an error of the client."""
     topic, partition = message.topic(), message.partition()
     return None if topic is None or partition is None else TopicPartition(topic, partition)
 
 
-def _received(statistics: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+def _received(statistics: str | bytes, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     if not statistics:
         return {}
     topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]

@@ -12,7 +12,6 @@ from typing import Final, Self
 
 import pyarrow as pa
 from confluent_kafka import KafkaError as LibrdkafkaError
-from confluent_kafka import Message
 
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
@@ -20,8 +19,7 @@ from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.kafka.batch_reader import ReadRange
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.consumers import Consumers
-from streams_recovery.kafka.messages import to_batch
-from streams_recovery.kafka.range_consumer import MAX_BATCH_ROWS, ReadingClient, partition_of
+from streams_recovery.kafka.range_consumer import MAX_BATCH_ROWS, RangeClient, ReadError
 from streams_recovery.kafka.stalls import gone, why_nothing_comes
 
 BATCH_BYTES: Final = 8 << 20
@@ -62,11 +60,11 @@ class RangeReader:
         self._clock = clock
         self._stack = ExitStack()
         self._consumers: Consumers | None = None
-        self._client: ReadingClient | None = None
+        self._client: RangeClient | None = None
         self._ahead: ReadRange | None = None
         self._reading = False
         self._handed_over = 0
-        self._unnoted: list[Message] = []
+        self._unnoted: list[ReadError] = []
         self._fetched: int | None = None
         self.position = start
 
@@ -114,8 +112,7 @@ class RangeReader:
         rows, moved_at = 256, self._clock()
         while self.position < self._wanted.end:
             before = self.position
-            batch = self._next_batch(rows)
-            if batch is not None:
+            for batch in self._next_batches(rows):
                 rows = _rows_for(batch)
                 yield batch
                 moved_at = self._clock()  # the caller's time is not the broker's
@@ -124,34 +121,28 @@ class RangeReader:
             elif self._clock() - moved_at > self._stall_seconds:
                 raise self._why_nothing_comes()
 
-    def _next_batch(self, rows: int) -> pa.RecordBatch | None:
+    def _next_batches(self, rows: int) -> list[pa.RecordBatch]:
         self._note_all()
-        found = self._own_client.consume(rows, f"reading {self._tp}")
-        messages = [message for message in found if partition_of(message) in (self._tp, None)]
-        wanted = [message for message in messages if message.error() is None]
-        self._unnoted = [message for message in messages if message.error() is not None]
-        self._handed_over += len(wanted)
+        found = self._own_client.arrived(self._wanted, rows)
+        self._unnoted = found.errors
+        self._handed_over += found.handed_over
         self.position = max(self.position, self._own_client.positions([self._tp])[self._tp])
-        if not wanted:
+        if not found.handed_over:
             self._note_all()  # else after these records were handed on: what ended the log under them came behind them
-        if wanted and (wanted[-1].offset() or 0) >= self._wanted.end:
+        if found.beyond:
             self.position = self._wanted.end
-            wanted = [message for message in wanted if (message.offset() or 0) < self._wanted.end]
-        return to_batch(wanted) if wanted else None
+        return found.batches
 
     def _note_all(self) -> None:
         unnoted, self._unnoted = self._unnoted, []
-        for message in unnoted:
-            self._note(message)
+        for error, offset in unnoted:
+            self._note(error, offset)
 
-    def _note(self, message: Message) -> None:
-        error = message.error()
-        if error is None:
-            return
+    def _note(self, error: LibrdkafkaError, offset: int | None) -> None:
         code = error.code()
         if code == LibrdkafkaError._PARTITION_EOF:
             # The next offset to fetch: the only sign of a position past records that were compacted away or aborted.
-            self.position = max(self.position, message.offset() or 0)
+            self.position = max(self.position, offset or 0)
         elif code in _OUT_OF_RANGE:
             raise self._out_of_range()
         elif code == LibrdkafkaError._BAD_MSG:
@@ -203,7 +194,7 @@ class RangeReader:
         return self._consumers
 
     @property
-    def _own_client(self) -> ReadingClient:
+    def _own_client(self) -> RangeClient:
         """The consumer that reads this range, until the with block ends."""
         if self._client is None:
             self._client = self._shared.client(self._wanted)

@@ -4,26 +4,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import KafkaError as LibrdkafkaError
-from confluent_kafka import KafkaException, Message, Producer
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, PermanentError, RecoveryError, Refused, TargetNotEmpty, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.producers import Producers, batch_bytes
-from streams_recovery.segments.schema import Header, header_lists
+from streams_recovery.kafka.senders import Sender
 
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_588
-_SERVE_EVERY: Final = 1000
 _REASON_SECONDS: Final = 5.0
 
 
@@ -62,9 +59,8 @@ class PartitionWriter:
         self._expected_end = expected_end
         self._stall_seconds = stall_seconds
         self._clock = clock
-        self._producer: Producer | None = None
+        self._producer: Sender | None = None
         self._limit = DEFAULT_MAX_MESSAGE_BYTES
-        self._failure: RecoveryError | None = None
         self._sent = 0
         self._acknowledged = 0
         self._moved_at = 0.0
@@ -135,49 +131,31 @@ class PartitionWriter:
         self._moved_at = self._clock()
 
     def _write(self, batch: pa.RecordBatch) -> None:
-        columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value", "timestamp")]
-        headers = header_lists(batch.column("headers"))
-        for at, (offset, key, value, timestamp, pairs) in enumerate(zip(*columns, headers, strict=True)):
-            if at % _SERVE_EVERY == 0:
+        at = 0
+        for taken, error in self._client.handing_over(self._tp, batch):
+            self._sent += taken
+            at += taken
+            if error is None:
                 self._serve(0)
-            self._produce(offset, key, value, timestamp, pairs)
-
-    def _produce(self, offset: int, key: bytes | None, value: bytes | None, timestamp: int, pairs: list[Header] | None) -> None:
-        optional: dict[str, Any] = {} if pairs is None else {"headers": pairs}
-        while True:
-            try:
-                self._client.produce(
-                    self._tp.topic, value, key, self._tp.partition, on_delivery=self._delivered, timestamp=timestamp, **optional
-                )
-            except BufferError:
-                if self._acknowledged == self._sent:
-                    raise self._too_large(offset, key, value) from None
-                self._serve(0.1)
-            except KafkaException as error:
-                if error.args[0].code() == LibrdkafkaError._FATAL:
-                    self._wait_for_reason()
-                if error.args[0].code() == LibrdkafkaError.MSG_SIZE_TOO_LARGE:
-                    raise self._too_large(offset, key, value) from error
-                raise self._not_delivered(error.args[0]) from error
             else:
-                self._sent += 1
-                return
+                self._not_taken_now(batch, at, error)
+
+    def _not_taken_now(self, batch: pa.RecordBatch, at: int, error: LibrdkafkaError) -> None:
+        """Row ``at`` was not taken. Makes room when that is why, and raises otherwise."""
+        if error.code() == LibrdkafkaError._QUEUE_FULL and self._acknowledged < self._sent:
+            self._serve(0.1)
+            return
+        if error.code() == LibrdkafkaError._FATAL:
+            self._wait_for_reason()
+        if error.code() in (LibrdkafkaError._QUEUE_FULL, LibrdkafkaError.MSG_SIZE_TOO_LARGE):
+            raise self._too_large(batch, at)
+        raise self._not_delivered(error)
 
     def _wait_for_reason(self) -> None:
         """A client that has broken down refuses every record and tells why, once, on its way through ``poll``."""
         give_up = self._clock() + _REASON_SECONDS
         while self._clock() < give_up:
             self._serve(0.1)
-
-    def _delivered(self, error: LibrdkafkaError | None, message: Message) -> None:
-        if self._failure is not None:
-            return
-        if error is not None:
-            self._failure = self._not_delivered(error)
-        elif message.offset() != self._expected_end + self._acknowledged:
-            self._failure = self._misplaced(message.offset())
-        else:
-            self._acknowledged += 1
 
     def _misplaced(self, offset: int | None) -> RecoveryError:
         expected = self._expected_end + self._acknowledged
@@ -191,15 +169,12 @@ class PartitionWriter:
 
     def _serve(self, seconds: float) -> None:
         """Take delivery reports. Raises what one of them said, or that none comes."""
-        before = self._acknowledged
-        try:
-            self._client.poll(seconds)
-        except KafkaException as error:  # the client has broken down and says why
-            self._failure = self._failure or self._not_delivered(error.args[0])
-        if self._failure is not None:
+        found = self._client.delivered(seconds, self._expected_end + self._acknowledged)
+        self._acknowledged += found.rows
+        if found.failure is not None or found.misplaced is not None:
             self._drop_waiting()
-            raise self._failure
-        if self._acknowledged > before or self._acknowledged == self._sent:
+            raise self._not_delivered(found.failure) if found.failure is not None else self._misplaced(found.misplaced)
+        if found.rows or self._acknowledged == self._sent:
             self._moved_at = self._clock()
         elif self._clock() - self._moved_at > self._stall_seconds:
             self._drop_waiting()
@@ -228,7 +203,8 @@ class PartitionWriter:
         )
         return self._fact(kind, reason, next_step, max_message_bytes=self._limit, error_name=error_name)
 
-    def _too_large(self, offset: int, key: bytes | None, value: bytes | None) -> RecoveryError:
+    def _too_large(self, batch: pa.RecordBatch, at: int) -> RecoveryError:
+        offset, key, value = (batch.column(name)[at].as_py() for name in ("offset", "key", "value"))
         size = len(key or b"") + len(value or b"")
         return self._fact(
             Refused,
@@ -245,12 +221,10 @@ class PartitionWriter:
 
     def _drop_waiting(self) -> None:
         if self._producer is not None and self._acknowledged < self._sent:
-            self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-            with contextlib.suppress(KafkaException):  # it was broken before
-                self._producer.poll(0)
+            self._producer.drop_waiting()
 
     @property
-    def _client(self) -> Producer:
+    def _client(self) -> Sender:
         if self._producer is None:
             raise RuntimeError("a PartitionWriter writes inside its with block")
         return self._producer

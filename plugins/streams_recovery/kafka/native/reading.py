@@ -1,0 +1,218 @@
+"""A consumer of ranges whose records go from librdkafka's memory into Arrow's in one step."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import KafkaException
+
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka.messages import unreadable_header
+from streams_recovery.kafka.native.librdkafka import (
+    CONSUMER,
+    Binary,
+    ErrorCallback,
+    Message,
+    Native,
+    Rows,
+    Sizes,
+    StatisticsCallback,
+    Wanted,
+    native,
+)
+from streams_recovery.kafka.range_consumer import HAND_OVER_SECONDS, LEADER_SECONDS, MAX_BATCH_ROWS, Arrived, RangeClient, ReadError
+from streams_recovery.segments.schema import HEADER_TYPE, HEADERS_TYPE, SEGMENT_SCHEMA
+
+# Offsets in Arrow's columns have 31 bits. What is more than this becomes a batch of its own; a record is never cut.
+MOST_BYTES: Final = 256 << 20
+
+
+class NativeReadingClient(RangeClient):
+    """See ``RangeClient``. Only for processes where ``native()`` is not None."""
+
+    _native: Native
+    _client: int
+    _queue: int
+
+    def close(self) -> None:
+        client, self._client = self._client, 0
+        if client:
+            self._native.rd_queue_destroy(self._queue)
+            self._native.rd_consumer_close(client)
+            self._native.rd_destroy(client)
+
+    def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with self._native.partitions(dict.fromkeys(partitions, None)) as wanted:
+            self._native.checked(self._native.rd_position(self._client, wanted))
+            elements = wanted.contents.elements
+            return {tp: int(elements[at].offset) for at, tp in enumerate(partitions)}
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        with self._native.partitions(dict.fromkeys(partitions, None)) as wanted:
+            self._native.rd_pause_partitions(self._client, wanted)
+
+    def look_for_leader(self, tp: TopicPartition) -> None:
+        topic, found = self._native.rd_topic_new(self._client, tp.topic.encode(), None), c.c_void_p()
+        try:
+            with suppress(KafkaException):
+                self._native.checked(self._native.rd_metadata(self._client, 0, topic, found, int(LEADER_SECONDS * 1000)))
+                self._native.rd_metadata_destroy(found)
+        finally:
+            self._native.rd_topic_destroy(topic)
+
+    def _open(self, config: dict[str, object]) -> None:
+        found = native()
+        if found is None:
+            raise RuntimeError("there is no compiled code in this process")
+        self._native = found
+        self._messages = (c.c_void_p * MAX_BATCH_ROWS)()
+        # They live as long as the client: librdkafka calls them.
+        self._callbacks = (StatisticsCallback(self._take_statistics), ErrorCallback(self._take_error))
+        conf = found.conf(config)
+        found.rd_conf_set_stats_cb(conf, self._callbacks[0])
+        found.rd_conf_set_error_cb(conf, self._callbacks[1])
+        self._client = found.client(CONSUMER, conf)
+        found.rd_poll_set_consumer(self._client)
+        self._queue = found.rd_queue_get_consumer(self._client)
+
+    def _assign(self, ranges: Collection[OffsetRange]) -> None:
+        with self._native.partitions({each.tp: each.start for each in ranges}) as wanted:
+            self._native.checked(self._native.rd_assign(self._client, wanted))
+
+    def _arrived(self, wanted: OffsetRange, rows: int) -> Arrived:
+        count = self._consumed(HAND_OVER_SECONDS, rows)
+        try:
+            return self._gathered(count, wanted)
+        finally:
+            self._native.sr_destroy(self._messages, count)
+
+    def _watermarks(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
+        low, high = c.c_int64(), c.c_int64()
+        code = self._native.rd_query_watermark_offsets(self._client, tp.topic.encode(), tp.partition, low, high, int(timeout * 1000))
+        self._native.checked(code)
+        return low.value, high.value
+
+    def _poll(self, seconds: float) -> None:
+        self._native.sr_destroy(self._messages, self._consumed(seconds, 1))
+
+    def _count_what_comes(self, seen: dict[TopicPartition, int]) -> None:
+        count = self._consumed(HAND_OVER_SECONDS, MAX_BATCH_ROWS)
+        try:
+            for tp in seen:
+                # All of them are at or behind the offset 0, so they are counted and not gathered.
+                seen[tp] += int(self._measured(0, count, OffsetRange(tp, 0, 0))[1].handed_over)
+        finally:
+            self._native.sr_destroy(self._messages, count)
+
+    def _consumed(self, seconds: float, rows: int) -> int:
+        """How many messages are in ``_messages`` now, which are the caller's to destroy."""
+        found = int(self._native.rd_consume_batch_queue(self._queue, int(seconds * 1000), self._messages, min(rows, MAX_BATCH_ROWS)))
+        return max(0, found)
+
+    def _gathered(self, count: int, wanted: OffsetRange) -> Arrived:
+        batches, handed_over, beyond, failed, at = [], 0, False, [], 0
+        while at < count:
+            whose, sizes = self._measured(at, count, wanted)
+            if sizes.rows:
+                batches.append(_batch(self._native, c.byref(self._messages, at * c.sizeof(c.c_void_p)), whose, sizes))
+                _check_headers(batches[-1], wanted.tp)
+            if sizes.errors:
+                failed += self._errors(at, at + sizes.messages, wanted.tp)
+            handed_over, beyond, at = handed_over + sizes.handed_over, beyond or bool(sizes.beyond), at + sizes.messages
+        return Arrived(batches, handed_over, beyond, failed)
+
+    def _measured(self, at: int, count: int, wanted: OffsetRange) -> tuple[Wanted, Sizes]:
+        whose, sizes = Wanted(wanted.tp.topic.encode(), wanted.tp.partition, wanted.end), Sizes()
+        here = c.byref(self._messages, at * c.sizeof(c.c_void_p))
+        self._native.sr_measure(here, count - at, whose, MOST_BYTES, sizes)
+        return whose, sizes
+
+    def _errors(self, at: int, end: int, tp: TopicPartition) -> list[ReadError]:
+        found = []
+        while (at := self._native.sr_next_error(self._messages, at, end)) < end:
+            address = int(self._messages[at] or 0)
+            message = Message.from_address(address)
+            whose = TopicPartition(self._native.rd_topic_name(message.topic).decode(), message.partition) if message.topic else None
+            if whose in (tp, None):
+                found.append(ReadError(self._native.error(message.err, self._native.rd_message_errstr(address)), message.offset))
+            at += 1
+        return found
+
+    def _take_statistics(self, _client: int, text: int, size: int, _opaque: int) -> int:
+        self._statistics = c.string_at(text, size)
+        return 0  # librdkafka frees the text
+
+    def _take_error(self, _client: int, code: int, text: bytes, _opaque: int) -> None:
+        self._keep_error(self._native.error(code, text))
+
+
+def _batch(native: Native, messages: Any, whose: Wanted, sizes: Sizes) -> pa.RecordBatch:
+    """The records that were measured, as rows of a segment."""
+    rows, headers = sizes.rows, sizes.headers
+    numbers = [pa.allocate_buffer(rows * width) for width in (8, 8, 1)]
+    key = _Column(rows, sizes.null_keys, sizes.key_bytes)
+    value = _Column(rows, sizes.null_values, sizes.value_bytes)
+    out = Rows(*(each.address for each in numbers), key.binary, value.binary)
+    if headers:
+        lists = _Column(rows, rows, None)
+        names = _Column(headers, 0, sizes.header_key_bytes)
+        values = _Column(headers, sizes.null_header_values, sizes.header_value_bytes)
+        out.headers, out.header_key, out.header_value = lists.binary, names.binary, values.binary
+    native.sr_gather(messages, whose, sizes, out)
+    columns = [
+        pa.Array.from_buffers(kind, rows, [None, each]) for kind, each in zip((pa.int64(), pa.int64(), pa.int8()), numbers, strict=True)
+    ]
+    columns += [key.array(pa.binary()), value.array(pa.binary())]
+    if headers:
+        pairs = pa.StructArray.from_arrays([names.array(pa.string()), values.array(pa.binary())], fields=list(HEADER_TYPE))
+        without = rows - sizes.with_headers
+        columns.append(pa.Array.from_buffers(HEADERS_TYPE, rows, [lists.valid, lists.ends], null_count=without, children=[pairs]))
+    else:
+        columns.append(pa.nulls(rows, HEADERS_TYPE))
+    return pa.record_batch(columns, schema=SEGMENT_SCHEMA)
+
+
+def _check_headers(batch: pa.RecordBatch, tp: TopicPartition) -> None:
+    headers = batch.column("headers")
+    if headers.null_count == len(headers):
+        return
+    names = headers.values.field("key")
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        # Arrow names the header, not the record.
+        data = names.cast(pa.binary())
+        bad = next(at for at in range(len(data)) if not _is_text(data[at].as_py()))
+        offset = batch.column("offset")[pc.list_parent_indices(headers)[bad].as_py()].as_py()
+        raise unreadable_header(tp, offset, offset) from None
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        name.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Column:
+    """Buffers for so many values of so many bytes in all; ``size`` None for lists, which have none of their own."""
+
+    def __init__(self, count: int, nulls: int, size: int | None) -> None:
+        self.count, self.nulls = count, nulls
+        self.valid = pa.allocate_buffer((count + 7) // 8) if nulls else None
+        self.ends = pa.allocate_buffer((count + 1) * 4)
+        self.data = None if size is None else pa.allocate_buffer(size)
+
+    @property
+    def binary(self) -> Binary:
+        return Binary(*(None if each is None else each.address for each in (self.valid, self.ends, self.data)))
+
+    def array(self, kind: pa.DataType) -> pa.Array:
+        return pa.Array.from_buffers(kind, self.count, [self.valid, self.ends, self.data], null_count=self.nulls)

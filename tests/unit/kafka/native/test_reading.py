@@ -1,0 +1,186 @@
+"""Compiled reading finds what reading by objects finds: record by record, on librdkafka's mock of a cluster."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Message, Producer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.kafka.messages import size_of
+from streams_recovery.kafka.native import reading
+from streams_recovery.kafka.native.librdkafka import native
+from streams_recovery.kafka.native.reading import NativeReadingClient
+from streams_recovery.kafka.native.writing import NativeSender
+from streams_recovery.kafka.range_consumer import ReadingClient
+from streams_recovery.kafka.senders import PlainSender
+from tests.support.examples.rows import SHAPES, batch_of, rows_in
+from tests.support.kafka.mock_cluster import arrivals, mock_cluster, new_log, send, table
+
+CLIENTS = (ReadingClient, NativeReadingClient)
+
+maybe_bytes = st.none() | st.binary(max_size=30)
+# A header's name is a C string on its way through the client, and the client writes the present for a time of 0.
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
+stamps = st.integers(1, 2**63 - 1) | st.integers(-(2**63), -1)
+some_rows = st.lists(
+    st.tuples(stamps, maybe_bytes, maybe_bytes, st.none() | st.lists(st.tuples(names, maybe_bytes), min_size=1, max_size=4)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with mock_cluster() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def senders(connection):
+    config = connection.client_config(**{"enable.idempotence": True, "linger.ms": 0})
+    made = (PlainSender(config, print), NativeSender(native(), config, print))
+    yield made
+    for sender in made:
+        sender.close()
+
+
+def both(connection, wanted):
+    found = []
+    for kind in CLIENTS:
+        client = kind(connection, 64)
+        try:
+            found.append(arrivals(client, wanted))
+        finally:
+            client.close()
+    return found
+
+
+@settings(max_examples=40)
+@given(rows=some_rows, by=st.integers(0, 1), first=st.integers(0, 3), last=st.integers(0, 3))
+def test_any_records_are_read_alike_whoever_wrote_them(connection, senders, rows, by, first, last):
+    tp = new_log()
+    # In the middle of its buffers, as a slice of a batch of a segment is.
+    send(senders[by], tp, batch_of([(7, b"x", b"", None)] * first + rows + [(8, None, b"y", [("h", b"z")])] * last).slice(first, len(rows)))
+    plain, compiled = (table(found) for found in both(connection, OffsetRange(tp, 0, len(rows))))
+    assert compiled.equals(plain)
+    assert rows_in(compiled.to_batches()) == rows
+    assert compiled.schema.equals(plain.schema)
+
+
+def test_every_shape_and_many_of_each_are_read_alike(connection, senders):
+    tp, rows = new_log(), SHAPES + SHAPES[:-1] * 200
+    send(senders[1], tp, batch_of(rows))
+    plain, compiled = (table(found) for found in both(connection, OffsetRange(tp, 0, len(rows))))
+    assert compiled.equals(plain)
+    assert compiled.num_rows == len(rows)
+    compiled.validate(full=True)
+
+
+def test_records_behind_the_end_are_counted_and_not_gathered(connection, senders):
+    tp = new_log()
+    send(senders[1], tp, batch_of(SHAPES[:-1] * 5))
+    for found in both(connection, OffsetRange(tp, 2, 9)):
+        assert table(found).column("offset").to_pylist() == list(range(2, 9))
+        assert any(one.beyond for one in found)
+        assert 7 <= sum(one.handed_over for one in found) <= 25
+
+
+def test_what_is_too_much_for_one_batch_becomes_several(connection, senders, monkeypatch):
+    tp, rows = new_log(), [(1, b"k%d" % at, b"v" * 100 * at, [("h", b"x")]) for at in range(60)]
+    send(senders[1], tp, batch_of(rows))
+    monkeypatch.setattr(reading, "MOST_BYTES", 1_000)
+    plain, compiled = both(connection, OffsetRange(tp, 0, len(rows)))
+    assert table(compiled).equals(table(plain))
+    batches = [batch for one in compiled for batch in one.batches]
+    assert len(batches) > 40
+    assert all(len(batch) == 1 or batch.nbytes < 2_000 for batch in batches)
+
+
+def test_what_comes_of_another_topic_is_no_record_of_this_one(connection, senders):
+    one, other = sorted((new_log(), new_log()))
+    for tp, value in ((one, b"mine"), (other, b"theirs")):
+        send(senders[1], tp, batch_of([(1, None, value, None)] * 50))
+    for kind in CLIENTS:
+        client, found = kind(connection, 64), []
+        client.assign([OffsetRange(one, 0, 50), OffsetRange(other, 0, 50)])
+        while any(at < 50 for at in client.positions([one, other]).values()):
+            found.append(client.arrived(OffsetRange(one, 0, 50), 20_000))
+        client.close()
+        assert table(found).column("value").to_pylist() == [b"mine"] * 50
+        assert sum(arrived.handed_over for arrived in found) == 50
+
+
+def test_the_end_of_a_log_is_told_as_an_error_with_its_offset(connection, senders):
+    tp = new_log()
+    send(senders[1], tp, batch_of(SHAPES))
+    for kind in CLIENTS:
+        client, told = kind(connection, 64), []
+        client.assign([OffsetRange(tp, 0, 100)])
+        while not told:
+            told = [(each.error.name(), each.error.str(), each.offset) for each in client.arrived(OffsetRange(tp, 0, 100), 100).errors]
+        client.close()
+        assert [(name, offset) for name, _, offset in told] == [("_PARTITION_EOF", len(SHAPES))]
+        assert f"end of partition at offset {len(SHAPES)}" in told[0][1]
+
+
+def test_records_are_counted_by_the_client_itself(connection, senders):
+    tp = new_log()
+    send(senders[1], tp, batch_of([(1, None, b"v", None)] * 500))
+    for kind in CLIENTS:
+        client = kind(connection, 1_024)
+        handed_over = sum(one.handed_over for one in arrivals(client, OffsetRange(tp, 0, 500)))
+        assert client.received({tp: handed_over}) == {tp: 500}
+        client.close()
+
+
+def test_a_header_whose_name_is_no_text_is_named_with_its_record(connection, senders):
+    tp = new_log()
+    send(senders[1], tp, batch_of([(1, b"k", b"v", [("good", b"1")])] * 3))
+    rows = batch_of([(1, b"k", b"v", [("ok", b"1"), ("bad", b"2")])])
+    headers = rows.column("headers")
+    names = pa.array([b"ok", b"\xff\xfe\xfd"], pa.binary()).view(pa.string())
+    pairs = pa.StructArray.from_arrays([names, headers.values.field("value")], fields=list(headers.type.value_type))
+    lists = pa.ListArray.from_arrays(headers.offsets, pairs, type=headers.type)
+    send(senders[1], tp, pa.record_batch([*rows.columns[:-1], lists], schema=rows.schema), expected=3)
+    for kind, first in zip(CLIENTS, (0, 3), strict=True):
+        client = kind(connection, 64)
+        with pytest.raises(Refused, match=f"{tp}: a record at offsets {first} to 3 has a header whose name is no UTF-8 text"):
+            arrivals(client, OffsetRange(tp, 0, 4))
+        client.close()
+    client = ReadingClient(connection, 64)
+    client.assign([OffsetRange(tp, 0, 4)])
+    messages: list[Message] = []
+    while len(messages) < 4:
+        messages += [message for message in client.consume(100, "reading") if message.error() is None]
+    with pytest.raises(Refused, match=f"{tp}: a record at offsets 3 to 3 has"):
+        size_of(messages[3])
+    client.close()
+
+
+def test_a_client_that_does_not_take_a_setting_says_which():
+    from streams_recovery.core.errors import ConfigInvalid
+    from streams_recovery.kafka.connection import KafkaConnection
+
+    wrong = KafkaConnection(bootstrap_servers="127.0.0.1:1", properties={"security.protocol": "none such"})
+    texts = []
+    for kind in CLIENTS:
+        with pytest.raises(ConfigInvalid, match=r"security\.protocol") as caught:
+            kind(wrong, 64)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1]
+
+
+def test_a_producer_of_other_programs_is_read_alike(connection):
+    tp = new_log()
+    producer = Producer({"bootstrap.servers": connection.bootstrap_servers, "log_level": 0, "compression.type": "zstd"})
+    for at in range(2_000):
+        producer.produce(
+            tp.topic, b"v%d" % at, None if at % 3 else b"k%d" % at, 0, headers=[("a", b"1"), ("a", None)] if at % 5 == 0 else []
+        )
+    assert producer.flush(10) == 0
+    plain, compiled = (table(found) for found in both(connection, OffsetRange(tp, 0, 2_000)))
+    assert compiled.equals(plain)
