@@ -57,13 +57,15 @@ def _zipped(sources: Mapping[str, Path]) -> bytes:
     # Stored, not deflated: the bytes must not depend on the version of zlib.
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):
-            entry = zipfile.ZipInfo(name, _ALWAYS)
-            entry.external_attr = 0o644 << 16
-            entry.create_system = 3
             source = sources[name].read_bytes()
-            archive.writestr(entry, source)
-            if (bytecode := _stored_bytecode(sources[name], source)) is not None:
-                archive.writestr(zipfile.ZipInfo(f"{name}c", _ALWAYS), bytecode)
+            bytecode = _stored_bytecode(sources[name], source) if name.endswith(".py") else None
+            for written, data in ((name, source), (f"{name}c", bytecode)):
+                if data is None:
+                    continue
+                entry = zipfile.ZipInfo(written, _ALWAYS)
+                entry.external_attr = 0o644 << 16
+                entry.create_system = 3
+                archive.writestr(entry, data)
     return buffer.getvalue()
 
 
