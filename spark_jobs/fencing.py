@@ -24,9 +24,10 @@ def fenced(
     """``end`` this job, and with it its tasks, soon after somebody else took the lock. It is given the reason, in a thread of its own.
 
     What it cannot see it does not act on: while the repository does not answer, the job goes on. A task that writes after all is noticed by
-    its successor, whose records then do not land where they should. Without a ticket nothing is watched.
+    its successor, whose records then do not land where they should. Without a ticket nothing is watched. When the block has ended, ``end`` is not called
+    any more: what is told then stays true.
     """
-    done = threading.Event()
+    done, ending = threading.Event(), threading.Lock()
 
     def watch(held: LockTicket) -> None:
         lock = ApplicationLock(repository, Layout(application_id), lambda: time.time_ns() // 1_000_000)
@@ -36,8 +37,10 @@ def fenced(
                     continue
             except RecoveryError:
                 continue
-            # Not an exception: the main thread waits inside the JVM, and would not see it.
-            end(_lost(held))
+            with ending:
+                # Not an exception: the main thread waits inside the JVM, and would not see it.
+                if not done.is_set():
+                    end(_lost(held))
             return
 
     if ticket is not None:
@@ -45,7 +48,8 @@ def fenced(
     try:
         yield
     finally:
-        done.set()
+        with ending:
+            done.set()
 
 
 def _lost(ticket: LockTicket) -> LockLost:

@@ -80,11 +80,11 @@ def do_job(
     tell: Callable[[JobReceipt], object],
     board: Board | None = None,
 ) -> int:
-    """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it. Returns the
-    exit code.
+    """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it before the
+    session ends. Returns the exit code.
 
-    One of our errors is told instead, and described on the last line of stderr; anything else passes through. That of a load is noted at ``failure_key``
-    too, because the load after it may have to begin anew. ``board`` is told how far the job is.
+    One of our errors is told instead when the session has ended, and described on the last line of stderr; anything else passes through. That of a load is
+    noted at ``failure_key`` too, because the load after it may have to begin anew. ``board`` is told how far the job is.
     ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
     """
     repository = access.repository()
@@ -98,7 +98,8 @@ def do_job(
             _check_session(spark)
             with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
                 result = job.work(spark, spec, access)
-        tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
+            # All tasks are over and the lock was held until then: nobody has to wait until Spark has stopped.
+            tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
         return fail(error.cause if isinstance(error, TaskFailed) else error)
     return 0

@@ -41,13 +41,14 @@ class LastOfEachTask(AccumulatorParam[Counts]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """How tasks of one phase tell what they have done. Travels in their closure."""
+    """How tasks of one phase tell what they have done. Travels in their closure. ``first`` is the number of the job's first task in the phase."""
 
     access: JobAccess
     directory: str
     phase: int
     finished: Any
     every: float
+    first: int = 0
 
 
 class _Task:
@@ -85,17 +86,17 @@ def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @contextlib.contextmanager
 def counting(number: int, channel: Channel | None) -> Iterator[None]:
-    """Count what task ``number`` does in this block, and tell it by the ``channel``. Runs in the task."""
+    """Count what task ``number`` of a job does in this block, and tell it by the ``channel``. Runs in the task."""
     global _running  # noqa: PLW0603  # as Spark's own TaskContext: what counts has no way to be given it
     if channel is None:
         yield
         return
-    _running, over = _Task(number), threading.Event()
+    _running, over = _Task(channel.first + number), threading.Event()
     threading.Thread(target=_store_now_and_then, args=(_running, channel, over), name="task-progress", daemon=True).start()
     try:
         yield
         done = _running.report
-        channel.finished.add({number: (done.records, done.payload_bytes)})
+        channel.finished.add({done.task: (done.records, done.payload_bytes)})
     finally:
         over.set()
         _running = None

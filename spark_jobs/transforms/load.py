@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.load_progress import behind_present, present
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.read_back import read_back
+from spark_jobs.transforms.read_back import read_back, reading, whole
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
-from spark_jobs.transforms.task_runner import run_tasks
+from spark_jobs.transforms.task_runner import run_followed, run_tasks
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionToLoad, RestoreResult, RestoreSpec
+from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionRead, PartitionToLoad, RestoreResult, RestoreSpec
 from streams_recovery.core.throttle import Pace, Throttle
 
 if TYPE_CHECKING:
@@ -46,23 +46,37 @@ class ShareLoaded:
 
 
 def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -> RestoreResult:
-    """Load every partition, the biggest first, and read all of them back when that is done. Refuses before the first row when
+    """Load every partition, the biggest first, and read all of them back, each when the task has ended that wrote it. Refuses before the first row when
     Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the next one
     begins.
     """
     started = time.monotonic()
     check_single_attempt(spark)
+    wanted, loaded = shares(spec, spark.sparkContext.defaultParallelism), [started]
+    doing = Doing(name="loading", records=sum(one.rows for one in spec.partitions))
+    afterwards = reading([share.partitions for share in wanted])
 
-    def work(share: Share) -> ShareLoaded:
-        return load_share(share, access)
+    def load(numbered: Sequence[tuple[int, Share]], ended: Callable[[int], None]) -> list[ShareLoaded]:
+        def work(item: tuple[int, Share]) -> ShareLoaded:
+            done = load_share(item[1], access)
+            ended(item[0])
+            return done
 
-    doing = Doing(name="loading", records=sum(wanted.rows for wanted in spec.partitions))
-    done = run_tasks(spark, shares(spec, spark.sparkContext.defaultParallelism), work, ShareLoaded, doing=doing)
-    found = {one.tp: one for share in done for one in share.partitions}
-    ordered = tuple(found[wanted.tp] for wanted in spec.partitions)
-    loaded = time.monotonic()
-    read = read_back(spark, spec.partitions, access) if spec.read_back else ()
-    return RestoreResult(partitions=ordered, seconds=loaded - started, read=read, read_seconds=time.monotonic() - loaded)
+        found = run_tasks(spark, numbered, work, ShareLoaded, doing=doing)
+        loaded.append(time.monotonic())
+        return found
+
+    def follow(ended: Sequence[Share]) -> list[PartitionRead]:
+        return read_back(spark, [share.partitions for share in ended], access, afterwards) if spec.read_back else []
+
+    done, read = run_followed(spark, wanted, load, follow)
+    written, found = {one.tp: one for share in done for one in share.partitions}, {one.tp: one for one in read}
+    return RestoreResult(
+        partitions=tuple(written[one.tp] for one in spec.partitions),
+        seconds=loaded[-1] - started,
+        read=tuple(found[one.tp] for one in whole(spec.partitions)) if spec.read_back else (),
+        read_seconds=time.monotonic() - loaded[-1],
+    )
 
 
 def check_single_attempt(spark: SparkSession) -> None:

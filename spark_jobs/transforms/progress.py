@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from pyspark import SparkContext
 
@@ -29,20 +29,30 @@ STORE_FIRST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """What tasks are about to do, as people are told, and how many records that are; None where nobody knows before."""
+    """What tasks are about to do, as people are told, and how many records that are; None where nobody knows before. ``tasks`` is for what several jobs of
+    Spark do beside another phase: how many tasks they have in all.
+    """
 
     name: str = "working"
     records: int | None = None
+    tasks: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class _Phase:
+    doing: Doing
     meter: PhaseMeter
+    channel: Channel
     tasks: int
-    finished: Any
     began: float
     changed: float
+    begun: int = 0
     done: tuple[int, int] = (0, 0)
+
+    @property
+    def finished(self) -> dict[int, tuple[int, int]]:
+        """Records and bytes of its tasks that have ended."""
+        return dict(self.channel.finished.value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,33 +68,49 @@ class Board:
     phases: list[_Phase] = field(default_factory=list)
     stored: int = 0
     store_due: float | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, context: SparkContext, doing: Doing, tasks: int) -> Channel:
-        """A phase of so many tasks is about to run."""
-        now, finished = time.monotonic(), context.accumulator({}, LastOfEachTask())
-        meter = PhaseMeter(self.job, doing.name, records=doing.records, tasks=tasks, began=now)
+        """A phase of so many tasks is about to run, or so many tasks more of one whose tasks were told in all."""
+        with self.lock:
+            phase = next((each for each in self.phases if doing.tasks is not None and each.doing == doing), None)
+            if phase is None:
+                phase = self._begun(context, doing, tasks if doing.tasks is None else doing.tasks)
+                self.phases.append(phase)
+            channel = replace(phase.channel, first=phase.begun)
+            phase.begun += tasks
+            return channel
+
+    def _begun(self, context: SparkContext, doing: Doing, tasks: int) -> _Phase:
+        now = time.monotonic()
         channel = Channel(
             access=self.access,
             directory=progress_directory(self.result_key),
             phase=len(self.phases),
-            finished=finished,
+            finished=context.accumulator({}, LastOfEachTask()),
             every=self.task_every,
         )
-        self.phases.append(_Phase(meter=meter, tasks=tasks, finished=finished, began=now, changed=now))
-        return channel
+        meter = PhaseMeter(self.job, doing.name, records=doing.records, tasks=tasks, began=now)
+        return _Phase(doing=doing, meter=meter, channel=channel, tasks=tasks, began=now, changed=now)
 
     def look(self, repository: Repository, now: float) -> JobProgress | None:
-        """How far the phase is that has changed last, None before there is any. ``now`` of the clock that only goes forward."""
+        """How far the phase is that has changed last, None before there is any; one that runs beside another comes when that is over. ``now`` of the
+        clock that only goes forward.
+        """
+        told, over = [], True
         for number, phase in enumerate(list(self.phases)):
-            done = dict(phase.finished.value)
+            done = phase.finished
             phase.meter.finished(TaskReport(task=task, records=records, payload_bytes=size) for task, (records, size) in done.items())
             if now - phase.began >= self.task_every and len(done) < phase.tasks:
                 phase.meter.running(task_reports(repository, progress_directory(self.result_key), number, now=time.time()))
             if phase.meter.done != phase.done:
                 phase.done, phase.changed = phase.meter.done, now
-        if not self.phases:
+            if over or phase.doing.tasks is None:
+                told.append(phase)
+            over = over and len(done) >= phase.tasks
+        if not told:
             return None
-        return max(self.phases, key=lambda phase: phase.changed).meter.look(now, time.time_ns() // 1_000_000)
+        return max(told, key=lambda phase: phase.changed).meter.look(now, time.time_ns() // 1_000_000)
 
     def tell(self, repository: Repository, progress: JobProgress, now: float) -> None:
         """Show it, and store it when that is due."""

@@ -12,7 +12,6 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
-from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.jobs.spec import PartitionRead, PartitionToLoad
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
@@ -37,18 +36,22 @@ class ShareRead:
     partitions: tuple[PartitionRead, ...]
 
 
-def read_back(spark: SparkSession, partitions: Sequence[PartitionToLoad], access: JobAccess) -> tuple[PartitionRead, ...]:
-    """Every log that is ``whole``, in this order. Call it when no task of the load is left."""
-    wanted = whole(partitions)
-    groups = bundled([one.rows for one in wanted], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism) if wanted else []
-    shares = [ReadShare(partitions=tuple(wanted[at].tp for at in group)) for group in groups]
+def read_back(
+    spark: SparkSession, shares: Sequence[Sequence[PartitionToLoad]], access: JobAccess, doing: Doing | None = None
+) -> list[PartitionRead]:
+    """Every log that is ``whole``, those of a share by a task of their own. Call it when no task is left that writes to one of them."""
+    wanted = [ReadShare(partitions=tuple(one.tp for one in mine)) for share in shares if (mine := whole(share))]
 
     def work(share: ReadShare) -> ShareRead:
         return read_share(share, access)
 
-    reads = run_tasks(spark, shares, work, ShareRead, doing=Doing(name="reading back", records=sum(one.rows for one in wanted)))
-    found = {one.tp: one for done in reads for one in done.partitions}
-    return tuple(found[one.tp] for one in wanted)
+    return [one for done in run_tasks(spark, wanted, work, ShareRead, doing=doing or reading(shares)) for one in done.partitions]
+
+
+def reading(shares: Sequence[Sequence[PartitionToLoad]]) -> Doing:
+    """What it is to read all of these back, in however many jobs."""
+    wanted = [mine for share in shares if (mine := whole(share))]
+    return Doing(name="reading back", records=sum(one.rows for mine in wanted for one in mine), tasks=len(wanted))
 
 
 def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:

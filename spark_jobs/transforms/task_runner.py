@@ -5,13 +5,19 @@ from __future__ import annotations
 import base64
 import pickle
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final, TypeVar
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
+from pyspark import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.util import inheritable_thread_target
 
 from spark_jobs.transforms.counting import counting
 from spark_jobs.transforms.progress import Doing, begin_phase
@@ -22,9 +28,13 @@ from streams_recovery.core.jobs.spec import JobFailure
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
+F = TypeVar("F")
 Opened = Callable[[Sequence[I]], AbstractContextManager[Callable[[I], R]]]
 
 _MARK: Final = "streams-recovery-error:"
+# Of one follower, Spark jobs at once. What ends while all of them run is taken up together by the next one.
+_FOLLOWERS: Final = 4
+_LOOK_SECONDS: Final = 0.1
 
 
 class TaskFailed(Exception):
@@ -75,6 +85,66 @@ def spread_sharing(
     return [codec.loads(kind, row.result.encode(), where="a task's result") for row in rows]
 
 
+class Numbers(AccumulatorParam[frozenset[int]]):
+    """Numbers, gathered. Spark adds those of a task when that has ended, and of one that failed none."""
+
+    def zero(self, value: frozenset[int]) -> frozenset[int]:  # noqa: ARG002  # as Spark calls it
+        return frozenset()
+
+    def addInPlace(self, value1: frozenset[int], value2: frozenset[int]) -> frozenset[int]:  # noqa: N802  # as Spark calls it
+        """Both."""
+        return value1 | value2
+
+
+def run_followed(
+    spark: SparkSession,
+    items: Sequence[I],
+    leader: Callable[[Sequence[tuple[int, I]], Callable[[int], None]], list[R]],
+    follower: Callable[[Sequence[I]], list[F]],
+) -> tuple[list[R], list[F]]:
+    """Run ``leader`` over all numbered items, a Spark job that tells the number of each item as the last thing in its task. Run ``follower`` over the items
+    whose task has ended, in Spark jobs of its own beside the leader, as soon as a slot is free that the leader has no task for. Followers' results are in the
+    order in which they ended.
+
+    The first error ends both and is the one that is raised; one of ours goes before one of Spark's.
+    """
+    context = spark.sparkContext
+    ended, slots, left = context.accumulator(frozenset[int](), Numbers()), context.defaultParallelism, dict(enumerate(items))
+    following: list[Future[list[F]]] = []
+    in_thread = inheritable_thread_target(spark)
+    with ThreadPoolExecutor(1 + _FOLLOWERS) as pool:
+        leading = pool.submit(in_thread(leader), list(left.items()), lambda number: ended.add(frozenset({number})))
+        try:
+            while left or _running([leading, *following]):
+                over = left.keys() if leading.done() else ended.value
+                due = sorted(over & left.keys())
+                # Spark gives a slot to the older job first, so before that a follower could only wait.
+                free = leading.done() or len(items) - len(over) < slots
+                if due and free and len(_running(following)) < _FOLLOWERS:
+                    following.append(pool.submit(in_thread(follower), [left.pop(number) for number in due]))
+                else:
+                    wait(_running([leading, *following]), timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+        except BaseException:
+            _cancel(spark, [leading, *following])
+            raise
+    return leading.result(), [found for each in following for found in each.result()]
+
+
+def _running(futures: Sequence[Future[Any]]) -> list[Future[Any]]:
+    """Those that have not ended. Raises the error of one that failed, one of ours if there is one."""
+    errors = [error for each in futures if each.done() and (error := each.exception()) is not None]
+    if errors:
+        raise next((error for error in errors if isinstance(error, TaskFailed)), errors[0])
+    return [each for each in futures if not each.done()]
+
+
+def _cancel(spark: SparkSession, futures: Sequence[Future[Any]]) -> None:
+    # Again and again: a thread may be about to start its job.
+    while not all(each.done() for each in futures):
+        spark.sparkContext.cancelAllJobs()
+        wait(futures, timeout=_LOOK_SECONDS)
+
+
 def in_tasks(
     spark: SparkSession,
     items: Sequence[I],
@@ -109,6 +179,7 @@ def in_tasks_sharing(
     channel = begin_phase(spark.sparkContext, doing, len(groups))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        without_pandas()
         for batch in batches:
             for share in batch.column(0).to_pylist():
                 number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
@@ -118,6 +189,29 @@ def in_tasks_sharing(
     # Of n elements in n slices number i is in slice i, and tasks start in that order.
     rows = spark.sparkContext.parallelize(shares, max(1, len(shares)))
     return spark.createDataFrame(rows, "share binary").mapInArrow(run, schema)
+
+
+class _NoPandas(MetaPathFinder):
+    """Finds no pandas."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:  # noqa: ARG002  # as Python calls it
+        """Nothing, so that other finders are asked; an error for pandas."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(fullname, name=fullname)
+
+
+def without_pandas() -> None:
+    """Let Arrow know that this process hands it nothing of pandas. With the first list that it is given Arrow looks once for pandas and imports it: a quarter
+    of all that a worker imports. Who imports pandas later gets it.
+    """
+    if "pandas" in sys.modules:
+        return
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _rows(mine: Sequence[I], opened: Opened[I, Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:

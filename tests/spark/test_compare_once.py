@@ -61,7 +61,8 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         recovery.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         write(recovery.connection, tp, rows)
         write(recovery.connection, other, case.saved_rows(1))
-        result = recovery.artifacts.write(ticket.restore_id, "result", replace(loaded, read=read_back(spark, spec.partitions, access)))
+        read = tuple(read_back(spark, [spec.partitions], access))
+        result = recovery.artifacts.write(ticket.restore_id, "result", replace(loaded, read=read))
         restore.check_load(recovery, ticket, result)
 
         check = restore.plan_verify(recovery, ticket, result)

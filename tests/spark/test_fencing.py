@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -71,6 +72,22 @@ def test_it_ends_when_the_lock_is_taken(repository, started, lock, tmp_path):
     assert running.stdout.read() == ""
     with pytest.raises(LockLost, match="this job ended itself"):
         read_outcome(repository, read_receipt(tmp_path / "receipt.json"), RESULT, dict)
+
+
+def test_who_leaves_the_block_is_not_ended_afterwards(repository, lock):
+    from spark_jobs.fencing import fenced
+
+    ticket, ending, ended = lock.acquire("restore 1", lease_seconds=60, purpose="restore"), threading.Event(), []
+
+    def end(error):
+        ending.set()
+        time.sleep(1)
+        ended.append(error)
+
+    with fenced(repository, "app", ticket, end):
+        lock.take_from("restore 1")
+        assert ending.wait(60)
+    assert [type(error) for error in ended] == [LockLost], "what is told behind the block would be overtaken"
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
+from spark_jobs.transforms.load import load_partitions
 from spark_jobs.transforms.range_copy import copy_ranges
-from spark_jobs.transforms.task_runner import TaskFailed, spread_sharing
+from spark_jobs.transforms.task_runner import TaskFailed, run_tasks, spread_sharing
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import BackupSpec, PartitionToLoad, RangeLost, RangeToCopy, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from tests.support.examples.rows import rows_in
+from streams_recovery.core.repository.segment_files import SegmentFiles
+from tests.support.examples.rows import SHAPES, rows_in
 from tests.support.kafka.records import read, topic, write
+from tests.support.spark.jobs import backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
@@ -64,6 +70,19 @@ def test_an_error_of_opening_is_told_too(spark):
 
     with pytest.raises(TaskFailed, match="nothing to share"):
         spread_sharing(spark, items(2), opened, RangeLost, None)
+
+
+def test_a_worker_that_copies_and_loads_never_imports_pandas_and_could(spark, access, connection, topics):
+    source, target = TopicPartition(topics(), 0), TopicPartition(topics(), 0)
+    write(connection, source, SHAPES)
+    (copied,) = backup(spark, access, (source, 0, len(SHAPES)))
+    wanted = PartitionToLoad(tp=target, first_offset=0, files=SegmentFiles.of((copied.copied.file,)))
+    load_partitions(spark, RestoreSpec(application_id="app", partitions=(wanted,)), access)
+
+    def imported(item):
+        return replace(item, start=int("pandas" in sys.modules), end=int(find_spec("pandas") is not None))
+
+    assert [(found.start, found.end) for found in run_tasks(spark, items(4), imported, RangeLost)] == [(0, 1)] * 4
 
 
 def test_many_partitions_of_few_records_are_copied_each_as_it_is(spark, access, connection):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from spark_jobs.access import JobAccess
 from spark_jobs.job import Job, do_job
 from streams_recovery.core import codec
-from streams_recovery.core.errors import LockLost, SparkJobFailed, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, LockLost, SparkJobFailed, TargetNotEmpty
 from streams_recovery.core.jobs.spec import (
     BackupSpec,
     PartitionToLoad,
@@ -121,6 +121,36 @@ def test_both_submitters_leave_equal_results_rows_and_failures(repository, conne
         assert (left["restore"]["partitions"][0]["rows"], left["failure"]["error"]) == (len(ROWS), "TargetNotEmpty")
         loaded = [rows_in(read(connection, TopicPartition(name, 0), 0, len(ROWS))) for name in (here, there)]
         assert loaded == [ROWS, ROWS]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repository, access, spark, fails):
+    happened = []
+
+    @contextmanager
+    def session():
+        try:
+            yield spark
+        finally:
+            happened.append("stopped")
+
+    def work(*_):
+        if fails:
+            raise Damaged("a file is broken", next_step="choose another")
+        return ()
+
+    data = codec.dumps(VerifySpec(application_id="app", partitions=(), keyed=()))
+    repository.create("app/work/run/spec.json", data)
+    do_job(
+        Job(name="verify", kind=VerifySpec, work=work),
+        access,
+        ArtifactRef.of("app/work/run/spec.json", data),
+        "app/work/run/result.json",
+        session=session,
+        end=happened.append,
+        tell=lambda receipt: happened.append("failed" if receipt.failure else "told"),
+    )
+    assert happened == (["stopped", "failed"] if fails else ["told", "stopped"])
 
 
 def test_a_job_that_fails_without_a_reason_of_ours_is_told_with_its_log(repository, connection, in_session, monkeypatch):

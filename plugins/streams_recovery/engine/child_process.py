@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,10 @@ from streams_recovery.storage.receipts import read_receipt
 
 _TAIL_BYTES: Final = 4000
 _STOP_SECONDS: Final = 10.0
+# How often is looked whether there is a receipt.
+_LOOK_SECONDS: Final = 0.05
+# Far longer than Spark needs to stop after a job. One that hangs is ended.
+_SPARK_STOPS_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +42,16 @@ class SparkSubmit:
         log = self.logs / f"{job.name}.log"
         with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
             with followed(progress_path(call.receipt), job.report):
-                run_submit(submit_argv(call, self.master), call.environment, log=log)
+                run_submit(submit_argv(call, self.master), call.environment, log=log, receipt=call.receipt)
             return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
 
 
-def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> None:
-    """Run ``argv`` to its end with ``environment`` and nothing of this process's own, output appended to ``log``. How it exits does not count: only what it
-    left does.
+def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path, receipt: Path | None = None) -> None:
+    """Run ``argv`` with ``environment`` and nothing of this process's own, output appended to ``log``, until it ends or has told of a result in
+    ``receipt``. How it exits does not count: only what it left does.
 
-    Raises ``ConfigInvalid`` when spark-submit cannot be started. When this process is interrupted the job, its JVM and its tasks are ended first.
+    After a result the process has only itself to stop, and this program does not end before it has. Raises ``ConfigInvalid`` when spark-submit cannot be
+    started. When this process is interrupted the job, its JVM and its tasks are ended first.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -55,10 +61,36 @@ def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path
             )
         except OSError as error:
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
-        try:
-            process.wait()
-        finally:
-            _end(process)
+    try:
+        over = _ended_or_told(process, receipt)
+    except BaseException:
+        _end(process)
+        raise
+    if not over:
+        # No daemon thread: the interpreter waits for it at its end.
+        threading.Thread(target=_see_it_stop, args=(process,), name="spark-stop").start()
+
+
+def _ended_or_told(process: subprocess.Popen[bytes], receipt: Path | None) -> bool:
+    """Wait. True when the process has ended, False when it has only told of a result."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(None if receipt is None else _LOOK_SECONDS)
+            return True
+        if receipt is not None and _has_result(receipt):
+            return False
+
+
+def _has_result(receipt: Path) -> bool:
+    # A failure is told before it is noted in the repository, and what Spark says about it comes later still.
+    found = read_receipt(receipt)
+    return found is not None and found.result is not None
+
+
+def _see_it_stop(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_SPARK_STOPS_SECONDS)
+    _end(process)
 
 
 def tail(log: Path) -> str:

@@ -48,7 +48,7 @@ def submitting(connection, location, package, directory, new_key):
             argv = submit_argv(call, master, extra={"spark.driver.maxResultSize": str(RESULT_LIMIT), "spark.executor.cores": "1"})
             environment = {**call.environment, "PYTHONPATH": str(directory / "driver")}
             files.receipt.unlink(missing_ok=True)
-            run_submit([*prefix, *argv], environment, log=directory / "job.log")
+            run_submit([*prefix, *argv], environment, log=directory / "job.log", receipt=files.receipt)
             left = read_outcome(repository, read_receipt(files.receipt), result_key, kind, log_tail=tail(directory / "job.log"))
             return codec.loads(kind, left.checked(repository.get(left.key)), where=left.key)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -108,6 +109,55 @@ def test_a_result_is_created_once(repository):
 def test_a_command_that_is_not_there(tmp_path):
     with pytest.raises(ConfigInvalid, match="cannot be started"):
         run_submit(["/no/such/spark-submit"], {}, log=tmp_path / "l")
+
+
+def driver(tmp_path, receipt, *, after):
+    """What a driver does that tells ``receipt``, and then still does ``after``."""
+    told = tmp_path / "told.json"
+    told.write_bytes(codec.dumps(receipt))
+    return (
+        "import os, pathlib, sys, time\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        "(here / 'pid').write_text(str(os.getpid()))\n"
+        f"pathlib.Path({str(told)!r}).rename(here / 'receipt.json')\n"
+        f"{after}\n"
+        "(here / 'stopped').touch()\n"
+    )
+
+
+def test_a_result_is_taken_before_the_process_has_stopped_which_then_ends_by_itself(repository, tmp_path):
+    code = driver(tmp_path, stored(repository), after="[time.sleep(0.02) for _ in range(500) if not (here / 'go').exists()]")
+    run_submit([sys.executable, "-c", code], {}, log=tmp_path / "log", receipt=tmp_path / "receipt.json")
+    left = psutil.Process(int((tmp_path / "pid").read_text()))
+    assert left.is_running()
+    assert not (tmp_path / "stopped").exists()
+    (tmp_path / "go").touch()
+    for thread in threading.enumerate():
+        if thread.name == "spark-stop":
+            thread.join(20)
+    assert (tmp_path / "stopped").exists()
+    assert not left.is_running(), "not even as a zombie"
+
+
+def test_a_failure_is_taken_when_the_process_has_ended(tmp_path):
+    failed = JobReceipt(result=None, failure=JobFailure.of(Damaged("a file is broken", next_step="choose another")))
+    code = driver(tmp_path, failed, after="time.sleep(0.5); print('the last word')")
+    run_submit([sys.executable, "-c", code], {}, log=tmp_path / "log", receipt=tmp_path / "receipt.json")
+    assert (tmp_path / "stopped").exists()
+    assert tail(tmp_path / "log") == "the last word"
+
+
+def test_the_program_does_not_end_before_what_it_submitted(repository, tmp_path):
+    code = driver(tmp_path, stored(repository), after="time.sleep(1)")
+    caller = (
+        "import sys,pathlib\n"
+        "from streams_recovery.engine.child_process import run_submit\n"
+        f"here = pathlib.Path({str(tmp_path)!r})\n"
+        f"run_submit([sys.executable,'-c',{code!r}], {{}}, log=here / 'log', receipt=here / 'receipt.json')\n"
+        "assert not (here / 'stopped').exists()\n"
+    )
+    subprocess.run([sys.executable, "-c", caller], check=True, env={"PYTHONPATH": str(PROJECT / "plugins")}, timeout=60)
+    assert (tmp_path / "stopped").exists()
 
 
 def test_an_interruption_ends_the_job_and_what_it_started(tmp_path):

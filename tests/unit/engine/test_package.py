@@ -1,22 +1,26 @@
 from __future__ import annotations
 
+import importlib.util
 import os
+import py_compile
 import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 from streams_recovery.core.project_files import ProjectFiles, project_files
 from streams_recovery.engine.package import build_package
 
 
 def test_the_same_sources_give_the_same_bytes_whatever_their_dates(tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(project_files().jobs, copy / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in copy.rglob("*.py"):
+    copy, dated = tmp_path / "copy", tmp_path / "dated"
+    for each in (copy, dated):
+        shutil.copytree(project_files().jobs, each / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in dated.rglob("*.py"):
         os.utime(path, (0, 0))
         path.chmod(0o600)
-    first, second = build_package(tmp_path / "a"), build_package(tmp_path / "b", files=ProjectFiles(copy))
+    first, second = build_package(tmp_path / "a", files=ProjectFiles(copy)), build_package(tmp_path / "b", files=ProjectFiles(dated))
     assert first.name == second.name
     assert first.read_bytes() == second.read_bytes()
 
@@ -28,6 +32,40 @@ def test_another_source_gives_another_name(tmp_path):
     (copy / "spark_jobs" / "backup.py").write_text("# changed\n")
     assert build_package(tmp_path, files=ProjectFiles(copy)) != before
     assert before.exists()
+
+
+def imported(package, module):
+    """The file that Python has taken it from."""
+    code = f"import sys, {module}; print(sys.modules[{module!r}].__file__)"
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code], env={"PYTHONPATH": str(package)}, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def test_stored_bytecode_goes_along_unless_the_source_has_changed_since(tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(project_files().jobs, copy / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / "spark_jobs" / "access.py"
+    assert "spark_jobs/access.pyc" not in zipfile.ZipFile(build_package(tmp_path, files=ProjectFiles(copy))).namelist()
+    py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    package = build_package(tmp_path, files=ProjectFiles(copy))
+    assert imported(package, "spark_jobs.access") == f"{package}/spark_jobs/access.pyc"
+    path.write_text(path.read_text() + "CHANGED = True\n")
+    package = build_package(tmp_path, files=ProjectFiles(copy))
+    assert imported(package, "spark_jobs.access") == f"{package}/spark_jobs/access.py"
+
+
+def test_a_python_of_another_version_takes_the_source(tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(project_files().jobs, copy / "spark_jobs", ignore=shutil.ignore_patterns("__pycache__"))
+    path = copy / "spark_jobs" / "access.py"
+    stored = py_compile.compile(str(path), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    other = b"\x01\x0c\r\n"
+    Path(stored).write_bytes(other + Path(stored).read_bytes()[4:])
+    monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", other)
+    package = build_package(tmp_path, files=ProjectFiles(copy))
+    assert "spark_jobs/access.pyc" in zipfile.ZipFile(package).namelist()
+    assert imported(package, "spark_jobs.access") == f"{package}/spark_jobs/access.py"
 
 
 def test_one_that_is_there_is_used_again(tmp_path):
@@ -43,7 +81,7 @@ def test_it_has_what_tasks_import_and_nothing_of_airflow(tmp_path):
     assert {"streams_recovery/__init__.py", "streams_recovery/core/jobs/spec.py", "spark_jobs/backup.py", "spark_jobs/__init__.py"} <= {
         *names
     }
-    assert {name.split("/")[1] for name in names if name.startswith("streams_recovery/")} == {
+    assert {name.split("/")[1] for name in names if name.startswith("streams_recovery/") and name.endswith(".py")} == {
         "__init__.py",
         "core",
         "segments",

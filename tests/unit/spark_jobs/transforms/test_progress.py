@@ -93,6 +93,29 @@ def test_the_phase_that_moved_last_is_shown(access: JobAccess) -> None:
     assert (found.phase, found.percent) == ("reading back", 50)
 
 
+def test_a_phase_of_several_jobs_beside_another_is_shown_when_that_is_over_and_counts_all_its_tasks(access: JobAccess) -> None:
+    seen, first, second = board(access, []), Context(), Context()
+    repository, reading = access.repository(), Doing(name="reading back", records=20, tasks=3)
+    seen.begin(first, Doing(name="loading", records=10), 2)
+    first.add({0: (5, 0)})
+    one, other = seen.begin(second, reading, 1), seen.begin(second, reading, 2)
+    now = time.monotonic()
+    assert seen.look(repository, now).phase == "loading"
+    with counting(0, one):
+        count(4)
+    with counting(0, other):
+        count(6)
+    found = seen.look(repository, now + 1)
+    assert (found.phase, found.records) == ("loading", 5), "what moved last is beside it"
+    first.add({1: (5, 0)})
+    found = seen.look(repository, now + 2)
+    assert (found.phase, found.records, found.tasks_done, found.tasks) == ("loading", 10, 2, 2)
+    with counting(1, other):
+        count(10)
+    found = seen.look(repository, now + 3)
+    assert (found.phase, found.records, found.records_total, found.tasks_done, found.tasks) == ("reading back", 20, 20, 3, 3)
+
+
 def test_what_is_seen_is_shown_each_time_and_stored_less_often_the_longer_it_takes(access: JobAccess) -> None:
     shown: list[JobProgress] = []
     seen = board(access, shown)
