@@ -185,4 +185,5 @@ def _seconds(value: float | None) -> str:
 
 
 def _ratio(value: float, other: float | None) -> str:
-    return f"{value / other:.2f}" if other else NONE
+    # A time that shrinks with the records is noise: nothing is so many times as slow as that.
+    return f"{value / other:.2f}" if other is not None and min(value, other) > 0 else NONE

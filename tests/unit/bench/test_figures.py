@@ -93,6 +93,17 @@ def test_slopes_are_compared_with_those_of_the_others() -> None:
     assert (cell(table, "to librdkafka", "native"), cell(table, "to rival", "native")) == ("3.00", "1.50")
 
 
+def test_a_slope_that_falls_is_compared_with_nothing() -> None:
+    runs = [
+        replace(OURS, by=by, records=size, inside=seconds)
+        for by, ends in (("plain", (9, 5)), (LIMIT, (1, 2)))
+        for size, seconds in zip((10, 1_000_000), ends, strict=True)
+    ]
+    table = figures.slopes_table(figures.slopes(runs))
+    assert cell(table, "inside, s a million", "plain") == "-4.00"
+    assert cell(table, "to librdkafka", "plain") == NONE
+
+
 def test_a_page_gets_a_table_without_columns_that_say_nothing() -> None:
     shown = figures.markdown((("a", "b", "c"), [("1", NONE, NONE), ("2", NONE, "3")]))
     assert shown == "| a | c |\n| --- | --- |\n| 1 | - |\n| 2 | 3 |\n"
