@@ -81,9 +81,11 @@ class PartitionWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        waiting = self._acknowledged < self._sent
         self._drop_waiting()
         self._producer = None
-        if error is not None:
+        # Reports of what waited may come after the next writer has begun, which would take them for its own.
+        if error is not None or waiting:
             self._producers.forget(self._limit)
 
     def write(self, batch: pa.RecordBatch) -> None:

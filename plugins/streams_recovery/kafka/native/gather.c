@@ -1,7 +1,7 @@
 /* Records between librdkafka's messages and Arrow's buffers, without a Python object for each of them.
  *
  * Only structures and functions that rdkafka.h declares are used. Nothing is linked: librdkafka is already in the process, and its functions come in a table
- * (sr_functions). Who calls this owns every buffer, and has made it as large as sr_measure said. Nothing here waits but sr_reports.
+ * (sr_functions). Who calls this owns every buffer, and has made it as large as sr_measure said. Nothing here waits but sr_consume and sr_reports.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +60,8 @@ static struct {
   int (*event_type)(const void *event);
   size_t (*event_messages)(void *event, const message **found, size_t most);
   void (*event_destroy)(void *event);
+  ptrdiff_t (*consume)(void *queue, int timeout_ms, message **messages, size_t most);
+  void (*mem_free)(void *client, void *memory);
 } rd;
 
 void sr_functions(const void *const *table) { memcpy(&rd, table, sizeof rd); }
@@ -203,8 +205,50 @@ int64_t sr_next_error(message *const *messages, int64_t from, int64_t count) {
   return from;
 }
 
-void sr_destroy(message *const *messages, int64_t count) {
-  for (int64_t i = 0; i < count; i++) rd.destroy(messages[i]);
+void sr_destroy(message *const *messages, int64_t *held) {
+  for (int64_t i = 0; i < *held; i++) rd.destroy(messages[i]);
+  *held = 0;
+}
+
+/* Python can be interrupted between any two of its steps: how many messages are held, and must be destroyed before the client, is written down here. */
+void sr_consume(void *queue, int timeout_ms, message **messages, size_t most, int64_t *held) {
+  sr_destroy(messages, held);
+  ptrdiff_t found = rd.consume(queue, timeout_ms, messages, most);
+  *held = found > 0 ? found : 0;
+}
+
+/* What librdkafka tells by callbacks. They are no functions of Python: what its signal handlers raise in one would be lost. */
+typedef struct { int64_t code; char text[512]; } failure;
+
+typedef struct {
+  char *statistics; /* the newest, or null; to be freed */
+  int64_t statistics_bytes;
+  failure newest, newest_of_one; /* the second is not that all brokers are down, which follows what is wrong with each; a code of 0 is none */
+} heard;
+
+enum { ALL_BROKERS_DOWN = -187 }; /* RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN */
+
+int sr_statistics(void *client, char *text, size_t size, void *opaque) {
+  heard *h = opaque;
+  if (h->statistics) rd.mem_free(client, h->statistics);
+  h->statistics = text;
+  h->statistics_bytes = (int64_t)size;
+  return 1; /* the text is ours now */
+}
+
+static void keep(failure *f, int code, const char *text) {
+  size_t size = text ? strlen(text) : 0;
+  if (size > sizeof f->text - 1) size = sizeof f->text - 1;
+  if (size) memcpy(f->text, text, size);
+  f->text[size] = 0;
+  f->code = code;
+}
+
+void sr_error(void *client, int code, const char *text, void *opaque) {
+  heard *h = opaque;
+  (void)client;
+  keep(&h->newest, code, text);
+  if (code != ALL_BROKERS_DOWN) keep(&h->newest_of_one, code, text);
 }
 
 /* ---- writing ---- */

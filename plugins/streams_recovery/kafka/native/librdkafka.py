@@ -39,10 +39,6 @@ _TEXT_BYTES: Final = 512
 _POINTER = c.c_void_p
 _SECONDS_OF_TEST: Final = 5
 
-StatisticsCallback = c.CFUNCTYPE(c.c_int, _POINTER, _POINTER, c.c_size_t, _POINTER)
-ErrorCallback = c.CFUNCTYPE(None, _POINTER, c.c_int, c.c_char_p, _POINTER)
-_LogCallback = c.CFUNCTYPE(None, _POINTER, c.c_int, c.c_char_p, c.c_char_p)
-
 
 class Message(c.Structure):
     """``rd_kafka_message_t``."""
@@ -127,6 +123,18 @@ class Batch(c.Structure):
     _fields_ = (("timestamp", _POINTER), *((name, Column) for name in ("key", "value", "headers", "header_key", "header_value")))
 
 
+class Failure(c.Structure):
+    """An error that a callback was told of; a code of 0 is none."""
+
+    _fields_ = (("code", c.c_int64), ("text", c.c_char * _TEXT_BYTES))
+
+
+class Heard(c.Structure):
+    """What callbacks were told since it was looked at."""
+
+    _fields_ = (("statistics", _POINTER), ("statistics_bytes", c.c_int64), ("newest", Failure), ("newest_of_one", Failure))
+
+
 class Reports(c.Structure):
     """What ``sr_reports`` found."""
 
@@ -138,16 +146,17 @@ _CALLED_BY_GATHER: Final = (
     *("rd_kafka_topic_name", "rd_kafka_message_timestamp", "rd_kafka_message_headers", "rd_kafka_header_cnt", "rd_kafka_header_get_all"),
     *("rd_kafka_message_destroy", "rd_kafka_produceva", "rd_kafka_error_code", "rd_kafka_error_destroy", "rd_kafka_headers_new"),
     *("rd_kafka_header_add", "rd_kafka_headers_destroy", "rd_kafka_queue_poll", "rd_kafka_event_type", "rd_kafka_event_message_array"),
-    "rd_kafka_event_destroy",
+    *("rd_kafka_event_destroy", "rd_kafka_consume_batch_queue", "rd_kafka_mem_free"),
 )
 _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "version": (c.c_int,),
     "conf_new": (_POINTER,),
     "conf_set": (c.c_int, _POINTER, c.c_char_p, c.c_char_p, c.c_char_p, c.c_size_t),
     "conf_destroy": (None, _POINTER),
-    "conf_set_log_cb": (None, _POINTER, _LogCallback),
-    "conf_set_stats_cb": (None, _POINTER, StatisticsCallback),
-    "conf_set_error_cb": (None, _POINTER, ErrorCallback),
+    "conf_set_opaque": (None, _POINTER, _POINTER),
+    "conf_set_log_cb": (None, _POINTER, _POINTER),
+    "conf_set_stats_cb": (None, _POINTER, _POINTER),
+    "conf_set_error_cb": (None, _POINTER, _POINTER),
     "conf_set_events": (None, _POINTER, c.c_int),
     "new": (_POINTER, c.c_int, _POINTER, c.c_char_p, c.c_size_t),
     "destroy": (None, _POINTER),
@@ -156,7 +165,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "queue_get_consumer": (_POINTER, _POINTER),
     "queue_get_main": (_POINTER, _POINTER),
     "queue_destroy": (None, _POINTER),
-    "consume_batch_queue": (c.c_ssize_t, _POINTER, c.c_int, _POINTER, c.c_size_t),
+    "mem_free": (None, _POINTER, _POINTER),
     "message_errstr": (c.c_char_p, _POINTER),
     "err2str": (c.c_char_p, c.c_int),
     "assign": (c.c_int, _POINTER, _POINTER),
@@ -186,7 +195,10 @@ _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
     "measure": (None, _POINTER, c.c_int64, c.POINTER(Wanted), c.c_int64, c.POINTER(Sizes)),
     "gather": (None, _POINTER, c.POINTER(Wanted), c.POINTER(Sizes), c.POINTER(Rows)),
     "next_error": (c.c_int64, _POINTER, c.c_int64, c.c_int64),
-    "destroy": (None, _POINTER, c.c_int64),
+    "destroy": (None, _POINTER, c.POINTER(c.c_int64)),
+    "consume": (None, _POINTER, c.c_int, _POINTER, c.c_size_t, c.POINTER(c.c_int64)),
+    "statistics": (c.c_int, _POINTER, _POINTER, c.c_size_t, _POINTER),
+    "error": (None, _POINTER, c.c_int, c.c_char_p, _POINTER),
     "produce": (c.c_int64, _POINTER, _POINTER, c.c_int64, c.POINTER(Batch), c.c_int64, c.c_int64, c.POINTER(c.c_int)),
     "reports": (None, _POINTER, c.c_int, c.c_int64, c.POINTER(Reports)),
 }
@@ -231,8 +243,14 @@ class Native:
             if self.rd_conf_set(conf, name.encode(), plain.encode(), text, _TEXT_BYTES):
                 self.rd_conf_destroy(conf)
                 raise KafkaException(LibrdkafkaError(LibrdkafkaError._INVALID_ARG, _text(text.value)))  # noqa: SLF001
-        self.rd_conf_set_log_cb(conf, _SILENT)
+        self.rd_conf_set_log_cb(conf, None)
         return int(conf)
+
+    def listen(self, conf: int, heard: Heard) -> None:
+        """Have ``heard``, which must live as long as the client, told of statistics and errors."""
+        self.rd_conf_set_opaque(conf, c.byref(heard))
+        self.rd_conf_set_stats_cb(conf, c.cast(self.sr_statistics, _POINTER))
+        self.rd_conf_set_error_cb(conf, c.cast(self.sr_error, _POINTER))
 
     def client(self, kind: int, conf: int) -> int:
         """A new client of this kind, which takes ``conf`` over. Raises ``KafkaException``."""
@@ -276,7 +294,7 @@ def _tried_out() -> Native | None:
     try:
         found = Native(_librdkafka(), _ours())
         _try_out(found)
-    except (Unusable, OSError) as error:
+    except (Unusable, OSError, KafkaException) as error:
         _LOGGER.warning("records are read and written without compiled code, which takes about twice as long: %s", error)
         return None
     return found
@@ -309,6 +327,8 @@ def _ours() -> c.CDLL:
     if path.is_file():
         return c.CDLL(str(path))
     # Spark gives its workers the package as a zip, from which nothing can be loaded; a file without a name needs no directory that may be written to.
+    if not hasattr(os, "memfd_create"):
+        raise Unusable("this Python was built without memfd_create, which a library out of a zip needs")
     handle = os.memfd_create(name)
     try:
         os.write(handle, _carried(name))
@@ -401,4 +421,3 @@ def _text(data: bytes | None) -> str:
 
 
 _LOGGER = logger("streams_recovery.kafka.native")
-_SILENT = _LogCallback(lambda *_: None)

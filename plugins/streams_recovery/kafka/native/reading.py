@@ -17,12 +17,11 @@ from streams_recovery.kafka.messages import unreadable_header
 from streams_recovery.kafka.native.librdkafka import (
     CONSUMER,
     Binary,
-    ErrorCallback,
+    Heard,
     Message,
     Native,
     Rows,
     Sizes,
-    StatisticsCallback,
     Wanted,
     native,
 )
@@ -43,22 +42,25 @@ class NativeReadingClient(RangeClient):
     def close(self) -> None:
         client, self._client = self._client, 0
         if client:
+            # A message that is still held, because something was raised before it was destroyed, would have the client wait for it for ever.
+            self._native.sr_destroy(self._messages, self._held)
             self._native.rd_queue_destroy(self._queue)
             self._native.rd_consumer_close(client)
             self._native.rd_destroy(client)
+            self._hear()
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         with self._native.partitions(dict.fromkeys(partitions, None)) as wanted:
-            self._native.checked(self._native.rd_position(self._client, wanted))
+            self._native.checked(self._native.rd_position(self._handle, wanted))
             elements = wanted.contents.elements
             return {tp: int(elements[at].offset) for at, tp in enumerate(partitions)}
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         with self._native.partitions(dict.fromkeys(partitions, None)) as wanted:
-            self._native.rd_pause_partitions(self._client, wanted)
+            self._native.rd_pause_partitions(self._handle, wanted)
 
     def look_for_leader(self, tp: TopicPartition) -> None:
-        topic, found = self._native.rd_topic_new(self._client, tp.topic.encode(), None), c.c_void_p()
+        topic, found = self._native.rd_topic_new(self._handle, tp.topic.encode(), None), c.c_void_p()
         try:
             with suppress(KafkaException):
                 self._native.checked(self._native.rd_metadata(self._client, 0, topic, found, int(LEADER_SECONDS * 1000)))
@@ -72,34 +74,33 @@ class NativeReadingClient(RangeClient):
             raise RuntimeError("there is no compiled code in this process")
         self._native = found
         self._messages = (c.c_void_p * MAX_BATCH_ROWS)()
-        # They live as long as the client: librdkafka calls them.
-        self._callbacks = (StatisticsCallback(self._take_statistics), ErrorCallback(self._take_error))
+        self._held, self._heard = c.c_int64(), Heard()
         conf = found.conf(config)
-        found.rd_conf_set_stats_cb(conf, self._callbacks[0])
-        found.rd_conf_set_error_cb(conf, self._callbacks[1])
+        found.listen(conf, self._heard)
         self._client = found.client(CONSUMER, conf)
         found.rd_poll_set_consumer(self._client)
         self._queue = found.rd_queue_get_consumer(self._client)
 
     def _assign(self, ranges: Collection[OffsetRange]) -> None:
         with self._native.partitions({each.tp: each.start for each in ranges}) as wanted:
-            self._native.checked(self._native.rd_assign(self._client, wanted))
+            self._native.checked(self._native.rd_assign(self._handle, wanted))
 
     def _arrived(self, wanted: OffsetRange, rows: int) -> Arrived:
         count = self._consumed(HAND_OVER_SECONDS, rows)
         try:
             return self._gathered(count, wanted)
         finally:
-            self._native.sr_destroy(self._messages, count)
+            self._native.sr_destroy(self._messages, self._held)
 
     def _watermarks(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
         low, high = c.c_int64(), c.c_int64()
-        code = self._native.rd_query_watermark_offsets(self._client, tp.topic.encode(), tp.partition, low, high, int(timeout * 1000))
+        code = self._native.rd_query_watermark_offsets(self._handle, tp.topic.encode(), tp.partition, low, high, int(timeout * 1000))
         self._native.checked(code)
         return low.value, high.value
 
     def _poll(self, seconds: float) -> None:
-        self._native.sr_destroy(self._messages, self._consumed(seconds, 1))
+        self._consumed(seconds, 1)
+        self._native.sr_destroy(self._messages, self._held)
 
     def _count_what_comes(self, seen: dict[TopicPartition, int]) -> None:
         count = self._consumed(HAND_OVER_SECONDS, MAX_BATCH_ROWS)
@@ -108,12 +109,14 @@ class NativeReadingClient(RangeClient):
                 # All of them are at or behind the offset 0, so they are counted and not gathered.
                 seen[tp] += int(self._measured(0, count, OffsetRange(tp, 0, 0))[1].handed_over)
         finally:
-            self._native.sr_destroy(self._messages, count)
+            self._native.sr_destroy(self._messages, self._held)
 
     def _consumed(self, seconds: float, rows: int) -> int:
-        """How many messages are in ``_messages`` now, which are the caller's to destroy."""
-        found = int(self._native.rd_consume_batch_queue(self._queue, int(seconds * 1000), self._messages, min(rows, MAX_BATCH_ROWS)))
-        return max(0, found)
+        """How many messages are in ``_messages`` now, until they are destroyed."""
+        self._check_open()
+        self._native.sr_consume(self._queue, int(seconds * 1000), self._messages, min(rows, MAX_BATCH_ROWS), self._held)
+        self._hear()
+        return self._held.value
 
     def _gathered(self, count: int, wanted: OffsetRange) -> Arrived:
         batches, handed_over, beyond, failed, at = [], 0, False, [], 0
@@ -138,18 +141,36 @@ class NativeReadingClient(RangeClient):
         while (at := self._native.sr_next_error(self._messages, at, end)) < end:
             address = int(self._messages[at] or 0)
             message = Message.from_address(address)
-            whose = TopicPartition(self._native.rd_topic_name(message.topic).decode(), message.partition) if message.topic else None
+            whose = (
+                TopicPartition(self._native.rd_topic_name(message.topic).decode(), message.partition)
+                if message.topic and message.partition >= 0
+                else None
+            )
             if whose in (tp, None):
                 found.append(ReadError(self._native.error(message.err, self._native.rd_message_errstr(address)), message.offset))
             at += 1
         return found
 
-    def _take_statistics(self, _client: int, text: int, size: int, _opaque: int) -> int:
-        self._statistics = c.string_at(text, size)
-        return 0  # librdkafka frees the text
+    def _hear(self) -> None:
+        """Take what the callbacks were told."""
+        heard = self._heard
+        if heard.statistics:
+            self._statistics = c.string_at(heard.statistics, heard.statistics_bytes)
+            text, heard.statistics = heard.statistics, None
+            self._native.rd_mem_free(None, text)
+        for failure in (heard.newest_of_one, heard.newest):
+            if failure.code:
+                self._keep_error(self._native.error(failure.code, failure.text))
+                failure.code = 0
 
-    def _take_error(self, _client: int, code: int, text: bytes, _opaque: int) -> None:
-        self._keep_error(self._native.error(code, text))
+    def _check_open(self) -> None:
+        if not self._client:
+            raise RuntimeError("this consumer was closed")
+
+    @property
+    def _handle(self) -> int:
+        self._check_open()
+        return self._client
 
 
 def _batch(native: Native, messages: Any, whose: Wanted, sizes: Sizes) -> pa.RecordBatch:

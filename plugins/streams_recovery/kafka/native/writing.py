@@ -48,14 +48,15 @@ class NativeSender:
     def handing_over(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
         topic, batch, error, at = self._topic(tp.topic), _batch(rows), c.c_int(), 0
         while at < len(rows):
-            reached = int(self._native.sr_produce(self._client, topic, tp.partition, batch, at, len(rows), error))
-            yield reached - at, self._native.error(error.value) if error.value else None
+            reached = int(self._native.sr_produce(self._handle, topic, tp.partition, batch, at, len(rows), error))
+            yield reached - at, self._why(error.value) if error.value else None
             at = reached
 
     def delivered(self, seconds: float, expected: int) -> Delivered:
         found, rows, failure, misplaced = Reports(), 0, None, None
         wait = int(seconds * 1000)
         while True:
+            self._check_open()
             self._native.sr_reports(self._queue, wait, expected + rows, found)
             if failure is None and misplaced is None:
                 rows += found.acknowledged
@@ -67,13 +68,31 @@ class NativeSender:
             failure, wait = failure or broken, 0
 
     def drop_waiting(self) -> None:
-        self._native.rd_purge(self._client, PURGE_QUEUE | PURGE_IN_FLIGHT)
+        self._native.rd_purge(self._handle, PURGE_QUEUE | PURGE_IN_FLIGHT)
         self.delivered(0, 0)
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
-            self._topics[name] = self._native.rd_topic_new(self._client, name.encode(), None)
+            self._topics[name] = self._native.rd_topic_new(self._handle, name.encode(), None)
         return self._topics[name]
+
+    def _why(self, code: int) -> LibrdkafkaError:
+        return (None if code == LibrdkafkaError._QUEUE_FULL else self._broken_by()) or self._native.error(code)  # noqa: SLF001
+
+    def _broken_by(self) -> LibrdkafkaError | None:
+        """What broke the client down for good, in its own words, if anything did."""
+        text = c.create_string_buffer(512)
+        code = self._native.rd_fatal_error(self._handle, text, len(text))
+        return self._native.error(code, text.value) if code else None
+
+    def _check_open(self) -> None:
+        if not self._client:
+            raise RuntimeError("this producer was closed")
+
+    @property
+    def _handle(self) -> int:
+        self._check_open()
+        return self._client
 
     def _event(self, event: int) -> LibrdkafkaError | None:
         """Take note of an event that is no report. Returns why the client has broken down, if that is what it says."""
@@ -82,9 +101,7 @@ class NativeSender:
                 return None
             code = self._native.rd_event_error(event)
             if code == LibrdkafkaError._FATAL:  # noqa: SLF001  # public in spite of its underscore
-                text = c.create_string_buffer(512)
-                code = self._native.rd_fatal_error(self._client, text, len(text))
-                return self._native.error(code, text.value)
+                return self._broken_by()
             self._note(self._native.error(code, self._native.rd_event_error_string(event)))
             return None
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import subprocess
 import sys
 import zipfile
@@ -51,6 +52,15 @@ def test_what_does_not_fit_is_not_used_and_said_once(monkeypatch, caplog, name, 
     (told,) = caplog.messages
     assert why in told
     assert "takes about twice as long" in told
+
+
+@pytest.mark.usefixtures("untried")
+def test_a_python_without_files_in_memory_goes_without(monkeypatch, caplog):
+    monkeypatch.setattr(librdkafka, "__file__", "/package.zip/librdkafka.py")
+    monkeypatch.delattr(os, "memfd_create")
+    with caplog.at_level(logging.WARNING):
+        assert native() is None
+    assert "without memfd_create" in caplog.text
 
 
 class OtherMessage(ctypes.Structure):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import Message, Producer
@@ -184,3 +187,58 @@ def test_a_producer_of_other_programs_is_read_alike(connection):
     assert producer.flush(10) == 0
     plain, compiled = (table(found) for found in both(connection, OffsetRange(tp, 0, 2_000)))
     assert compiled.equals(plain)
+
+
+def test_records_that_nobody_came_to_destroy_do_not_keep_a_client_from_closing(connection, senders):
+    """As when a signal's handler raises while the client is asked for more."""
+    tp = new_log()
+    send(senders[1], tp, batch_of(SHAPES))
+    client = NativeReadingClient(connection, 64)
+    client.assign([OffsetRange(tp, 0, len(SHAPES))])
+    while not client._consumed(0.1, 100):
+        pass
+    closing = threading.Thread(target=client.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+
+
+class Interruption(Exception):
+    pass
+
+
+def test_no_interruption_is_lost_in_what_the_client_tells(connection, senders):
+    """The handler of a signal runs in the next code of Python, whichever that is: one that a callback swallowed would leave the process running."""
+    tp, fired, seen = new_log(), 0, 0
+    send(senders[1], tp, batch_of(SHAPES))
+
+    def interrupt(*_):
+        nonlocal fired
+        fired += 1
+        raise Interruption
+
+    client = NativeReadingClient(connection, 64)
+    client.assign([OffsetRange(tp, 0, 100)])
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for shot in range(100):
+            signal.setitimer(signal.ITIMER_REAL, 0.0131)
+            try:
+                while fired == shot:
+                    client._consumed(0.005, 100)
+            except Interruption:
+                seen += 1
+        assert (fired, seen) == (100, 100)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        client.close()
+
+
+def test_a_client_that_was_closed_says_so(connection):
+    client, tp = NativeReadingClient(connection, 64), new_log()
+    client.close()
+    wanted = OffsetRange(tp, 0, 1)
+    for use in (lambda: client.arrived(wanted, 1), lambda: client.positions([tp]), lambda: client.assign([wanted])):
+        with pytest.raises(RuntimeError, match="was closed"):
+            use()

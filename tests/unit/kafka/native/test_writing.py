@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError
 
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.native import librdkafka
 from streams_recovery.kafka.native.librdkafka import native
 from streams_recovery.kafka.native.writing import NativeSender
 from streams_recovery.kafka.senders import Delivered, PlainSender
+from streams_recovery.kafka.writer import PartitionWriter
 from tests.support.examples.rows import batch_of
 from tests.support.kafka.mock_cluster import mock_cluster, new_log, send
 
@@ -107,3 +112,32 @@ def test_a_batch_of_other_columns_is_not_looked_into(connection):
             next(sender.handing_over(new_log(), pa.record_batch({"key": [1]})))
     finally:
         sender.close()
+
+
+def test_a_client_that_broke_down_says_why_at_the_next_row(connection):
+    sender = compiled(connection.client_config(**{"enable.idempotence": True, "enable.gapless.guarantee": True, "linger.ms": 0}), print)
+    try:
+        break_down = librdkafka._librdkafka().rd_kafka_test_fatal_error
+        break_down(ctypes.c_void_p(sender._client), KafkaError._GAPLESS_GUARANTEE, b"in its own words")
+        _, error = next(sender.handing_over(new_log(), batch_of(ROWS)))
+        assert (error.code(), error.str()) == (KafkaError._GAPLESS_GUARANTEE, "test_fatal_error: in its own words")
+    finally:
+        sender.close()
+
+
+def test_a_sender_that_was_closed_says_so(connection):
+    sender = compiled(connection.client_config(), print)
+    sender.close()
+    for use in (lambda: sender.delivered(0, 0), sender.drop_waiting, lambda: next(sender.handing_over(new_log(), batch_of(ROWS)))):
+        with pytest.raises(RuntimeError, match="was closed"):
+            use()
+
+
+def test_a_writer_that_leaves_records_waiting_leaves_its_producer_to_nobody(opened):
+    forgotten = []
+    sender = opened(**{"bootstrap.servers": "127.0.0.1:1"})
+    cluster = SimpleNamespace(high_watermarks=lambda partitions: dict.fromkeys(partitions, 0), max_message_bytes=lambda _: 1_000)
+    producers = SimpleNamespace(cluster=cluster, taking=lambda _: sender, forget=forgotten.append)
+    with PartitionWriter(producers, new_log(), expected_end=0) as writer:
+        writer.write(batch_of(ROWS[:3]))
+    assert forgotten == [1_000]
