@@ -97,7 +97,7 @@ class Board:
         """How far the phase is that has changed last, None before there is any; one that runs beside another comes when that is over. ``now`` of the
         clock that only goes forward.
         """
-        told, over = [], True
+        shown, over = [], True
         for number, phase in enumerate(list(self.phases)):
             done = phase.finished
             phase.meter.finished(TaskReport(task=task, records=records, payload_bytes=size) for task, (records, size) in done.items())
@@ -106,11 +106,11 @@ class Board:
             if phase.meter.done != phase.done:
                 phase.done, phase.changed = phase.meter.done, now
             if over or phase.doing.tasks is None:
-                told.append(phase)
+                shown.append(phase)
             over = over and len(done) >= phase.tasks
-        if not told:
+        if not shown:
             return None
-        return max(told, key=lambda phase: phase.changed).meter.look(now, time.time_ns() // 1_000_000)
+        return max(shown, key=lambda phase: phase.changed).meter.look(now, time.time_ns() // 1_000_000)
 
     def tell(self, repository: Repository, progress: JobProgress, now: float) -> None:
         """Show it, and store it when that is due."""

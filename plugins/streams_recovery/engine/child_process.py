@@ -62,7 +62,7 @@ def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path
         except OSError as error:
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
     try:
-        over = _ended_or_told(process, receipt)
+        over = _ended_or_reported(process, receipt)
     except BaseException:
         _end(process)
         raise
@@ -71,7 +71,7 @@ def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path
         threading.Thread(target=_see_it_stop, args=(process,), name="spark-stop").start()
 
 
-def _ended_or_told(process: subprocess.Popen[bytes], receipt: Path | None) -> bool:
+def _ended_or_reported(process: subprocess.Popen[bytes], receipt: Path | None) -> bool:
     """Wait. True when the process has ended, False when it has only told of a result."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):

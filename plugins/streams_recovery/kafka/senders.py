@@ -28,7 +28,7 @@ class Delivered(NamedTuple):
 class Sender(Protocol):
     """An idempotent producer for one writer at a time, which takes away all reports before the next one begins."""
 
-    def handing_over(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
+    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
         """Hand over rows of a segment, in order. After some of them it tells how many more were taken, and why the next one was not: when it is asked to go
         on, that one is tried again.
         """
@@ -54,7 +54,7 @@ class PlainSender:
     def close(self) -> None:
         self._reports.clear()
 
-    def handing_over(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
+    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
         columns = [rows.column(name).to_pylist() for name in ("key", "value", "timestamp")]
         taken = 0
         for key, value, timestamp, headers in zip(*columns, header_lists(rows.column("headers")), strict=True):

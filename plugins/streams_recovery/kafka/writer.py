@@ -134,7 +134,7 @@ class PartitionWriter:
 
     def _write(self, batch: pa.RecordBatch) -> None:
         at = 0
-        for taken, error in self._client.handing_over(self._tp, batch):
+        for taken, error in self._client.send(self._tp, batch):
             self._sent += taken
             at += taken
             if error is None:

@@ -34,7 +34,7 @@ def new_log() -> TopicPartition:
 def send(sender: Sender, tp: TopicPartition, rows: pa.RecordBatch, expected: int = 0) -> None:
     """Write rows, all of which have to be taken and delivered from the offset ``expected`` on."""
     sent = 0
-    for taken, error in sender.handing_over(tp, rows):
+    for taken, error in sender.send(tp, rows):
         assert error is None
         sent += taken
     assert sent == len(rows)

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka import OFFSET_INVALID
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import KafkaException
 
@@ -41,7 +42,7 @@ _SECONDS_OF_TEST: Final = 5
 
 
 class Message(c.Structure):
-    """``rd_kafka_message_t``."""
+    """A message of librdkafka (rd_kafka_message_t)."""
 
     _fields_ = (
         ("err", c.c_int),
@@ -57,7 +58,7 @@ class Message(c.Structure):
 
 
 class ListedPartition(c.Structure):
-    """``rd_kafka_topic_partition_t``."""
+    """A partition in a list of librdkafka (rd_kafka_topic_partition_t)."""
 
     _fields_ = (
         ("topic", c.c_char_p),
@@ -72,18 +73,18 @@ class ListedPartition(c.Structure):
 
 
 class PartitionList(c.Structure):
-    """``rd_kafka_topic_partition_list_t``."""
+    """A list of partitions of librdkafka (rd_kafka_topic_partition_list_t)."""
 
     _fields_ = (("count", c.c_int), ("size", c.c_int), ("elements", c.POINTER(ListedPartition)))
 
 
-class Wanted(c.Structure):
+class GatherRange(c.Structure):
     """Whose records are gathered: those of this partition with offsets below ``end``."""
 
     _fields_ = (("topic", c.c_char_p), ("partition", c.c_int64), ("end", c.c_int64))
 
 
-class Sizes(c.Structure):
+class GatherSizes(c.Structure):
     """What ``sr_measure`` counted."""
 
     _fields_ = tuple(
@@ -192,8 +193,8 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
 _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
     "functions": (None, _POINTER),
     "source": (c.c_uint64,),
-    "measure": (None, _POINTER, c.c_int64, c.POINTER(Wanted), c.c_int64, c.POINTER(Sizes)),
-    "gather": (None, _POINTER, c.POINTER(Wanted), c.POINTER(Sizes), c.POINTER(Rows)),
+    "measure": (None, _POINTER, c.c_int64, c.POINTER(GatherRange), c.c_int64, c.POINTER(GatherSizes)),
+    "gather": (None, _POINTER, c.POINTER(GatherRange), c.POINTER(GatherSizes), c.POINTER(Rows)),
     "next_error": (c.c_int64, _POINTER, c.c_int64, c.c_int64),
     "destroy": (None, _POINTER, c.POINTER(c.c_int64)),
     "consume": (None, _POINTER, c.c_int, _POINTER, c.c_size_t, c.POINTER(c.c_int64)),
@@ -204,7 +205,7 @@ _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-class Unusable(Exception):
+class NativeUnusable(Exception):
     """Why the compiled way is not taken in this process."""
 
 
@@ -212,7 +213,7 @@ class Native:
     """The functions of both libraries: ``rd_<name>`` is librdkafka's ``rd_kafka_<name>``, ``sr_<name>`` is ours. None of them holds Python's lock."""
 
     def __init__(self, librdkafka: c.CDLL, ours: c.CDLL) -> None:
-        """Raises ``Unusable`` when librdkafka is of a version that nobody has looked at, or ours was made from another source."""
+        """Raises ``NativeUnusable`` when librdkafka is of a version that nobody has looked at, or ours was made from another source."""
         try:
             for library, prefix, mine, functions in ((librdkafka, "rd_kafka_", "rd_", _FUNCTIONS), (ours, "sr_", "sr_", _GATHER)):
                 for name, (result, *arguments) in functions.items():
@@ -221,12 +222,12 @@ class Native:
                     setattr(self, mine + name, function)
             table = (_POINTER * len(_CALLED_BY_GATHER))(*(c.cast(librdkafka[name], _POINTER) for name in _CALLED_BY_GATHER))
         except AttributeError as error:
-            raise Unusable(f"a function is missing: {error}") from error
+            raise NativeUnusable(f"a function is missing: {error}") from error
         version = self.rd_version()
         if not VERSIONS[0] <= version < VERSIONS[1]:
-            raise Unusable(f"librdkafka's version {version:#010x} was never tried")
+            raise NativeUnusable(f"librdkafka's version {version:#010x} was never tried")
         if self.sr_source() != source_number(_carried("gather.c")):
-            raise Unusable("it was compiled from another source: install this package again")
+            raise NativeUnusable("it was compiled from another source: install this package again")
         self.sr_functions(table)
 
     def __getattr__(self, name: str) -> Any:
@@ -294,7 +295,7 @@ def _tried_out() -> Native | None:
     try:
         found = Native(_librdkafka(), _ours())
         _try_out(found)
-    except (Unusable, OSError, KafkaException) as error:
+    except (NativeUnusable, OSError, KafkaException) as error:
         _LOGGER.warning("records are read and written without compiled code, which takes about twice as long: %s", error)
         return None
     return found
@@ -313,11 +314,11 @@ def library_name(machine: str) -> str:
 def _librdkafka() -> c.CDLL:
     """The one that is in this process: the package has it in a place that depends on how it was built."""
     if sys.platform != "linux":
-        raise Unusable(f"there is none for {sys.platform}")
+        raise NativeUnusable(f"there is none for {sys.platform}")
     with Path("/proc/self/maps").open() as maps:
         paths = {line.split(maxsplit=5)[-1].rstrip("\n") for line in maps if "librdkafka" in line.rpartition("/")[2]}
     if len(paths) != 1:
-        raise Unusable(f"{len(paths)} libraries called librdkafka are loaded")
+        raise NativeUnusable(f"{len(paths)} libraries called librdkafka are loaded")
     return c.CDLL(paths.pop())
 
 
@@ -328,7 +329,7 @@ def _ours() -> c.CDLL:
         return c.CDLL(str(path))
     # Spark gives its workers the package as a zip, from which nothing can be loaded; a file without a name needs no directory that may be written to.
     if not hasattr(os, "memfd_create"):
-        raise Unusable("this Python was built without memfd_create, which a library out of a zip needs")
+        raise NativeUnusable("this Python was built without memfd_create, which a library out of a zip needs")
     handle = os.memfd_create(name)
     try:
         os.write(handle, _carried(name))
@@ -343,7 +344,7 @@ def _carried(name: str) -> bytes:
     except OSError:
         data = None
     if data is None:
-        raise Unusable(f"this installation has no {name}")
+        raise NativeUnusable(f"this installation has no {name}")
     return data
 
 
@@ -368,15 +369,15 @@ def _try_out(native: Native) -> None:
             setattr(batch, name, Column(ends=c.addressof(ends), data=c.addressof(copy)))
         error = c.c_int()
         if native.sr_produce(client, topic, 7, batch, 0, 1, error) != 1 or error.value:
-            raise Unusable(f"a record was not taken: {error.value}")
+            raise NativeUnusable(f"a record was not taken: {error.value}")
         native.rd_purge(client, PURGE_QUEUE)
         event = native.rd_queue_poll(queue, _SECONDS_OF_TEST * 1000)
         message = native.rd_event_message_next(event) if event else None
         if not message:
-            raise Unusable("a record came back without a report")
+            raise NativeUnusable("a record came back without a report")
         found = _looked_at(native, message, (stamp, key, value, header))
         if not found:
-            raise Unusable("a record did not come back as it was given: librdkafka has other structures here")
+            raise NativeUnusable("a record did not come back as it was given: librdkafka has other structures here")
     finally:
         if event:
             native.rd_event_destroy(event)
@@ -389,7 +390,8 @@ def _looked_at(native: Native, message: Any, given: tuple[int, bytes, bytes, tup
     """Whether the reported record, gathered as if it had been read, is the one that was given."""
     stamp, key, value, (name, header) = given
     seen = message.contents
-    if (seen.err, seen.partition, seen.key_len, seen.len) != (LibrdkafkaError._PURGE_QUEUE, 7, len(key), len(value)):  # noqa: SLF001
+    expected = (LibrdkafkaError._PURGE_QUEUE, 7, len(key), len(value), OFFSET_INVALID)  # noqa: SLF001  # public in spite of its underscore
+    if (seen.err, seen.partition, seen.key_len, seen.len, seen.offset) != expected:
         return False
     if native.rd_topic_name(seen.topic) != b"nowhere":
         return False
@@ -398,7 +400,7 @@ def _looked_at(native: Native, message: Any, given: tuple[int, bytes, bytes, tup
     offset = seen.offset
     seen.err = 0
     try:
-        messages, wanted, sizes = (_POINTER * 1)(c.addressof(seen)), Wanted(b"nowhere", 7, 2**62), Sizes()
+        messages, wanted, sizes = (_POINTER * 1)(c.addressof(seen)), GatherRange(b"nowhere", 7, 2**62), GatherSizes()
         native.sr_measure(messages, 1, wanted, 2**30, sizes)
         counted = (sizes.rows, sizes.key_bytes, sizes.value_bytes, sizes.headers, sizes.header_key_bytes, sizes.header_value_bytes)
         if counted != (1, len(key), len(value), 1, len(name), len(header)):

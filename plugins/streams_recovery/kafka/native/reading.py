@@ -17,12 +17,12 @@ from streams_recovery.kafka.messages import unreadable_header
 from streams_recovery.kafka.native.librdkafka import (
     CONSUMER,
     Binary,
+    GatherRange,
+    GatherSizes,
     Heard,
     Message,
     Native,
     Rows,
-    Sizes,
-    Wanted,
     native,
 )
 from streams_recovery.kafka.range_consumer import HAND_OVER_SECONDS, LEADER_SECONDS, MAX_BATCH_ROWS, Arrived, RangeClient, ReadError
@@ -130,8 +130,8 @@ class NativeReadingClient(RangeClient):
             handed_over, beyond, at = handed_over + sizes.handed_over, beyond or bool(sizes.beyond), at + sizes.messages
         return Arrived(batches, handed_over, beyond, failed)
 
-    def _measured(self, at: int, count: int, wanted: OffsetRange) -> tuple[Wanted, Sizes]:
-        whose, sizes = Wanted(wanted.tp.topic.encode(), wanted.tp.partition, wanted.end), Sizes()
+    def _measured(self, at: int, count: int, wanted: OffsetRange) -> tuple[GatherRange, GatherSizes]:
+        whose, sizes = GatherRange(wanted.tp.topic.encode(), wanted.tp.partition, wanted.end), GatherSizes()
         here = c.byref(self._messages, at * c.sizeof(c.c_void_p))
         self._native.sr_measure(here, count - at, whose, MOST_BYTES, sizes)
         return whose, sizes
@@ -173,7 +173,7 @@ class NativeReadingClient(RangeClient):
         return self._client
 
 
-def _batch(native: Native, messages: Any, whose: Wanted, sizes: Sizes) -> pa.RecordBatch:
+def _batch(native: Native, messages: Any, whose: GatherRange, sizes: GatherSizes) -> pa.RecordBatch:
     """The records that were measured, as rows of a segment."""
     rows, headers = sizes.rows, sizes.headers
     numbers = [pa.allocate_buffer(rows * width) for width in (8, 8, 1)]

@@ -45,7 +45,7 @@ class NativeSender:
         self._native.rd_queue_destroy(self._queue)
         self._native.rd_destroy(client)
 
-    def handing_over(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
+    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
         topic, batch, error, at = self._topic(tp.topic), _batch(rows), c.c_int(), 0
         while at < len(rows):
             reached = int(self._native.sr_produce(self._handle, topic, tp.partition, batch, at, len(rows), error))

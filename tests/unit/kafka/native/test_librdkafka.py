@@ -13,7 +13,7 @@ import pytest
 
 from streams_recovery.engine.package import build_package
 from streams_recovery.kafka.native import librdkafka
-from streams_recovery.kafka.native.librdkafka import SWITCH, Message, Native, Unusable, library_name, native, source_number
+from streams_recovery.kafka.native.librdkafka import SWITCH, Message, Native, NativeUnusable, library_name, native, source_number
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ class OtherMessage(ctypes.Structure):
 def test_a_structure_with_another_layout_is_found_out(monkeypatch):
     found = native()
     monkeypatch.setitem(librdkafka._FUNCTIONS, "event_message_next", (ctypes.POINTER(OtherMessage), ctypes.c_void_p))
-    with pytest.raises(Unusable, match="other structures here"):
+    with pytest.raises(NativeUnusable, match="other structures here"):
         librdkafka._try_out(Native(librdkafka._librdkafka(), librdkafka._ours()))
     assert native() is found
 

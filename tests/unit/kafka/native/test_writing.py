@@ -51,12 +51,12 @@ def opened(request, connection):
 
 
 def handed_over(sender, tp, rows):
-    return [(taken, error and error.code()) for taken, error in sender.handing_over(tp, rows)]
+    return [(taken, error and error.code()) for taken, error in sender.send(tp, rows)]
 
 
 def test_a_client_that_is_full_says_so_at_the_row_it_did_not_take(opened):
     sender = opened(**{"bootstrap.servers": "127.0.0.1:1", "queue.buffering.max.messages": 10})
-    going = sender.handing_over(new_log(), batch_of(ROWS))
+    going = sender.send(new_log(), batch_of(ROWS))
     taken, error = next(going)
     assert (taken, error.code()) == (10, KafkaError._QUEUE_FULL)
     taken, error = next(going)
@@ -69,7 +69,7 @@ def test_a_client_that_is_full_says_so_at_the_row_it_did_not_take(opened):
 
 def test_a_record_that_is_too_large_is_not_taken(opened):
     sender = opened(**{"message.max.bytes": 1_000})
-    taken, error = next(sender.handing_over(new_log(), batch_of([ROWS[0], (1, None, b"x" * 2_000, None)]).slice(1)))
+    taken, error = next(sender.send(new_log(), batch_of([ROWS[0], (1, None, b"x" * 2_000, None)]).slice(1)))
     assert (taken, error.code()) == (0, KafkaError.MSG_SIZE_TOO_LARGE)
 
 
@@ -109,7 +109,7 @@ def test_a_batch_of_other_columns_is_not_looked_into(connection):
     sender = compiled(connection.client_config(), print)
     try:
         with pytest.raises(TypeError, match="no rows of a segment"):
-            next(sender.handing_over(new_log(), pa.record_batch({"key": [1]})))
+            next(sender.send(new_log(), pa.record_batch({"key": [1]})))
     finally:
         sender.close()
 
@@ -119,7 +119,7 @@ def test_a_client_that_broke_down_says_why_at_the_next_row(connection):
     try:
         break_down = librdkafka._librdkafka().rd_kafka_test_fatal_error
         break_down(ctypes.c_void_p(sender._client), KafkaError._GAPLESS_GUARANTEE, b"in its own words")
-        _, error = next(sender.handing_over(new_log(), batch_of(ROWS)))
+        _, error = next(sender.send(new_log(), batch_of(ROWS)))
         assert (error.code(), error.str()) == (KafkaError._GAPLESS_GUARANTEE, "test_fatal_error: in its own words")
     finally:
         sender.close()
@@ -128,7 +128,7 @@ def test_a_client_that_broke_down_says_why_at_the_next_row(connection):
 def test_a_sender_that_was_closed_says_so(connection):
     sender = compiled(connection.client_config(), print)
     sender.close()
-    for use in (lambda: sender.delivered(0, 0), sender.drop_waiting, lambda: next(sender.handing_over(new_log(), batch_of(ROWS)))):
+    for use in (lambda: sender.delivered(0, 0), sender.drop_waiting, lambda: next(sender.send(new_log(), batch_of(ROWS)))):
         with pytest.raises(RuntimeError, match="was closed"):
             use()
 
