@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import OFFSET_INVALID, KafkaException
 from confluent_kafka import KafkaError as LibrdkafkaError
-from confluent_kafka import KafkaException
 
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
