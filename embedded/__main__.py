@@ -32,6 +32,9 @@ def main() -> int:
                 "--limit", type=float, metavar="SECONDS", help="longer counts as failed (default: 7 to 12 minutes a strategy)"
             )
             command.add_argument(
+                "--spark", choices=["local", "cluster"], default="local", help="cluster: a master and two workers on this machine"
+            )
+            command.add_argument(
                 "--orders", type=_orders, default=ORDERS, metavar="N", help="orders that `full` processes (default: %(default)s)"
             )
     commands.add_parser("down", help="stop what `up` started")
@@ -70,7 +73,7 @@ def _demo(arguments: argparse.Namespace) -> int:
     teller = Teller()
     began = time.monotonic()
     strategies = list(LIMIT_SECONDS) if arguments.strategy == "all" else [arguments.strategy]
-    reports = play(directory, arguments.guarantee, strategies, teller, orders=arguments.orders)
+    reports = play(directory, arguments.guarantee, strategies, teller, orders=arguments.orders, cluster=arguments.spark == "cluster")
     write(reports, directory / "report.json")
     seconds, limit = time.monotonic() - began, arguments.limit or sum(LIMIT_SECONDS[name] for name in strategies)
     teller.say(f"report in {directory / 'report.json'}; {seconds:.0f} s in all")

@@ -16,6 +16,7 @@ from embedded.broker import start_broker
 from embedded.java import find_java
 from embedded.ports import HOST, free_ports
 from embedded.processes import Processes
+from embedded.spark_cluster import SparkCluster
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.loader import load_named
@@ -74,7 +75,8 @@ def sealed(plain: Plain, key: Path) -> Plain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stack:
     """One stack below ``directory``. Nothing is written elsewhere, the jar cache aside. ``schedule`` is a cron expression for savepoints. One that is only to
-    be stopped (``starts`` false) does without the example's program: it may not even compile any more.
+    be stopped (``starts`` false) does without the example's program: it may not even compile any more. Without a cluster of Spark jobs run with a local
+    master.
     """
 
     directory: Path
@@ -82,11 +84,17 @@ class Stack:
     guarantee: str
     schedule: str = "none"
     starts: bool = True
+    spark: SparkCluster | None = None
 
     @property
     def bootstrap(self) -> str:
         """The broker's address."""
         return f"{HOST}:{self.ports.broker}"
+
+    @property
+    def master(self) -> str:
+        """Where Spark's jobs are submitted to."""
+        return self.spark.url if self.spark else "local[2]"
 
     @property
     def variables(self) -> dict[str, str]:
@@ -108,7 +116,7 @@ class Stack:
             # Its inputs are not archived, so the first run of that schedule, at once, could only find that there is nothing.
             "STREAMS_RECOVERY_REPROCESS": "false",
             "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap}}),
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": self.master, "extra": {"deploy-mode": "client"}}),
         }
 
     @property
@@ -123,6 +131,7 @@ class Stack:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": HOST,
             **spark_start.environment(),
+            **(self.spark.variables if self.spark else {}),
         }
 
     def config(self) -> ApplicationConfig:

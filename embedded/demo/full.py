@@ -8,6 +8,7 @@ from typing import Any
 from embedded.demo.checks import all_proven, newest_recovered_ms
 from embedded.demo.disaster import destroy
 from embedded.demo.scene import Scene, right
+from embedded.spark_cluster import WORKERS
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition, TopicRole
@@ -40,6 +41,7 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         run_id = scene.run(RESTORE, {"application": APPLICATION, "savepoint": second["savepoint_id"]})
         rto = time.monotonic() - lost_at
         verified = scene.airflow.result(RESTORE, run_id, "verify_changelogs")
+        loaded = scene.airflow.result(RESTORE, run_id, "check_load")
         offsets = scene.airflow.result(RESTORE, run_id, "reset_consumer_group")
     with teller.phase("recovered", "What came back"):
         scene.await_counted()
@@ -56,11 +58,14 @@ def full(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
         "tail_and_suppress_covered": _covered(manifest, verified),
         "offset_metadata_equal": offsets["with_metadata"] == sum(1 for c in manifest.committed().values() if c.metadata) > 0,
         "continued_correctly": right(continued),
+        **({} if scene.stack.spark is None else {"every_worker_loaded": len(loaded["workers"]) == WORKERS}),
     }
     figures = {
         "savepoints": [first["savepoint_id"], second["savepoint_id"]],
         "records_copied": [first["new_records"], second["new_records"]],
         "rows_compared": verified["rows_compared"],
+        # Processes of Spark that tasks ran in.
+        "executors": len(loaded["workers"]),
         "keys_compared": keys,
         # The newest input that Kafka acknowledged before the disaster, minus the newest that the recovered state knows.
         "rpo_seconds": rpo,

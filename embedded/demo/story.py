@@ -20,6 +20,7 @@ from embedded.demo.scene import Scene
 from embedded.demo.telling import Report, Teller
 from embedded.demo.undo import undo
 from embedded.processes import Processes
+from embedded.spark_cluster import WORKERS, SparkCluster
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
@@ -44,12 +45,13 @@ _OF_SEVERAL = {"pitr", "clone", "reprocess"}
 _PAST_MS, _OF_FIRST_HOUR_MS = 12 * HOUR_MS, 90_000
 
 
-def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int) -> list[Report]:
-    """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Raises what goes wrong; the reports tell of checks that did
-    not hold.
+def play(directory: Path, guarantee: str, strategies: Sequence[str], teller: Teller, *, orders: int, cluster: bool = False) -> list[Report]:
+    """Set the stage in ``directory``, play, clean up; ``orders`` are those of the main story. Spark is a ``cluster`` of this machine, or local. Raises what
+    goes wrong; the reports tell of checks that did not hold.
     """
-    several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee)
-    stack = several if _OF_SEVERAL & set(strategies) else Stack(directory=directory, ports=several.ports, guarantee=guarantee)
+    spark = SparkCluster.of(directory / "spark") if cluster else None
+    several = Applications(directory=directory, ports=Ports.free(), guarantee=guarantee, spark=spark)
+    stack = several if _OF_SEVERAL & set(strategies) else Stack(directory=directory, ports=several.ports, guarantee=guarantee, spark=spark)
     with Processes(directory / "processes") as processes:
         # A killed run leaves its instances running: they are known by the directory about to be emptied.
         several.stop_application()
@@ -68,6 +70,9 @@ def _set(stack: Stack, processes: Processes, recovery: RecoveryContext, teller: 
     world = World(seed=7, customers=orders // _ORDERS_A_CUSTOMER, products=200, start_ms=start_ms, step_ms=25)
     with teller.phase("set_up", "Kafka, the application with two instances, Airflow"):
         stack.start_broker(processes)
+        if stack.spark is not None:
+            stack.spark.start(processes)
+            teller.say(f"Spark's master at {stack.spark.url}, {WORKERS} workers")
         create_topics(stack.bootstrap)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()

@@ -30,9 +30,9 @@ ORDERS = 20_000
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 
-def demo(guarantee: str, strategy: str = "full") -> subprocess.Popen[str]:
+def demo(guarantee: str, strategy: str = "full", spark: str = "local") -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
-    command = [sys.executable, "-m", "embedded", "demo", "--guarantee", guarantee, "--strategy", strategy]
+    command = [sys.executable, "-m", "embedded", "demo", "--guarantee", guarantee, "--strategy", strategy, "--spark", spark]
     # How long it takes is a matter of the machine, and told; whether it recovers is the test. Whoever plays it by hand has the usual limit.
     command += ["--limit", str(LIMIT_SECONDS.get(strategy, LIMIT_OF_ONE_SECONDS)), "--orders", str(ORDERS)]
     return subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, text=True)
@@ -55,18 +55,23 @@ def left() -> list[int]:
     return [p.pid for p in psutil.process_iter(["cmdline"]) if place in " ".join(p.info["cmdline"] or [])]
 
 
-def check_whole_run(guarantee: str) -> None:
+def check_whole_run(guarantee: str, spark: str = "local") -> None:
     (PROJECT / "build" / "demo" / "report.json").unlink(missing_ok=True)
-    running = demo(guarantee)
+    running = demo(guarantee, spark=spark)
     told(running)
     assert running.wait(60) == 0
     report = json.loads((PROJECT / "build" / "demo" / "report.json").read_text())
-    assert {name: report[name] for name in CHECKS} == dict.fromkeys(CHECKS, True)
+    checks = [*CHECKS, *(["every_worker_loaded"] if spark == "cluster" else [])]
+    assert {name: report[name] for name in checks} == dict.fromkeys(checks, True)
     assert report["guarantee"] == guarantee
     assert report["keys_compared"] > 0
     assert all(count > 0 for count in report["records_copied"])
     assert report["rpo_seconds"] == 0
     assert left() == []
+
+
+def test_on_a_cluster_of_spark_every_worker_loads() -> None:
+    check_whole_run("exactly_once_v2", spark="cluster")
 
 
 def test_ctrl_c_leaves_nothing_behind() -> None:
