@@ -211,7 +211,7 @@ def _check_headers(batch: pa.RecordBatch, tp: TopicPartition) -> None:
         data = names.cast(pa.binary())
         bad = next(at for at in range(len(data)) if not _is_text(data[at].as_py()))
         offset = batch.column("offset")[pc.list_parent_indices(headers)[bad].as_py()].as_py()
-        raise unreadable_header(tp, offset, offset) from None
+        raise unreadable_header(tp, offset) from None
 
 
 def _is_text(name: bytes) -> bool:

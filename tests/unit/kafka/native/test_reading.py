@@ -149,9 +149,9 @@ def test_a_header_whose_name_is_no_text_is_named_with_its_record(connection, sen
     pairs = pa.StructArray.from_arrays([names, headers.values.field("value")], fields=list(headers.type.value_type))
     lists = pa.ListArray.from_arrays(headers.offsets, pairs, type=headers.type)
     send(senders[1], tp, pa.record_batch([*rows.columns[:-1], lists], schema=rows.schema), expected=3)
-    for kind, first in zip(CLIENTS, (0, 3), strict=True):
+    for kind in CLIENTS:
         client = kind(connection, 64)
-        with pytest.raises(Refused, match=f"{tp}: a record at offsets {first} to 3 has a header whose name is no UTF-8 text"):
+        with pytest.raises(Refused, match=f"{tp}: the record at offset 3 has a header whose name is no UTF-8 text"):
             arrivals(client, OffsetRange(tp, 0, 4))
         client.close()
     client = ReadingClient(connection, 64)
@@ -159,7 +159,10 @@ def test_a_header_whose_name_is_no_text_is_named_with_its_record(connection, sen
     messages: list[Message] = []
     while len(messages) < 4:
         messages += [message for message in client.consume(100, "reading") if message.error() is None]
-    with pytest.raises(Refused, match=f"{tp}: a record at offsets 3 to 3 has"):
+    # As often as a call needs to be specialized: unlooked at, the list with holes in it ends the process.
+    for _ in range(100):
+        assert [size_of(message) for message in messages[:3]] == [2 + len("good") + 1] * 3
+    with pytest.raises(Refused, match=f"{tp}: the record at offset 3 has"):
         size_of(messages[3])
     client.close()
 
