@@ -8,7 +8,7 @@ import random
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,13 +19,12 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka import range_consumer
 from streams_recovery.kafka.batch_reader import MOST_BYTES, read_at_once
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.messages import size_of
-from streams_recovery.kafka.range_consumer import ReadingClient
+from streams_recovery.kafka.range_consumer import RangeClient, ReadingClient
 from streams_recovery.kafka.range_copy import announce, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
 from tests.support.examples.rows import rows_in
@@ -47,15 +46,14 @@ def logs(connection):
 
 @pytest.fixture
 def made(monkeypatch):
-    """The clients that were made."""
-    clients = []
+    """The clients that were made, of either kind."""
+    clients, make = [], RangeClient.__init__
 
-    class Counted(Consumer):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            clients.append(self)
+    def counted(client, *arguments):
+        make(client, *arguments)
+        clients.append(client)
 
-    monkeypatch.setattr(range_consumer, "Consumer", Counted)
+    monkeypatch.setattr(RangeClient, "__init__", counted)
     return clients
 
 

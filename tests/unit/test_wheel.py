@@ -171,5 +171,10 @@ def test_installed_it_finds_its_own_files_and_the_user_s_configurations(unpacked
 
 
 def test_installed_it_gives_spark_the_same_code_as_a_checkout(unpacked: Path, tmp_path: Path) -> None:
-    code = "import pathlib; from streams_recovery.engine.package import build_package; print(build_package(pathlib.Path('made')).name)"
-    assert run(unpacked, tmp_path, "-c", code).strip() == build_package(tmp_path / "checkout").name
+    code = "import pathlib; from streams_recovery.engine.package import build_package; print(build_package(pathlib.Path('made').resolve()))"
+    made = Path(run(unpacked, tmp_path, "-c", code).strip()), build_package(tmp_path / "checkout")
+    # Bytecode is what either has stored.
+    installed, checkout = (
+        {name: zipped.read(name) for name in zipped.namelist() if not name.endswith(".pyc")} for zipped in map(zipfile.ZipFile, made)
+    )
+    assert installed == checkout

@@ -105,7 +105,7 @@ def test_the_newest_report_of_a_job_counts(golden: OpenGolden) -> None:
     recovery = golden("good")
     recovery.lock.acquire("restore manual__1", lease_seconds=60, purpose="restore of golden")
     board, _ = driver(recovery, new_id(recovery.clock(), "manual__1"))
-    board.phases[0].finished.value = {0: (40, 400), 1: (50, 500)}
+    board.phases[0].channel.finished.value = {0: (40, 400), 1: (50, 500)}
     board.phases[0] = replace(board.phases[0])
     report(board, recovery, seconds=200.0)
     assert phases(seen(recovery)) == [("loading", 90, 90)]
