@@ -26,17 +26,22 @@ FLAGS = ("-shared", "-fPIC", "-O2", "-nostdlib", "-s", "-Wall", "-Wextra", "-Wer
 
 
 def build(directory: Path = NATIVE) -> list[Path]:
-    """Compile for every machine that can be compiled for here. A library is replaced in one step: a process may have the old one loaded."""
+    """Compile for every machine that can be compiled for here. What is there already is left alone, and replaced in one step otherwise: a process may have it
+    loaded, and another one may look through the directory.
+    """
     source = directory / "gather.c"
     number = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     made = []
-    with tempfile.TemporaryDirectory(dir=directory) as work:
+    with tempfile.TemporaryDirectory() as work:
         for machine, compiler in _compilers():
             built, path = Path(work) / "built.so", directory / f"gather-{machine}.so.1"
             command = [*compiler, *FLAGS, f"-DSR_SOURCE=0x{number}ULL", str(source), "-o", str(built)]
             caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), work)
             subprocess.run(command, check=True, env={**os.environ, **caches})
-            built.replace(path)
+            if not path.exists() or path.read_bytes() != built.read_bytes():
+                beside = path.with_suffix(f".{os.getpid()}")
+                shutil.copy(built, beside)
+                beside.replace(path)
             made.append(path)
     return made
 

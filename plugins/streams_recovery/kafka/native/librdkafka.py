@@ -184,6 +184,7 @@ _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "event_type": (c.c_int, _POINTER),
     "event_error": (c.c_int, _POINTER),
     "event_error_string": (c.c_char_p, _POINTER),
+    "event_error_is_fatal": (c.c_int, _POINTER),
     "event_message_next": (c.POINTER(Message), _POINTER),
     "event_destroy": (None, _POINTER),
     "queue_poll": (_POINTER, _POINTER, c.c_int),

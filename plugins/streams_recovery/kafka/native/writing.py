@@ -77,7 +77,11 @@ class NativeSender:
         return self._topics[name]
 
     def _why(self, code: int) -> LibrdkafkaError:
-        return (None if code == LibrdkafkaError._QUEUE_FULL else self._broken_by()) or self._native.error(code)  # noqa: SLF001
+        """Of a client that has broken down its own words, under a code that says only that, and not under the one of the record that it broke down at: reports
+        of what was sent before are still to come.
+        """
+        broken = None if code == LibrdkafkaError._QUEUE_FULL else self._broken_by()  # noqa: SLF001  # public in spite of its underscore
+        return self._native.error(code) if broken is None else LibrdkafkaError(LibrdkafkaError._FATAL, broken.str())  # noqa: SLF001
 
     def _broken_by(self) -> LibrdkafkaError | None:
         """What broke the client down for good, in its own words, if anything did."""
@@ -99,10 +103,10 @@ class NativeSender:
         try:
             if self._native.rd_event_type(event) != EVENT_ERROR:
                 return None
-            code = self._native.rd_event_error(event)
-            if code == LibrdkafkaError._FATAL:  # noqa: SLF001  # public in spite of its underscore
-                return self._broken_by()
-            self._note(self._native.error(code, self._native.rd_event_error_string(event)))
+            error = self._native.error(self._native.rd_event_error(event), self._native.rd_event_error_string(event))
+            if self._native.rd_event_error_is_fatal(event):
+                return error
+            self._note(error)
             return None
         finally:
             self._native.rd_event_destroy(event)

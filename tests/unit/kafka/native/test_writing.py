@@ -120,7 +120,10 @@ def test_a_client_that_broke_down_says_why_at_the_next_row(connection):
         break_down = librdkafka._librdkafka().rd_kafka_test_fatal_error
         break_down(ctypes.c_void_p(sender._client), KafkaError._GAPLESS_GUARANTEE, b"in its own words")
         _, error = next(sender.send(new_log(), batch_of(ROWS)))
-        assert (error.code(), error.str()) == (KafkaError._GAPLESS_GUARANTEE, "test_fatal_error: in its own words")
+        # Its code is not that of a record: whoever writes has to take the reports of what was sent before, and is told then.
+        assert (error.code(), error.str()) == (KafkaError._FATAL, "test_fatal_error: in its own words")
+        found = sender.delivered(10, 0)
+        assert (found.failure.code(), found.failure.str()) == (KafkaError._GAPLESS_GUARANTEE, "test_fatal_error: in its own words")
     finally:
         sender.close()
 
