@@ -299,7 +299,7 @@ class _Handle:
             if compiled is None:
                 deque(map(library.rd_kafka_message_destroy, messages[: max(0, taken)]), maxlen=0)
             else:
-                compiled.sr_destroy(messages, max(0, taken))
+                compiled.sr_destroy(messages, ctypes.c_int64(max(0, taken)))
             counted += max(0, taken)
             last = time.monotonic() if taken > 0 else last
             if time.monotonic() > last + _NOTHING:
