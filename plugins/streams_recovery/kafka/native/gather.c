@@ -47,7 +47,6 @@ static struct {
   const char *(*topic_name)(const void *topic);
   int64_t (*timestamp)(const message *, int *type);
   int (*headers)(const message *, void **headers);
-  size_t (*header_count)(const void *headers);
   int (*header_at)(const void *headers, size_t at, const char **name, const void **value, size_t *size);
   void (*destroy)(message *);
   void *(*produceva)(void *client, const argument *, size_t count);

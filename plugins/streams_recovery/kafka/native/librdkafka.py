@@ -30,7 +30,6 @@ SWITCH: Final = "STREAMS_RECOVERY_NATIVE"
 VERSIONS: Final = (0x02000000, 0x03000000)
 
 PRODUCER, CONSUMER = 0, 1
-NO_PARTITION: Final = -1
 EVENTS_OF_A_PRODUCER: Final = 0x1 | 0x8  # delivery reports, errors
 EVENT_ERROR: Final = 0x8
 PURGE_QUEUE, PURGE_IN_FLIGHT = 0x1, 0x2
@@ -143,7 +142,7 @@ class Reports(c.Structure):
 
 # Functions by what they return, with their arguments. The first group is called by gather.c, in the order of its table.
 _CALLED_BY_GATHER: Final = (
-    *("rd_kafka_topic_name", "rd_kafka_message_timestamp", "rd_kafka_message_headers", "rd_kafka_header_cnt", "rd_kafka_header_get_all"),
+    *("rd_kafka_topic_name", "rd_kafka_message_timestamp", "rd_kafka_message_headers", "rd_kafka_header_get_all"),
     *("rd_kafka_message_destroy", "rd_kafka_produceva", "rd_kafka_error_code", "rd_kafka_error_destroy", "rd_kafka_headers_new"),
     *("rd_kafka_header_add", "rd_kafka_headers_destroy", "rd_kafka_queue_poll", "rd_kafka_event_type", "rd_kafka_event_message_array"),
     *("rd_kafka_event_destroy", "rd_kafka_consume_batch_queue", "rd_kafka_mem_free"),
