@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NATIVE = Path(__file__).resolve().parent / "plugins" / "streams_recovery" / "kafka" / "native"
 MACHINES = ("x86_64", "aarch64")
 # Linked with no C library, so that it fits whichever one the process has.
-FLAGS = ("-shared", "-fPIC", "-O2", "-nostdlib", "-s", "-Wall", "-Wextra", "-Werror")
+FLAGS = ("-shared", "-fPIC", "-O2", "-nostdlib", "-s", "-Wall", "-Wextra")
 
 
 def build(directory: Path = NATIVE) -> list[Path]:
@@ -37,7 +37,10 @@ def build(directory: Path = NATIVE) -> list[Path]:
             built, path = Path(work) / "built.so", directory / f"gather-{machine}.so.1"
             command = [*compiler, *FLAGS, f"-DSR_SOURCE=0x{number}ULL", str(source), "-o", str(built)]
             caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), work)
-            subprocess.run(command, check=True, env={**os.environ, **caches})
+            # Of the machine's own compiler nothing is known: where it fails, and says why, the package works without.
+            known = compiler[0] == sys.executable
+            if subprocess.run(command, check=known, env={**os.environ, **caches}).returncode:
+                continue
             if not path.exists() or path.read_bytes() != built.read_bytes():
                 beside = path.with_suffix(f".{os.getpid()}")
                 shutil.copy(built, beside)
@@ -48,7 +51,7 @@ def build(directory: Path = NATIVE) -> list[Path]:
 
 def _compilers() -> list[tuple[str, list[str]]]:
     if importlib.util.find_spec("ziglang") is not None:
-        return [(machine, [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu"]) for machine in MACHINES]
+        return [(machine, [sys.executable, "-m", "ziglang", "cc", "-Werror", "-target", f"{machine}-linux-gnu"]) for machine in MACHINES]
     own = shutil.which(os.environ.get("CC", "cc"))
     return [(platform.machine(), [own])] if own and sys.platform == "linux" else []
 
