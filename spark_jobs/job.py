@@ -10,15 +10,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
 from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
-from spark_jobs.transforms.task_runner import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed, sql_session
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
@@ -30,6 +30,9 @@ from streams_recovery.storage.progress_file import progress_path, write_progress
 from streams_recovery.storage.receipts import write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 S = TypeVar("S")
 
 
@@ -39,7 +42,7 @@ class Job(Generic[S]):
 
     name: str
     kind: type[S]
-    work: Callable[[SparkSession, S, JobAccess], object]
+    work: Callable[[SparkContext, S, JobAccess], object]
 
 
 def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
@@ -62,7 +65,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         access,
         spec,
         arguments.result,
-        session=lambda: _new_session(job.name),
+        spark=lambda: _started(job.name),
         end=os._exit,
         tell=partial(write_receipt, receipt),
         board=Board(job=job.name, access=access, result_key=arguments.result, show=show),
@@ -75,15 +78,15 @@ def do_job(
     spec_ref: ArtifactRef,
     result_key: str,
     *,
-    session: Callable[[], AbstractContextManager[SparkSession]],
+    spark: Callable[[], AbstractContextManager[SparkContext]],
     end: Callable[[int], object],
     tell: Callable[[JobReceipt], object],
     board: Board | None = None,
 ) -> int:
-    """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it before the
-    session ends. Returns the exit code.
+    """Read the specification ``spec_ref``, do the work in ``spark``, create the result at ``result_key``, and ``tell`` the submitter of it before
+    that ends. Returns the exit code.
 
-    One of our errors is told instead when the session has ended, and described on the last line of stderr; anything else passes through. That of a load is
+    One of our errors is told instead when that has ended, and described on the last line of stderr; anything else passes through. That of a load is
     noted at ``failure_key`` too, because the load after it may have to begin anew. ``board`` is told how far the job is.
     ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
     """
@@ -94,10 +97,10 @@ def do_job(
 
     try:
         spec = read_noted(repository, job.kind, spec_ref)
-        with session() as spark:
-            _check_session(spark)
+        with spark() as context:
+            _check_settings(context)
             with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
-                result = job.work(spark, spec, access)
+                result = job.work(context, spec, access)
             # All tasks are over and the lock was held until then: nobody has to wait until Spark has stopped.
             tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
@@ -118,12 +121,15 @@ def _stored(repository: Repository, result_key: str, result: object) -> Artifact
 
 
 @contextmanager
-def _new_session(name: str) -> Iterator[SparkSession]:
-    spark = SparkSession.builder.appName(f"streams-recovery {name}").getOrCreate()
+def _started(name: str) -> Iterator[SparkContext]:
+    context = SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
     try:
-        yield spark
-    finally:
-        spark.stop()
+        yield context
+    except BaseException:
+        # Other tasks may still run, and nobody is told of the error before they have ended.
+        context.stop()
+        raise
+    # After a result nothing runs any more, and Spark stops itself when this process has ended: asked from here it takes a second to.
 
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
@@ -137,8 +143,13 @@ def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _check_session(spark: SparkSession) -> None:
-    if spark.conf.get("spark.speculation", "false") != "false":
+def in_sql(work: Callable[[SparkSession, S, JobAccess], object]) -> Callable[[SparkContext, S, JobAccess], object]:
+    """The work of a job that asks in SQL."""
+    return lambda _, spec, access: work(sql_session(), spec, access)
+
+
+def _check_settings(context: SparkContext) -> None:
+    if context.getConf().get("spark.speculation", "false") != "false":
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
 
 

@@ -128,9 +128,9 @@ def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repositor
     happened = []
 
     @contextmanager
-    def session():
+    def started():
         try:
-            yield spark
+            yield spark.sparkContext
         finally:
             happened.append("stopped")
 
@@ -146,7 +146,7 @@ def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repositor
         access,
         ArtifactRef.of("app/work/run/spec.json", data),
         "app/work/run/result.json",
-        session=session,
+        spark=started,
         end=happened.append,
         tell=lambda receipt: happened.append("failed" if receipt.failure else "told"),
     )
@@ -173,9 +173,9 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
     spec = ArtifactRef.of("app/work/run/spec.json", data)
     repository.create(spec.key, data)
 
-    def slow(session, *_):
+    def slow(*_):
         lock.take_from("restore 1")
-        session.range(1).mapInArrow(endless, "id long").collect()
+        spark.range(1).mapInArrow(endless, "id long").collect()
 
     def endless(batches):
         time.sleep(300)
@@ -189,7 +189,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
             access,
             spec,
             result_key,
-            session=lambda: nullcontext(spark),
+            spark=lambda: nullcontext(spark.sparkContext),
             end=lambda _: spark.sparkContext.cancelAllJobs(),
             tell=told.append,
         )
