@@ -18,16 +18,16 @@ from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
-from spark_jobs.transforms.task_runner import TaskFailed, sql_session
+from spark_jobs.transforms.task_runner import TaskFailed, sql_session, warm_up
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs.progress import JobProgress
-from streams_recovery.core.jobs.spec import JobFailure, JobReceipt, RestoreSpec, failure_key
+from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.progress_file import progress_path, write_progress
-from streams_recovery.storage.receipts import write_receipt
+from streams_recovery.storage.receipts import await_order, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 if TYPE_CHECKING:
@@ -46,13 +46,20 @@ class Job(Generic[S]):
 
 
 def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
-    """The whole of a submitted job, in a session of its own: ``do_job`` for ``--spec`` and ``--result``. Returns the exit code."""
+    """The whole of a submitted job: ``do_job`` for ``--spec`` and ``--result``, or for the order that will be at ``--order``, for which Spark starts first.
+    Returns the exit code.
+    """
     end_with_submitter()
     arguments = _arguments(job.name, argv)
     access = JobAccess.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
-    spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
+    if arguments.order is None:
+        begun, order = None, JobOrder(spec=codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec"), result_key=arguments.result)
+    else:
+        begun = _context(job.name)
+        warm_up(begun)
+        order = await_order(Path(arguments.order))
     # The tasks of a job that lost its lock end with this process and with nothing less.
     receipt, printed = Path(arguments.receipt), Printed()
 
@@ -63,12 +70,12 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     return do_job(
         job,
         access,
-        spec,
-        arguments.result,
-        spark=lambda: _started(job.name),
+        order.spec,
+        order.result_key,
+        spark=lambda: _running(begun or _context(job.name)),
         end=os._exit,
         tell=partial(write_receipt, receipt),
-        board=Board(job=job.name, access=access, result_key=arguments.result, show=show),
+        board=Board(job=job.name, access=access, result_key=order.result_key, show=show),
     )
 
 
@@ -120,9 +127,12 @@ def _stored(repository: Repository, result_key: str, result: object) -> Artifact
     return ArtifactRef.of(result_key, data)
 
 
+def _context(name: str) -> SparkContext:
+    return SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
+
+
 @contextmanager
-def _started(name: str) -> Iterator[SparkContext]:
-    context = SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
+def _running(context: SparkContext) -> Iterator[SparkContext]:
     try:
         yield context
     except BaseException:
@@ -136,8 +146,9 @@ def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
     )
-    parser.add_argument("--spec", required=True, help="key and hash of the specification in the repository, as JSON")
-    parser.add_argument("--result", required=True, help="key to create with the result; must be new for each attempt")
+    parser.add_argument("--spec", help="key and hash of the specification in the repository, as JSON")
+    parser.add_argument("--result", help="key to create with the result; must be new for each attempt")
+    parser.add_argument("--order", help="file of this machine that will name both, where Spark is started before they are known")
     parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")
     parser.add_argument("--repository", required=True, help="where the repository is, as JSON without secrets")
     return parser.parse_args(argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import pickle
 import re
 import sys
@@ -219,6 +220,19 @@ def _of_share(share: bytes, channel: Channel | None, opened: Opened[I, Iterator[
     number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
     with counting(number, channel):
         yield from marking(lambda these: _results(these, opened), mine)
+
+
+def warm_up(context: SparkContext) -> None:
+    """Start a worker for each slot and import there what the first tasks will need: for who has time before there is work."""
+    slots = context.defaultParallelism
+    context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+
+
+def _imported(_slots: Iterable[int]) -> Iterator[int]:
+    without_pandas()
+    for name in ("kafka.consumers", "kafka.producers", "kafka.range_copy", "kafka.writer", "segments.files"):
+        importlib.import_module(f"streams_recovery.{name}")
+    return iter(())
 
 
 class _NoPandas(MetaPathFinder):

@@ -97,7 +97,8 @@ def _file(outcome: JobOutcome) -> ArtifactRef | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep(Step[JobOutcome]):
     """A step that is a Spark job. ``call`` plans it. The application's lock is renewed meanwhile, by the first result that the step needs, where
-    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result.
+    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result. ``sure`` of one that has work whenever it is
+    taken: Spark may start for it while the steps before it are taken.
     """
 
     job: JobName
@@ -105,6 +106,7 @@ class JobStep(Step[JobOutcome]):
     result: type[JobOutcome] | None = JobOutcome
     limit: timedelta | None = LONG
     locked: bool = True
+    sure: bool = False
     may_fail: Callable[[Any], bool] = lambda _ticket: False
 
     @property
