@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 import uuid
 from contextlib import contextmanager, nullcontext
@@ -28,9 +30,10 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine import child_process
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.submitter import RESULTS, SparkJob
+from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.rows import SHAPES, rows_in
@@ -121,6 +124,43 @@ def test_both_submitters_leave_equal_results_rows_and_failures(repository, conne
         assert (left["restore"]["partitions"][0]["rows"], left["failure"]["error"]) == (len(ROWS), "TargetNotEmpty")
         loaded = [rows_in(read(connection, TopicPartition(name, 0), 0, len(ROWS))) for name in (here, there)]
         assert loaded == [ROWS, ROWS]
+
+
+NOTHING = VerifySpec(application_id="app", partitions=(), keyed=())
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Every process of spark-submit, in its order."""
+    processes, start = [], child_process.started
+    monkeypatch.setattr(child_process, "started", lambda *of, **how: processes.append(start(*of, **how)) or processes[-1])
+    return processes
+
+
+@contextmanager
+def ahead(repository, connection, directory):
+    """Spark that waits for a comparison, as a side."""
+    start = SparkStart(name="verify", repository=repository, connection=connection, credentials=None)
+    with SparkSubmit(master="local[2]", logs=directory).ahead(start) as begun:
+        yield Side(begun, repository, connection, "none")
+
+
+def test_spark_that_was_started_ahead_does_the_first_job_and_the_next_is_submitted(repository, connection, tmp_path, begun):
+    with ahead(repository, connection, tmp_path) as side:
+        assert side.run("verify", NOTHING).partitions == ()
+        assert (len(begun), begun[0].wait(60)) == (1, 0)
+        assert side.run("verify", NOTHING).partitions == ()
+        assert len(begun) == 2
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_spark_that_gets_no_job_ends_and_one_that_died_is_started_again(repository, connection, tmp_path, begun, dies):
+    with ahead(repository, connection, tmp_path) as side:
+        if dies:
+            os.killpg(begun[0].pid, signal.SIGKILL)
+            begun[0].wait()
+            assert side.run("verify", NOTHING).partitions == ()
+    assert (len(begun), begun[0].poll() is None) == (1 + dies, False)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -76,11 +76,11 @@ class Runner:
 
     @contextmanager
     def _started_ahead(self, steps: Sequence[Step[Any]], reached: Phase | None) -> Iterator[Submitter]:
-        jobs = (step for step in steps if isinstance(step, JobStep) and step.sure and not _done(step, reached))
-        if self.ahead is None or (job := next(jobs, None)) is None:
+        if self.ahead is None:
             yield self.submitter
             return
-        with self.ahead(self._start(job)) as submitter:
+        jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached) and step.expected(self.recovery))
+        with nullcontext(self.submitter) if (job := next(jobs, None)) is None else self.ahead(self._start(job)) as submitter:
             yield submitter
 
     def _start(self, step: JobStep) -> SparkStart:
