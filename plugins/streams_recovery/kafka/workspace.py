@@ -1,4 +1,4 @@
-"""Where a task keeps the one file it works on."""
+"""Where a task keeps the file it works on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def workspace(doing: str) -> Iterator[Path]:
         where = tempfile.gettempdir()
         raise TransientError(
             f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
-            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for one segment. Then run again",
+            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
             host=socket.gethostname(),
             directory=where,
             doing=doing,
