@@ -44,8 +44,8 @@ class MergeLimits:
 
     @property
     def growth(self) -> int:
-        """How many times the largest file of a group its rows are at least, unless they make a full one."""
-        return min(_GROWTH, self.least_files)
+        """How many times the largest file of a group its rows are at least, unless they make a full one. Files that are to be few need not be as alike."""
+        return max(2, min(_GROWTH, self.least_files // 3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
