@@ -162,7 +162,7 @@ def test_a_result_that_differs_is_never_published_and_lets_nothing_expire(opened
     assert THIRD in {decision.savepoint_id for decision in maintenance.plan_expiry(opened).keep}
 
 
-@pytest.mark.fault("F28")
+@pytest.mark.fault("F10")
 def test_a_small_file_that_was_altered_is_damage_and_nothing_is_published(opened: RecoveryContext) -> None:
     ticket = begun(opened, request())
     key = opened.layout.segment(LOG, 55, 65, "a")
@@ -262,6 +262,7 @@ def test_publishing_waits_for_the_lock_and_gives_up(opened: RecoveryContext) -> 
     opened.lock.release(opened.lock.acquire("the next", lease_seconds=60, purpose="test"))
 
 
+@pytest.mark.fault("F16")
 def test_who_lost_the_lock_meanwhile_publishes_nothing(opened: RecoveryContext, monkeypatch: pytest.MonkeyPatch) -> None:
     ticket = begun(opened, request())
     result = job_done(opened, ticket)
