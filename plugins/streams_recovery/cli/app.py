@@ -140,7 +140,7 @@ def _cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -
         return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, "-"
     if isinstance(one, Damaged):
         return savepoint_id, "-", _DAMAGED, "-", "no", "-", pin, seal, one.reason
-    records = f"{one.records:,}{f', for {one.replaces}' if one.replaces else ''}"
+    records = f"{one.records:,}{', compacted or merged' if one.replaces else ''}"
     survives = "yes" if one.survives_cluster_loss else "no"
     return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, seal, one.parent_id or "-"
 
