@@ -167,11 +167,16 @@ def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Countin
 
 
 def test_an_expiry_merges_small_files_first_and_goes_on_whatever_becomes_of_it(counting: Counting, in_session: Submitter) -> None:
-    rules = dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0)
-    counting.configure(retention={**rules, "keep_last": 1, "minimum": 1, "merge_files": 3})
+    rules = {**dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0), "keep_last": 1, "minimum": 1}
+    counting.configure(retention={**rules, "merge_files": 0})
+    empty = run(counting, "expire", in_session, per_application=True)
+    assert (empty.state, empty.jobs, empty.tasks["plan_merge"]) == ("success", [], "skipped"), "there is no savepoint yet"
     for letters in ("abcab", "cabca", "bcabc"):
         counting.worked(letters)
         last = counting.savepoint(in_session)
+    never = run(counting, "expire", in_session, per_application=True)
+    assert (never.state, never.jobs, never.tasks["plan_merge"], len(counting.savepoints())) == ("success", [], "skipped", 3)
+    counting.configure(retention={**rules, "merge_files": 3})
     shown = run(counting, "expire", in_session, per_application=True, apply="false")
     assert (shown.state, shown.jobs, shown.tasks["plan_merge"], len(counting.savepoints())) == ("success", [], "skipped", 3)
 

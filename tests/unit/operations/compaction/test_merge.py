@@ -136,7 +136,7 @@ def test_a_merged_savepoint_is_published_once_with_every_record_of_its_source(op
     assert len(opened.savepoints.ids()) == 4
 
 
-def test_when_nothing_is_worth_it_no_job_runs(golden: OpenGolden, opened: RecoveryContext) -> None:
+def test_when_nothing_is_worth_it_no_job_runs(golden: OpenGolden, opened: RecoveryContext, tmp_path: Path) -> None:
     ticket = begun(opened, request())
     merge.publish(opened, ticket, job_done(opened, ticket))
     nothing = begun(opened, request("another"))
@@ -144,7 +144,11 @@ def test_when_nothing_is_worth_it_no_job_runs(golden: OpenGolden, opened: Recove
     assert "No files of it are worth merging" in merge.merge_text(merge.plan(opened, "latest"))
     with pytest.raises(Damaged, match="no merge ran"):
         merge.publish(opened, nothing, None)
-    assert merge.plan(merging(golden("good", place="never"), 0), "latest").groups == (), "a person who asks gets the usual number"
+    never = merging(golden("good", place="never"), 0)
+    grow(never, SECOND, THIRD, tmp_path, files=21)
+    assert merge.plan(never, "latest").groups == (), "a person who asks gets the usual number"
+    grow(never, THIRD, FOURTH, tmp_path)
+    assert [len(group.files) for group in merge.plan(never, "latest").groups] == [24]
     with pytest.raises(NotFound, match="has no savepoint in"):
         merge.plan(golden("no-manifest", place="empty"), "latest")
 
