@@ -23,7 +23,9 @@ import zstandard
 from streams_recovery.kafka.native.librdkafka import native
 
 BLOCK: Final = 20_000
-_COPY, _BLOCK_WHEN_FULL = 0x2, 0x4
+_COPY = 0x2
+# Records that may wait in a producer before another block is given to it: the queue has room for both.
+_WAITING: Final = 100_000
 _PRODUCER, _CONSUMER = 0, 1
 _PATIENCE_MS: Final = 120_000
 _NOTHING: Final = 60.0
@@ -268,8 +270,10 @@ class _Handle:
         if topic not in self._topics:
             self._topics[topic] = self._library.rd_kafka_topic_new(self._client, topic.encode(), None)
         wanted = len(block.messages) if count is None else count
-        data = block.messages.ctypes.data
-        if self._library.rd_kafka_produce_batch(self._topics[topic], partition, _COPY | _BLOCK_WHEN_FULL, data, wanted) != wanted:
+        # Not by librdkafka's own waiting for room: a batch that waits holds the lock of its topic, and a topic that is news needs it to be learned of.
+        while self._library.rd_kafka_outq_len(self._client) > _WAITING:
+            self._library.rd_kafka_poll(self._client, 10)
+        if self._library.rd_kafka_produce_batch(self._topics[topic], partition, _COPY, block.messages.ctypes.data, wanted) != wanted:
             raise SystemExit(f"librdkafka did not take all records: error {block.messages['err'].min()}")
 
     def flush(self) -> None:
@@ -321,6 +325,8 @@ def _library() -> Any:
         "topic_destroy": (None, (pointer,)),
         "produce_batch": (number, (pointer, ctypes.c_int32, number, pointer, number)),
         "flush": (number, (pointer, number)),
+        "outq_len": (number, (pointer,)),
+        "poll": (number, (pointer, number)),
         "init_transactions": (pointer, (pointer, number)),
         "begin_transaction": (pointer, (pointer,)),
         "commit_transaction": (pointer, (pointer, number)),

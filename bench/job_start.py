@@ -23,6 +23,7 @@ from rich.table import Table
 
 from embedded import spark_start
 from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckResult, CheckSpec
 from streams_recovery.core.repository.layout import Layout
@@ -83,8 +84,7 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
                 "check",
-                spec=ArtifactRef.of(names[0], spec),
-                result_key=names[1],
+                order=JobOrder(spec=ArtifactRef.of(names[0], spec), result_key=names[1]),
                 location=repository.location,
                 files=JobFiles(package=build_package(work), secrets=secrets, receipt=work / "receipt.json"),
                 master=master,

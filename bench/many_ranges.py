@@ -84,12 +84,12 @@ def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], a
     def work(wanted: RangeToCopy) -> RangeOutcome:
         return copy_what_is_left(access.cluster, access.repository(), LAYOUT, wanted, compression_level=3, attempt=uuid.uuid4().hex)
 
-    return tuple(run_tasks(spark, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
+    return tuple(run_tasks(spark.sparkContext, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
 
 
 def shared(spark: SparkSession, ranges: tuple[RangeToCopy, ...], access: JobAccess) -> tuple[RangeOutcome, ...]:
     """The copy as it is."""
-    result = copy_ranges(spark, BackupSpec(application_id="bench", ranges=ranges, compression_level=3), access)
+    result = copy_ranges(spark.sparkContext, BackupSpec(application_id="bench", ranges=ranges, compression_level=3), access)
     return tuple(RangeOutcome(copied=(piece,), lost=()) for piece in result.ranges)
 
 

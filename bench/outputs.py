@@ -31,6 +31,7 @@ from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
 from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import OutputPair, OutputRange, OutputsResult, OutputsSpec
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
@@ -96,8 +97,7 @@ class Stage:
             files = JobFiles(package=build_package(self.directory), secrets=secrets, receipt=self.directory / f"{job}.receipt")
             call = spark_call(
                 job,
-                spec=ArtifactRef.of(spec_key, written),
-                result_key=result_key,
+                order=JobOrder(spec=ArtifactRef.of(spec_key, written), result_key=result_key),
                 location=self.repository.location,
                 files=files,
                 master=MASTER,

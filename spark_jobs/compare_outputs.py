@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import Job, run_job
+from spark_jobs.job import Job, in_sql, run_job
 from spark_jobs.transforms.outputs import compare_outputs
 from streams_recovery.core.outputs.comparison import OutputsSpec
 
-JOB = Job(name="compare_outputs", kind=OutputsSpec, work=compare_outputs)
+JOB = Job(name="compare_outputs", kind=OutputsSpec, work=in_sql(compare_outputs))
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

@@ -10,25 +10,28 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pyspark.sql import SparkSession
+from pyspark import SparkConf, SparkContext
 
 from spark_jobs.access import SECRETS_FILE, JobAccess
 from spark_jobs.fencing import fenced
 from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
-from spark_jobs.transforms.task_runner import TaskFailed
+from spark_jobs.transforms.task_runner import TaskFailed, sql_session, warm_up
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs.progress import JobProgress
-from streams_recovery.core.jobs.spec import JobFailure, JobReceipt, RestoreSpec, failure_key
+from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.progress_file import progress_path, write_progress
-from streams_recovery.storage.receipts import write_receipt
+from streams_recovery.storage.receipts import await_order, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 S = TypeVar("S")
 
@@ -39,17 +42,24 @@ class Job(Generic[S]):
 
     name: str
     kind: type[S]
-    work: Callable[[SparkSession, S, JobAccess], object]
+    work: Callable[[SparkContext, S, JobAccess], object]
 
 
 def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
-    """The whole of a submitted job, in a session of its own: ``do_job`` for ``--spec`` and ``--result``. Returns the exit code."""
+    """The whole of a submitted job: ``do_job`` for ``--spec`` and ``--result``, or for the order that will be at ``--order``, for which Spark starts first.
+    Returns the exit code.
+    """
     end_with_submitter()
     arguments = _arguments(job.name, argv)
     access = JobAccess.from_environment(arguments.repository)
     # Read once: should the submitter be killed, its secrets do not stay behind.
     Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
-    spec = codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec")
+    if arguments.order is None:
+        begun, order = None, JobOrder(spec=codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec"), result_key=arguments.result)
+    else:
+        begun = _context(job.name)
+        warm_up(begun)
+        order = await_order(Path(arguments.order))
     # The tasks of a job that lost its lock end with this process and with nothing less.
     receipt, printed = Path(arguments.receipt), Printed()
 
@@ -60,12 +70,12 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     return do_job(
         job,
         access,
-        spec,
-        arguments.result,
-        session=lambda: _new_session(job.name),
+        order.spec,
+        order.result_key,
+        spark=lambda: _running(begun or _context(job.name)),
         end=os._exit,
         tell=partial(write_receipt, receipt),
-        board=Board(job=job.name, access=access, result_key=arguments.result, show=show),
+        board=Board(job=job.name, access=access, result_key=order.result_key, show=show),
     )
 
 
@@ -75,15 +85,15 @@ def do_job(
     spec_ref: ArtifactRef,
     result_key: str,
     *,
-    session: Callable[[], AbstractContextManager[SparkSession]],
+    spark: Callable[[], AbstractContextManager[SparkContext]],
     end: Callable[[int], object],
     tell: Callable[[JobReceipt], object],
     board: Board | None = None,
 ) -> int:
-    """Read the specification ``spec_ref``, do the work in ``session``, create the result at ``result_key``, and ``tell`` the submitter of it before the
-    session ends. Returns the exit code.
+    """Read the specification ``spec_ref``, do the work in ``spark``, create the result at ``result_key``, and ``tell`` the submitter of it before
+    that ends. Returns the exit code.
 
-    One of our errors is told instead when the session has ended, and described on the last line of stderr; anything else passes through. That of a load is
+    One of our errors is told instead when that has ended, and described on the last line of stderr; anything else passes through. That of a load is
     noted at ``failure_key`` too, because the load after it may have to begin anew. ``board`` is told how far the job is.
     ``end`` ends the tasks when the lock is lost, from another thread; it is given the exit code.
     """
@@ -94,10 +104,10 @@ def do_job(
 
     try:
         spec = read_noted(repository, job.kind, spec_ref)
-        with session() as spark:
-            _check_session(spark)
+        with spark() as context:
+            _check_settings(context)
             with _under_lock(repository, spec, lambda error: end(fail(error))), reporting(board):
-                result = job.work(spark, spec, access)
+                result = job.work(context, spec, access)
             # All tasks are over and the lock was held until then: nobody has to wait until Spark has stopped.
             tell(JobReceipt(result=_stored(repository, result_key, result), failure=None))
     except (RecoveryError, TaskFailed) as error:
@@ -117,28 +127,40 @@ def _stored(repository: Repository, result_key: str, result: object) -> Artifact
     return ArtifactRef.of(result_key, data)
 
 
+def _context(name: str) -> SparkContext:
+    return SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
+
+
 @contextmanager
-def _new_session(name: str) -> Iterator[SparkSession]:
-    spark = SparkSession.builder.appName(f"streams-recovery {name}").getOrCreate()
+def _running(context: SparkContext) -> Iterator[SparkContext]:
     try:
-        yield spark
-    finally:
-        spark.stop()
+        yield context
+    except BaseException:
+        # Other tasks may still run, and nobody is told of the error before they have ended.
+        context.stop()
+        raise
+    # After a result nothing runs any more, and Spark stops itself when this process has ended: asked from here it takes a second to.
 
 
 def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
     )
-    parser.add_argument("--spec", required=True, help="key and hash of the specification in the repository, as JSON")
-    parser.add_argument("--result", required=True, help="key to create with the result; must be new for each attempt")
+    parser.add_argument("--spec", help="key and hash of the specification in the repository, as JSON")
+    parser.add_argument("--result", help="key to create with the result; must be new for each attempt")
+    parser.add_argument("--order", help="file of this machine that will name both, where Spark is started before they are known")
     parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")
     parser.add_argument("--repository", required=True, help="where the repository is, as JSON without secrets")
     return parser.parse_args(argv)
 
 
-def _check_session(spark: SparkSession) -> None:
-    if spark.conf.get("spark.speculation", "false") != "false":
+def in_sql(work: Callable[[SparkSession, S, JobAccess], object]) -> Callable[[SparkContext, S, JobAccess], object]:
+    """The work of a job that asks in SQL."""
+    return lambda _, spec, access: work(sql_session(), spec, access)
+
+
+def _check_settings(context: SparkContext) -> None:
+    if context.getConf().get("spark.speculation", "false") != "false":
         raise Refused("spark.speculation is on: two tasks could write one partition", next_step="set spark.speculation=false")
 
 

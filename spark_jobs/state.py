@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from spark_jobs.job import Job, run_job
+from spark_jobs.job import Job, in_sql, run_job
 from spark_jobs.transforms.tables import export_table
 from streams_recovery.core.state.export_job import StateSpec
 
-JOB = Job(name="state", kind=StateSpec, work=export_table)
+JOB = Job(name="state", kind=StateSpec, work=in_sql(export_table))
 
 if __name__ == "__main__":
     sys.exit(run_job(JOB))

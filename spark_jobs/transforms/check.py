@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import count
@@ -20,7 +20,7 @@ from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 
-def check_files(spark: SparkSession, spec: CheckSpec, access: JobAccess) -> CheckResult:
+def check_files(context: SparkContext, spec: CheckSpec, access: JobAccess) -> CheckResult:
     """Read every file. A file that is damaged or cannot be read is a result, not an error."""
     started = time.monotonic()
     layout = Layout(spec.application_id)
@@ -31,7 +31,7 @@ def check_files(spark: SparkSession, spec: CheckSpec, access: JobAccess) -> Chec
         count(wanted.file.rows, wanted.file.payload_bytes)
         return found
 
-    checked = run_tasks(spark, spec.files, work, FileChecked, lambda wanted: wanted.file.rows, doing)
+    checked = run_tasks(context, spec.files, work, FileChecked, lambda wanted: wanted.file.rows, doing)
     return CheckResult(files=tuple(checked), seconds=time.monotonic() - started)
 
 

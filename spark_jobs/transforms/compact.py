@@ -189,7 +189,9 @@ def _checked(
         if copied.file is not None
     ]
     doing = Doing(name="checking new files")
-    done = run_tasks(spark, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows, doing)
+    done = run_tasks(
+        spark.sparkContext, wanted, lambda one: check_file(access.repository(), layout, one), FileChecked, lambda one: one.file.rows, doing
+    )
     return {one.key: one for one in done}
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -16,17 +16,19 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
 from spark_jobs.transforms.segment_reader import chosen_batches
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
-from spark_jobs.transforms.task_runner import in_tasks_sharing, spread_sharing
-from streams_recovery.core.jobs.spec import PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
+from spark_jobs.transforms.task_runner import in_tasks_sharing, spread_sharing, sql_session
+from streams_recovery.core.jobs.spec import KeysVerified, PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
     from streams_recovery.kafka.connection import KafkaConnection
     from streams_recovery.kafka.consumers import Consumers
 
 
-def compare_partitions(spark: SparkSession, spec: VerifySpec, access: JobAccess) -> VerifyResult:
+def compare_partitions(context: SparkContext, spec: VerifySpec, access: JobAccess) -> VerifyResult:
     """Compare every partition of the spec as a sequence of rows, unless that is proven, and its keyed topics also as the state they stand for."""
     started = time.monotonic()
 
@@ -38,12 +40,9 @@ def compare_partitions(spark: SparkSession, spec: VerifySpec, access: JobAccess)
     unproven = [wanted for wanted in spec.partitions if not wanted.rows_proven]
     # Both sides are read.
     doing = Doing(name="comparing", records=2 * sum(map(_records, unproven)))
-    partitions = spread_sharing(spark, unproven, opened, PartitionVerified, _records, doing)
+    partitions = spread_sharing(context, unproven, opened, PartitionVerified, _records, doing)
     keyed = [wanted for wanted in spec.partitions if wanted.tp.topic in spec.keyed]
-    archived = _rows(spark, keyed, access, archive=True)
-    loaded = _rows(spark, keyed, access, archive=False)
-    keys = compare_states(archived, loaded, [wanted.tp for wanted in keyed])
-    return VerifyResult(partitions=tuple(partitions), keys=keys, seconds=time.monotonic() - started)
+    return VerifyResult(partitions=tuple(partitions), keys=_keys(keyed, access) if keyed else (), seconds=time.monotonic() - started)
 
 
 def compare_rows(wanted: PartitionToVerify, access: JobAccess, source: KafkaConnection | Consumers) -> PartitionVerified:
@@ -64,6 +63,12 @@ def compare_rows(wanted: PartitionToVerify, access: JobAccess, source: KafkaConn
         archived_digest=archived.hexdigest(),
         loaded_digest=loaded.hexdigest(),
     )
+
+
+def _keys(keyed: list[PartitionToVerify], access: JobAccess) -> tuple[KeysVerified, ...]:
+    spark = sql_session()
+    archived, loaded = (_rows(spark, keyed, access, archive=archive) for archive in (True, False))
+    return compare_states(archived, loaded, [wanted.tp for wanted in keyed])
 
 
 def _rows(spark: SparkSession, partitions: list[PartitionToVerify], access: JobAccess, *, archive: bool) -> DataFrame:

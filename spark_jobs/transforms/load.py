@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -45,14 +45,14 @@ class ShareLoaded:
     partitions: tuple[PartitionLoaded, ...]
 
 
-def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -> RestoreResult:
+def load_partitions(context: SparkContext, spec: RestoreSpec, access: JobAccess) -> RestoreResult:
     """Load every partition, the biggest first, and read all of them back, each when the task has ended that wrote it. Refuses before the first row when
     Spark would retry a task: whether rows of an attempt are there, and whether it is dead, is for the orchestrator to find out before the next one
     begins.
     """
     started = time.monotonic()
-    check_single_attempt(spark)
-    wanted, loaded = shares(spec, spark.sparkContext.defaultParallelism), [started]
+    check_single_attempt(context)
+    wanted, loaded = shares(spec, context.defaultParallelism), [started]
     doing = Doing(name="loading", records=sum(one.rows for one in spec.partitions))
     afterwards = reading([share.partitions for share in wanted])
 
@@ -62,14 +62,14 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -
             ended(item[0])
             return done
 
-        found = run_tasks(spark, numbered, work, ShareLoaded, doing=doing)
+        found = run_tasks(context, numbered, work, ShareLoaded, doing=doing)
         loaded.append(time.monotonic())
         return found
 
     def follow(ended: Sequence[Share]) -> list[PartitionRead]:
-        return read_back(spark, [share.partitions for share in ended], access, afterwards) if spec.read_back else []
+        return read_back(context, [share.partitions for share in ended], access, afterwards) if spec.read_back else []
 
-    done, read = run_followed(spark, wanted, load, follow)
+    done, read = run_followed(context, wanted, load, follow)
     written, found = {one.tp: one for share in done for one in share.partitions}, {one.tp: one for one in read}
     return RestoreResult(
         partitions=tuple(written[one.tp] for one in spec.partitions),
@@ -79,9 +79,8 @@ def load_partitions(spark: SparkSession, spec: RestoreSpec, access: JobAccess) -
     )
 
 
-def check_single_attempt(spark: SparkSession) -> None:
+def check_single_attempt(context: SparkContext) -> None:
     """Raises ``Refused`` when Spark may start a task twice by itself."""
-    context = spark.sparkContext
     attempts = attempts_allowed(str(context.master), context.getConf().get("spark.task.maxFailures", "4") or "4")
     if attempts != "1":
         raise Refused(

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark import SparkContext, TaskContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -19,7 +18,7 @@ from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeOutco
 from streams_recovery.core.repository.layout import Layout
 
 
-def copy_ranges(spark: SparkSession, spec: BackupSpec, access: JobAccess) -> BackupResult:
+def copy_ranges(context: SparkContext, spec: BackupSpec, access: JobAccess) -> BackupResult:
     """Copy every range. Results are in the order of the spec."""
     started = time.monotonic()
 
@@ -30,7 +29,7 @@ def copy_ranges(spark: SparkSession, spec: BackupSpec, access: JobAccess) -> Bac
         return copying(ranges, common, access)
 
     doing = Doing(name="copying", records=sum(wanted.size_hint for wanted in spec.ranges))
-    outcomes = spread_sharing(spark, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint, doing)
+    outcomes = spread_sharing(context, spec.ranges, opened, RangeOutcome, lambda wanted: wanted.size_hint, doing)
     return BackupResult(
         ranges=tuple(piece for outcome in outcomes for piece in outcome.copied),
         lost=tuple(piece for outcome in outcomes for piece in outcome.lost),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -37,7 +37,7 @@ class ShareRead:
 
 
 def read_back(
-    spark: SparkSession, shares: Sequence[Sequence[PartitionToLoad]], access: JobAccess, doing: Doing | None = None
+    context: SparkContext, shares: Sequence[Sequence[PartitionToLoad]], access: JobAccess, doing: Doing | None = None
 ) -> list[PartitionRead]:
     """Every log that is ``whole``, those of a share by a task of their own. Call it when no task is left that writes to one of them."""
     wanted = [ReadShare(partitions=tuple(one.tp for one in mine)) for share in shares if (mine := whole(share))]
@@ -45,7 +45,7 @@ def read_back(
     def work(share: ReadShare) -> ShareRead:
         return read_share(share, access)
 
-    return [one for done in run_tasks(spark, wanted, work, ShareRead, doing=doing or reading(shares)) for one in done.partitions]
+    return [one for done in run_tasks(context, wanted, work, ShareRead, doing=doing or reading(shares)) for one in done.partitions]
 
 
 def reading(shares: Sequence[Sequence[PartitionToLoad]]) -> Doing:

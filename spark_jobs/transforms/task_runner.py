@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.abc import MetaPathFinder
 from types import ModuleType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, AccumulatorParam, SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.util import inheritable_thread_target
 
-from spark_jobs.transforms.counting import counting
+from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
 from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs.spec import JobFailure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
@@ -46,7 +49,7 @@ class TaskFailed(Exception):
 
 
 def run_tasks(
-    spark: SparkSession,
+    context: SparkContext,
     items: Sequence[I],
     work: Callable[[I], R],
     kind: type[R],
@@ -57,11 +60,11 @@ def run_tasks(
 
     Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
     """
-    return spread_sharing(spark, items, lambda _: nullcontext(work), kind, records, doing)
+    return spread_sharing(context, items, lambda _: nullcontext(work), kind, records, doing)
 
 
 def spread_sharing(
-    spark: SparkSession,
+    context: SparkContext,
     items: Sequence[I],
     opened: Opened[I, R],
     kind: type[R],
@@ -75,14 +78,14 @@ def spread_sharing(
         return []
 
     @contextmanager
-    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[pa.RecordBatch]]]:
+    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[tuple[int, bytes]]]]:
         with opened([item for _, item in mine]) as work:
-            yield lambda each: iter([_result(each[0], work(each[1]))])
+            yield lambda each: iter([(each[0], codec.dumps(work(each[1])))])
 
     counted = None if records is None else lambda each: records(each[1])
-    results = in_tasks_sharing(spark, list(enumerate(items)), numbered, "item long, result string", counted, doing)
-    rows = sorted(collected(results), key=lambda row: int(row.item))
-    return [codec.loads(kind, row.result.encode(), where="a task's result") for row in rows]
+    # No rows, so no SQL: its first plan costs a job a second.
+    found = dict(_collect(_tasks(context, list(enumerate(items)), numbered, counted, doing).collect))
+    return [codec.loads(kind, found[number], where="a task's result") for number in range(len(items))]
 
 
 class Numbers(AccumulatorParam[frozenset[int]]):
@@ -97,7 +100,7 @@ class Numbers(AccumulatorParam[frozenset[int]]):
 
 
 def run_followed(
-    spark: SparkSession,
+    context: SparkContext,
     items: Sequence[I],
     leader: Callable[[Sequence[tuple[int, I]], Callable[[int], None]], list[R]],
     follower: Callable[[Sequence[I]], list[F]],
@@ -108,12 +111,10 @@ def run_followed(
 
     The first error ends both and is the one that is raised; one of ours goes before one of Spark's.
     """
-    context = spark.sparkContext
     ended, slots, left = context.accumulator(frozenset[int](), Numbers()), context.defaultParallelism, dict(enumerate(items))
     following: list[Future[list[F]]] = []
-    in_thread = inheritable_thread_target(spark)
     with ThreadPoolExecutor(1 + _FOLLOWERS) as pool:
-        leading = pool.submit(in_thread(leader), list(left.items()), lambda number: ended.add(frozenset({number})))
+        leading = pool.submit(leader, list(left.items()), lambda number: ended.add(frozenset({number})))
         try:
             while left or _running([leading, *following]):
                 over = left.keys() if leading.done() else ended.value
@@ -121,11 +122,11 @@ def run_followed(
                 # Spark gives a slot to the older job first, so before that a follower could only wait.
                 free = leading.done() or len(items) - len(over) < slots
                 if due and free and len(_running(following)) < _FOLLOWERS:
-                    following.append(pool.submit(in_thread(follower), [left.pop(number) for number in due]))
+                    following.append(pool.submit(follower, [left.pop(number) for number in due]))
                 else:
                     wait(_running([leading, *following]), timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
         except BaseException:
-            _cancel(spark, [leading, *following])
+            _cancel(context, [leading, *following])
             raise
     return leading.result(), [found for each in following for found in each.result()]
 
@@ -138,11 +139,18 @@ def _running(futures: Sequence[Future[Any]]) -> list[Future[Any]]:
     return [each for each in futures if not each.done()]
 
 
-def _cancel(spark: SparkSession, futures: Sequence[Future[Any]]) -> None:
+def _cancel(context: SparkContext, futures: Sequence[Future[Any]]) -> None:
     # Again and again: a thread may be about to start its job.
     while not all(each.done() for each in futures):
-        spark.sparkContext.cancelAllJobs()
+        context.cancelAllJobs()
         wait(futures, timeout=_LOOK_SECONDS)
+
+
+def sql_session() -> SparkSession:
+    """The session of what asks in SQL. Its classes cost a job as much as the start of Spark does, so who only needs tasks makes none."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  # as said
+
+    return SparkSession.builder.getOrCreate()
 
 
 def in_tasks(
@@ -171,24 +179,60 @@ def in_tasks_sharing(
     doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> DataFrame:
     """Like ``in_tasks``, of work that shares something in each task; ``opened`` is as for ``spread_sharing``."""
-    groups = [[at] for at in range(len(items))]
-    if records is not None:
-        groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * spark.sparkContext.defaultParallelism)
-    # As data and not in the closure, of which each task gets a copy: a task is sent its own items, not those of the whole job.
-    shares = [(pickle.dumps((number, [items[at] for at in group])),) for number, group in enumerate(groups)]
-    channel = begin_phase(spark.sparkContext, doing, len(groups))
+    shares, channel = _divided(spark.sparkContext, items, records, doing)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         without_pandas()
         for batch in batches:
             for share in batch.column(0).to_pylist():
-                number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
-                with counting(number, channel):
-                    yield from marking(lambda these: _rows(these, opened), mine)
+                yield from _of_share(share, channel, opened)
 
+    return spark.createDataFrame(shares.map(lambda share: (share,)), "share binary").mapInArrow(run, schema)
+
+
+def _tasks(
+    context: SparkContext, items: Sequence[I], opened: Opened[I, Iterator[R]], records: Callable[[I], int] | None, doing: Doing
+) -> RDD[R]:
+    shares, channel = _divided(context, items, records, doing)
+
+    def run(mine: Iterable[bytes]) -> Iterator[R]:
+        without_pandas()
+        for share in mine:
+            yield from _of_share(share, channel, opened)
+
+    return shares.mapPartitions(run)
+
+
+def _divided(
+    context: SparkContext, items: Sequence[I], records: Callable[[I], int] | None, doing: Doing
+) -> tuple[RDD[bytes], Channel | None]:
+    """The shares of all tasks, each with its number and its items, and how they tell what they have done."""
+    groups = [[at] for at in range(len(items))]
+    if records is not None:
+        groups = bundled([records(item) for item in items], least=TASKS_A_SLOT * context.defaultParallelism)
+    # As data and not in the closure, of which each task gets a copy: a task is sent its own items, not those of the whole job.
+    shares = [pickle.dumps((number, [items[at] for at in group])) for number, group in enumerate(groups)]
     # Of n elements in n slices number i is in slice i, and tasks start in that order.
-    rows = spark.sparkContext.parallelize(shares, max(1, len(shares)))
-    return spark.createDataFrame(rows, "share binary").mapInArrow(run, schema)
+    return context.parallelize(shares, max(1, len(shares))), begin_phase(context, doing, len(groups))
+
+
+def _of_share(share: bytes, channel: Channel | None, opened: Opened[I, Iterator[R]]) -> Iterator[R]:
+    number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
+    with counting(number, channel):
+        yield from marking(lambda these: _results(these, opened), mine)
+
+
+def warm_up(context: SparkContext) -> None:
+    """Start a worker for each slot and import there what the first tasks will need: for who has time before there is work."""
+    slots = context.defaultParallelism
+    context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
+
+
+def _imported(_slots: Iterable[int]) -> Iterator[int]:
+    without_pandas()
+    for name in ("kafka.consumers", "kafka.producers", "kafka.range_copy", "kafka.writer", "segments.files"):
+        importlib.import_module(f"streams_recovery.{name}")
+    return iter(())
 
 
 class _NoPandas(MetaPathFinder):
@@ -214,21 +258,21 @@ def without_pandas() -> None:
         sys.meta_path.remove(finder)
 
 
-def _rows(mine: Sequence[I], opened: Opened[I, Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+def _results(mine: Sequence[I], opened: Opened[I, Iterator[R]]) -> Iterator[R]:
     with opened(mine) as work:
         for item in mine:
             yield from work(item)
 
 
-def _result(number: int, result: object) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([number]), pa.array([codec.dumps(result).decode()])], names=["item", "result"])
-
-
 def collected(rows: DataFrame) -> list[Row]:
     """``rows`` in the driver: for results, never for records. Raises ``TaskFailed``."""
+    return _collect(rows.collect)
+
+
+def _collect(collect: Callable[[], list[R]]) -> list[R]:
     try:
-        return rows.collect()
-    except PySparkException as error:
+        return collect()
+    except (PySparkException, Py4JJavaError) as error:
         cause = error_in(str(error))
         if cause is None:
             raise
@@ -243,7 +287,7 @@ def error_in(text: str) -> RecoveryError | None:
     return codec.loads(JobFailure, base64.b64decode(found[1]), where="a task's error").as_error()
 
 
-def marking(work: Callable[[I], Iterator[pa.RecordBatch]], item: I) -> Iterator[pa.RecordBatch]:
+def marking(work: Callable[[I], Iterator[R]], item: I) -> Iterator[R]:
     """``work`` of ``item`` in a task; an error of ours on the way is marked, so that the driver can tell which one it was."""
     try:
         yield from work(item)

@@ -31,6 +31,17 @@ def archiving(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
         yield found
 
 
+def test_there_is_news_before_the_first_savepoint_and_when_a_log_has_gone_on(small: Small) -> None:
+    assert savepoint.has_news(small.recovery)
+    published(small)
+    assert not savepoint.has_news(small.recovery)
+    produce(small.recovery, small.changelog, 1)
+    assert savepoint.has_news(small.recovery)
+    published(small)
+    small.recovery.cluster.delete_topics([small.changelog.topic])
+    assert not savepoint.has_news(small.recovery), "the savepoint itself says what is wrong"
+
+
 @pytest.mark.fault("F21")
 @pytest.mark.parametrize(
     ("which", "moment"),

@@ -125,6 +125,20 @@ def test_creating_what_exists_or_cannot_be_is_refused(cluster: KafkaCluster, new
     assert cluster.describe_topics([f"{name}-x"]) == {}
 
 
+def test_many_topics_are_created_together_each_with_its_own_shape(cluster: KafkaCluster) -> None:
+    names = [f"many-{uuid.uuid4().hex}" for _ in range(12)]
+    wanted = {name: (1 + number % 3, 1, {"retention.ms": str(1000 + number)}) for number, name in enumerate(names)}
+    made = cluster.create_topics(wanted)
+    try:
+        assert {name: (topic.partitions, 1, topic.config) for name, topic in made.items()} == wanted
+        assert cluster.log_starts([TopicPartition(name, topic.partitions - 1) for name, topic in made.items()]).keys() != {}
+        with pytest.raises(Refused, match=f"{names[3]} already exists"):
+            cluster.create_topics({f"{names[0]}-more": (1, 1, {}), names[3]: (1, 1, {})})
+    finally:
+        cluster.delete_topics([*names, f"{names[0]}-more"])
+    assert cluster.create_topics({}) == {}
+
+
 def test_what_would_not_be_created_is_known_before_and_nothing_is(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
     name = new_topic()
     fine: tuple[int, int, dict[str, str]] = (1, 1, {"retention.ms": "-1"})

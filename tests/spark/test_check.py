@@ -34,7 +34,7 @@ def test_every_file_is_read_by_a_task_and_damage_is_told(spark, access, tmp_path
     store = SavepointStore(Repository(location), Layout("golden"))
     opened = {}
     files, _ = check.files_of([store.read(savepoint_id, opened) for savepoint_id in IDS], opened)
-    result = check_files(spark, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
+    result = check_files(spark.sparkContext, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     assert {done.key for done in result.files} == {wanted.file.key for wanted in files}
     assert sum(1 for done in result.files if done.problems) == damaged
     assert sum(done.rows for done in result.files) > 0
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_does_not_end_the_job(spark, access, tmp_path
     path = tmp_path / "golden-repository" / unreadable
     path.unlink()
     path.symlink_to(path.name)
-    result = check_files(spark, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
+    result = check_files(spark.sparkContext, CheckSpec(application_id="golden", files=tuple(files)), replace(access, location=location))
     causes = {done.key: done.cause for done in result.files}
     assert causes.pop(unreadable) is Cause.NOT_READ
     assert sorted(causes.values(), key=str) == [None, None, Cause.ALTERED_FILE]

@@ -55,13 +55,13 @@ def test_one_bit_a_header_a_timestamp_and_another_order_are_found_and_their_keys
         plan = restore.plan_load(recovery, ticket)
         spec = recovery.artifacts.read(RestoreSpec, plan.spec)
         access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None)
-        loaded = load_partitions(spark, replace(spec, read_back=False), access)
+        loaded = load_partitions(spark.sparkContext, replace(spec, read_back=False), access)
         assert loaded.read == (), how
         recovery.cluster.delete_topics([topic])
         recovery.cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         write(recovery.connection, tp, rows)
         write(recovery.connection, other, case.saved_rows(1))
-        read = tuple(read_back(spark, [spec.partitions], access))
+        read = tuple(read_back(spark.sparkContext, [spec.partitions], access))
         result = recovery.artifacts.write(ticket.restore_id, "result", replace(loaded, read=read))
         restore.check_load(recovery, ticket, result)
 

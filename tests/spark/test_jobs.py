@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 def restore(spark, access, *loads):
     wanted = tuple(PartitionToLoad(tp=tp, first_offset=first, files=SegmentFiles.of(files)) for tp, first, files in loads)
-    return load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
+    return load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=wanted), access).partitions
 
 
 def check_of(tp, files, target, start, end):
@@ -48,7 +48,7 @@ def check_of(tp, files, target, start, end):
 def verify(spark, access, *pairs, keyed=()):
     """Each pair: archived partition and its files, target partition and its range."""
     wanted = tuple(check_of(*pair) for pair in pairs)
-    return compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
+    return compare_partitions(spark.sparkContext, VerifySpec(application_id=APPLICATION, partitions=wanted, keyed=keyed), access)
 
 
 def temporary_files():
@@ -74,7 +74,9 @@ def test_every_shape_of_a_record_goes_there_and_back(spark, access, connection, 
     assert (result.partitions[0].archived_rows, result.partitions[0].loaded_rows) == (len(SHAPES), len(SHAPES))
     assert (result.keys[0].keys_compared, result.keys[0].keys_different) == (3, 0)
     keys_only = replace(check_of(source, (file,), target.topic, 0, len(SHAPES)), rows_proven=True)
-    again = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(keys_only,), keyed=(source.topic,)), access)
+    again = compare_partitions(
+        spark.sparkContext, VerifySpec(application_id=APPLICATION, partitions=(keys_only,), keyed=(source.topic,)), access
+    )
     assert (again.partitions, again.keys) == ((), result.keys), "its rows are not read for a digest that is known"
     assert temporary_files() == before
 
@@ -89,7 +91,7 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
     cut = RowCut(by=by, moment=20, first_later=1, rows=len(wanted), late=0)
     write(connection, target, wanted[:1])
     load = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of(files), present=1, cut=cut)
-    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access)
+    result = load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=(load,)), access)
     (loaded,), (found,) = result.partitions, result.read
     assert (loaded.rows, loaded.present, loaded.archived_rows) == (len(wanted), 1, len(wanted))
     assert loaded.digest == found.digest == digest_of(wanted), "the row that was there is a part of it"
@@ -105,7 +107,9 @@ def test_only_the_rows_of_a_moment_are_loaded_also_behind_an_interrupted_load_an
         cut=cut,
     )
     for other, equal in ((check, True), (replace(check, cut=replace(cut, moment=10, first_later=0)), False)):
-        (found,) = compare_partitions(spark, VerifySpec(application_id=APPLICATION, partitions=(other,), keyed=()), access).partitions
+        (found,) = compare_partitions(
+            spark.sparkContext, VerifySpec(application_id=APPLICATION, partitions=(other,), keyed=()), access
+        ).partitions
         assert found.equal == equal
     assert (found.archived_rows, found.loaded_rows) == (1 if by is CutBy.TIMESTAMP else 0, len(wanted))
 
@@ -154,7 +158,7 @@ def test_a_job_tells_what_it_came_too_late_for(spark, access, connection, topics
         RangeToCopy(tp=TopicPartition(tp.topic, 0), start=start, end=end, size_hint=end, may_lose=True)
         for tp, start, end in ((source, 0, 2), (whole, 0, 5), (source, 2, 5))
     )
-    result = copy_ranges(spark, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access)
+    result = copy_ranges(spark.sparkContext, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access)
     assert [(done.tp, done.copied.start, done.copied.end, done.copied.file.rows) for done in result.ranges] == [
         (whole, 0, 5, 5),
         (source, 3, 5, 2),
@@ -256,7 +260,7 @@ def test_a_target_that_somebody_wrote_to_is_refused(spark, access, connection, t
     assert isinstance(caught.value.cause, TargetNotEmpty)
     assert end_of(connection, target) == 1
     behind = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=1, files=SegmentFiles.of((copied.copied.file,)))
-    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(behind,)), access)
+    result = load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=(behind,)), access)
     assert result.partitions[0].acknowledged_first == 1
     (found,) = result.read
     assert (found.start, found.end, found.rows) == (0, 6, 6), "what is there, not what was written"
@@ -271,7 +275,7 @@ def test_records_without_a_time_are_restored_by_tasks_and_a_load_that_was_cut_of
     assert copied.copied.file.min_timestamp == -(2**63)
     write(connection, target, rows[:2])
     wanted = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of((copied.copied.file,)), present=2)
-    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(wanted,)), access)
+    result = load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=(wanted,)), access)
     assert (result.partitions[0].digest, result.read[0].digest) == (digest_of(rows), digest_of(rows))
     assert rows_in(read(connection, target, 0, len(rows))) == rows
 

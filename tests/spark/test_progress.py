@@ -40,7 +40,7 @@ def test_tasks_that_ended_and_tasks_that_run_are_seen_by_the_driver(spark, acces
         return item
 
     with reporting(board):
-        done = run_tasks(spark, ITEMS, work, RangeLost, lambda _: 1, Doing(name="working", records=400))
+        done = run_tasks(spark.sparkContext, ITEMS, work, RangeLost, lambda _: 1, Doing(name="working", records=400))
         time.sleep(1.5)
     assert done == ITEMS
     assert [one.records for one in seen] == sorted(one.records for one in seen)

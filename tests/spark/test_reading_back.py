@@ -25,9 +25,11 @@ def test_only_whole_logs_are_read_back_and_what_is_missing_goes_behind_the_first
     write(connection, source, BASE)
     files = tuple(done.copied.file for done in backup(spark, access, (source, 0, 2), (source, 2, 5)))
     first = PartitionToLoad(tp=TopicPartition(target.topic, 0), first_offset=0, files=SegmentFiles.of(files), limit=3)
-    begun = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(first,)), access)
+    begun = load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=(first,)), access)
     assert (begun.partitions[0].rows, begun.partitions[0].digest, begun.read) == (3, digest_of(BASE[:3]), ())
-    whole = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=(replace(first, present=3, limit=None),)), access)
+    whole = load_partitions(
+        spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=(replace(first, present=3, limit=None),)), access
+    )
     assert (whole.partitions[0].digest, whole.read[0].digest, whole.read[0].rows) == (digest_of(BASE), digest_of(BASE), 5)
 
 
@@ -43,7 +45,7 @@ def test_both_digests_have_every_row_with_its_headers_in_whatever_order_partitio
         PartitionToLoad(tp=TopicPartition(name, at), first_offset=0, files=SegmentFiles.of((file,)), present=there)
         for at, file, there in ((0, short, 0), (1, long, present))
     )
-    result = load_partitions(spark, RestoreSpec(application_id=APPLICATION, partitions=loads), access)
+    result = load_partitions(spark.sparkContext, RestoreSpec(application_id=APPLICATION, partitions=loads), access)
     expected = [digest_of(BASE[:2]), digest_of(SHAPES)]
     assert [(one.tp.partition, one.digest) for one in result.partitions] == list(enumerate(expected))
     assert [(one.tp.partition, one.digest) for one in result.read] == list(enumerate(expected))
@@ -69,7 +71,7 @@ def leading(spark, work):
             ended(item[0])
             return item[1]
 
-        return run_tasks(spark, numbered, each, RangeLost)
+        return run_tasks(spark.sparkContext, numbered, each, RangeLost)
 
     return lead
 
@@ -79,7 +81,7 @@ def following(spark, work):
         work(item.start)
         return item
 
-    return lambda ended: run_tasks(spark, ended, each, RangeLost)
+    return lambda ended: run_tasks(spark.sparkContext, ended, each, RangeLost)
 
 
 def test_what_has_ended_is_followed_while_a_straggler_runs_and_only_what_has_ended(spark, tmp_path):
@@ -93,7 +95,7 @@ def test_what_has_ended_is_followed_while_a_straggler_runs_and_only_what_has_end
         assert (tmp_path / f"written-{number}").exists()
         (tmp_path / f"read-{number}").touch()
 
-    led, followed = run_followed(spark, items(6), leading(spark, write), following(spark, read))
+    led, followed = run_followed(spark.sparkContext, items(6), leading(spark, write), following(spark, read))
     assert led == items(6)
     assert sorted(followed, key=lambda one: one.start) == items(6)
     assert followed[-1] == items(6)[0]
@@ -109,10 +111,10 @@ def test_an_error_of_a_follower_ends_the_leader_and_is_told(spark, tmp_path):
 
     began = time.monotonic()
     with pytest.raises(TaskFailed, match=r"log [1-3] is gone") as caught:
-        run_followed(spark, items(4), leading(spark, write), following(spark, read))
+        run_followed(spark.sparkContext, items(4), leading(spark, write), following(spark, read))
     assert isinstance(caught.value.cause, NotFound)
     assert time.monotonic() - began < 100
-    assert run_tasks(spark, items(2), lambda item: item, RangeLost) == items(2), "the slots are free again"
+    assert run_tasks(spark.sparkContext, items(2), lambda item: item, RangeLost) == items(2), "the slots are free again"
 
 
 def test_an_error_of_the_leader_ends_its_followers_and_is_told(spark, tmp_path):
@@ -127,10 +129,10 @@ def test_an_error_of_the_leader_ends_its_followers_and_is_told(spark, tmp_path):
 
     began = time.monotonic()
     with pytest.raises(TaskFailed, match="a file is broken") as caught:
-        run_followed(spark, items(2), leading(spark, write), following(spark, read))
+        run_followed(spark.sparkContext, items(2), leading(spark, write), following(spark, read))
     assert isinstance(caught.value.cause, Damaged)
     assert time.monotonic() - began < 100
 
 
 def test_nothing_to_lead_is_nothing_to_follow(spark):
-    assert run_followed(spark, [], leading(spark, time.sleep), following(spark, time.sleep)) == ([], [])
+    assert run_followed(spark.sparkContext, [], leading(spark, time.sleep), following(spark, time.sleep)) == ([], [])

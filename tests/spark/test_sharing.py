@@ -50,7 +50,7 @@ def items(count):
 
 
 def test_each_task_opens_once_with_all_its_items_and_closes(spark, tmp_path):
-    assert spread_sharing(spark, items(20), opening(tmp_path), RangeLost, lambda _: 1) == items(20)
+    assert spread_sharing(spark.sparkContext, items(20), opening(tmp_path), RangeLost, lambda _: 1) == items(20)
     opened, closed = list(tmp_path.glob("*.opened")), list(tmp_path.glob("*.closed"))
     assert sorted(path.stem for path in opened) == sorted(path.stem for path in closed)
     assert len(opened) == 4, "two tasks for each of two slots"
@@ -59,7 +59,7 @@ def test_each_task_opens_once_with_all_its_items_and_closes(spark, tmp_path):
 
 def test_an_error_in_a_task_closes_what_it_shares_and_says_what_it_was(spark, tmp_path):
     with pytest.raises(TaskFailed, match="the one that fails") as caught:
-        spread_sharing(spark, items(6), opening(tmp_path, failing=3), RangeLost, lambda _: 1)
+        spread_sharing(spark.sparkContext, items(6), opening(tmp_path, failing=3), RangeLost, lambda _: 1)
     assert isinstance(caught.value.cause, Damaged)
     assert len(list(tmp_path.glob("*.closed"))) == len(list(tmp_path.glob("*.opened"))) >= 1
 
@@ -69,7 +69,7 @@ def test_an_error_of_opening_is_told_too(spark):
         raise Damaged("nothing to share", next_step="none")
 
     with pytest.raises(TaskFailed, match="nothing to share"):
-        spread_sharing(spark, items(2), opened, RangeLost, None)
+        spread_sharing(spark.sparkContext, items(2), opened, RangeLost, None)
 
 
 def test_a_worker_that_copies_and_loads_never_imports_pandas_and_could(spark, access, connection, topics):
@@ -77,12 +77,12 @@ def test_a_worker_that_copies_and_loads_never_imports_pandas_and_could(spark, ac
     write(connection, source, SHAPES)
     (copied,) = backup(spark, access, (source, 0, len(SHAPES)))
     wanted = PartitionToLoad(tp=target, first_offset=0, files=SegmentFiles.of((copied.copied.file,)))
-    load_partitions(spark, RestoreSpec(application_id="app", partitions=(wanted,)), access)
+    load_partitions(spark.sparkContext, RestoreSpec(application_id="app", partitions=(wanted,)), access)
 
     def imported(item):
         return replace(item, start=int("pandas" in sys.modules), end=int(find_spec("pandas") is not None))
 
-    assert [(found.start, found.end) for found in run_tasks(spark, items(4), imported, RangeLost)] == [(0, 1)] * 4
+    assert [(found.start, found.end) for found in run_tasks(spark.sparkContext, items(4), imported, RangeLost)] == [(0, 1)] * 4
 
 
 def test_many_partitions_of_few_records_are_copied_each_as_it_is(spark, access, connection):
@@ -97,7 +97,7 @@ def test_many_partitions_of_few_records_are_copied_each_as_it_is(spark, access, 
         for tp, mine in rows.items():
             write(connection, tp, mine)
         wanted = tuple(RangeToCopy(tp=tp, start=0, end=len(mine), size_hint=len(mine)) for tp, mine in rows.items())
-        result = copy_ranges(spark, BackupSpec(application_id="app", ranges=wanted, compression_level=3), access)
+        result = copy_ranges(spark.sparkContext, BackupSpec(application_id="app", ranges=wanted, compression_level=3), access)
         assert [(done.tp, done.copied.end, done.copied.file.rows, done.fetched, done.log_start_after) for done in result.ranges] == [
             (each.tp, each.end, each.end, each.end, 0) for each in wanted
         ]

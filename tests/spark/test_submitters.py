@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 import uuid
 from contextlib import contextmanager, nullcontext
@@ -28,9 +30,10 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.segment_files import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine import child_process
 from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.submitter import RESULTS, SparkJob
+from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.rows import SHAPES, rows_in
@@ -123,14 +126,51 @@ def test_both_submitters_leave_equal_results_rows_and_failures(repository, conne
         assert loaded == [ROWS, ROWS]
 
 
+NOTHING = VerifySpec(application_id="app", partitions=(), keyed=())
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Every process of spark-submit, in its order."""
+    processes, start = [], child_process.started
+    monkeypatch.setattr(child_process, "started", lambda *of, **how: processes.append(start(*of, **how)) or processes[-1])
+    return processes
+
+
+@contextmanager
+def ahead(repository, connection, directory):
+    """Spark that waits for a comparison, as a side."""
+    start = SparkStart(name="verify", repository=repository, connection=connection, credentials=None)
+    with SparkSubmit(master="local[2]", logs=directory).ahead(start) as begun:
+        yield Side(begun, repository, connection, "none")
+
+
+def test_spark_that_was_started_ahead_does_the_first_job_and_the_next_is_submitted(repository, connection, tmp_path, begun):
+    with ahead(repository, connection, tmp_path) as side:
+        assert side.run("verify", NOTHING).partitions == ()
+        assert (len(begun), begun[0].wait(60)) == (1, 0)
+        assert side.run("verify", NOTHING).partitions == ()
+        assert len(begun) == 2
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_spark_that_gets_no_job_ends_and_one_that_died_is_started_again(repository, connection, tmp_path, begun, dies):
+    with ahead(repository, connection, tmp_path) as side:
+        if dies:
+            os.killpg(begun[0].pid, signal.SIGKILL)
+            begun[0].wait()
+            assert side.run("verify", NOTHING).partitions == ()
+    assert (len(begun), begun[0].poll() is None) == (1 + dies, False)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repository, access, spark, fails):
     happened = []
 
     @contextmanager
-    def session():
+    def started():
         try:
-            yield spark
+            yield spark.sparkContext
         finally:
             happened.append("stopped")
 
@@ -146,7 +186,7 @@ def test_a_result_is_told_before_spark_stops_and_a_failure_when_it_has(repositor
         access,
         ArtifactRef.of("app/work/run/spec.json", data),
         "app/work/run/result.json",
-        session=session,
+        spark=started,
         end=happened.append,
         tell=lambda receipt: happened.append("failed" if receipt.failure else "told"),
     )
@@ -173,9 +213,9 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
     spec = ArtifactRef.of("app/work/run/spec.json", data)
     repository.create(spec.key, data)
 
-    def slow(session, *_):
+    def slow(*_):
         lock.take_from("restore 1")
-        session.range(1).mapInArrow(endless, "id long").collect()
+        spark.range(1).mapInArrow(endless, "id long").collect()
 
     def endless(batches):
         time.sleep(300)
@@ -189,7 +229,7 @@ def test_a_job_in_a_session_ends_when_the_lock_is_taken_and_the_session_goes_on(
             access,
             spec,
             result_key,
-            session=lambda: nullcontext(spark),
+            spark=lambda: nullcontext(spark.sparkContext),
             end=lambda _: spark.sparkContext.cancelAllJobs(),
             tell=told.append,
         )

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.child_process import SparkSubmit
-from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.engine.submitter import SparkJob, SparkStart, Submitter
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status import kept_current
@@ -86,8 +86,15 @@ class ConfiguredSpark:
     logs: Path
 
     def submit(self, job: SparkJob) -> ArtifactRef:
-        master, allowed = self.recovery.spark_master(), self.recovery.config.spark.allow_insecure_rpc
-        return SparkSubmit(master=master, logs=self.logs, allow_insecure_rpc=allowed).submit(job)
+        return self._configured().submit(job)
+
+    def ahead(self, start: SparkStart) -> AbstractContextManager[Submitter]:
+        """See SparkSubmit."""
+        return self._configured().ahead(start)
+
+    def _configured(self) -> SparkSubmit:
+        allowed = self.recovery.config.spark.allow_insecure_rpc
+        return SparkSubmit(master=self.recovery.spark_master(), logs=self.logs, allow_insecure_rpc=allowed)
 
 
 def runner(
@@ -102,7 +109,8 @@ def runner(
     """
     if has_jobs:
         recovery.spark_master()
-    return Runner(recovery=recovery, submitter=ConfiguredSpark(recovery, logs), say=say, pair=pair, progress=shown_progress)
+    spark = ConfiguredSpark(recovery, logs)
+    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
 
 
 def requester() -> Requester:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from streams_recovery.cli.screen import command_line
+from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.submitter import SparkJob, Submitter, needs_cluster
+from streams_recovery.engine.submitter import SparkJob, SparkStart, Submitter, needs_cluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.savepoint import JobPlan
@@ -51,7 +52,7 @@ class RunOutcome:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
     """Who takes the steps: the application's context, for steps of a pair those of an application and its clone, who runs Spark jobs, who tells a
-    person, and who shows how far a job is.
+    person, and who shows how far a job is. ``ahead`` starts Spark before there is a job for it, as ``SparkSubmit.ahead``.
     """
 
     recovery: RecoveryContext
@@ -60,6 +61,7 @@ class Runner:
     pair: tuple[RecoveryContext, RecoveryContext] | None = None
     sleep: Callable[[float], None] = time.sleep
     progress: ProgressView = _unseen
+    ahead: Callable[[SparkStart], AbstractContextManager[Submitter]] | None = None
 
     def run(self, workflow: Workflow[T], ticket: Any, *, reached: Phase | None = None) -> T:
         """Take a workflow that was opened with this ticket to its end, and return its result. Raises the error that ended it."""
@@ -69,13 +71,31 @@ class Runner:
         """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
         a failure only the teardowns are taken, whatever becomes of them, and the first error is the outcome's.
         """
+        with self._started_ahead(steps, reached) as submitter:
+            return replace(self, submitter=submitter)._take(steps, given, reached)  # noqa: SLF001  # its own
+
+    @contextmanager
+    def _started_ahead(self, steps: Sequence[Step[Any]], reached: Phase | None) -> Iterator[Submitter]:
+        if self.ahead is None:
+            yield self.submitter
+            return
+        jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached) and step.expected(self.recovery))
+        with nullcontext(self.submitter) if (job := next(jobs, None)) is None else self.ahead(self._start(job)) as submitter:
+            yield submitter
+
+    def _start(self, step: JobStep) -> SparkStart:
+        recovery = self.recovery
+        connection = recovery.connection if needs_cluster(step.job) else None
+        return SparkStart(name=step.job, repository=recovery.repository, connection=connection, credentials=recovery.credentials)
+
+    def _take(self, steps: Sequence[Step[Any]], given: Mapping[str, Any], reached: Phase | None) -> RunOutcome:
         outcome = RunOutcome(results=dict(given))
         for step in steps:
             if step.when is When.FAILURE and outcome.error is None:
                 continue
             if step.when is When.SUCCESS and outcome.error is not None:
                 continue
-            if step.done_in is not None and reached is not None and reached.rank >= step.done_in.rank:
+            if _done(step, reached):
                 continue
             try:
                 result = self._taken(step, outcome.results)
@@ -146,16 +166,10 @@ class Runner:
             self.say(f"{step.name}: nothing to do for Spark")
             return None
         self.say(f"{step.name}: a Spark job over {plan.ranges} ranges")
-        recovery = self.recovery
         with self.progress(step.name) as report:
-            return self.submitter.submit(
-                SparkJob(
-                    name=step.job,
-                    spec=plan.spec,
-                    result_key=plan.result_key,
-                    repository=recovery.repository,
-                    connection=recovery.connection if needs_cluster(step.job) else None,
-                    credentials=recovery.credentials,
-                    report=report,
-                )
-            )
+            job = SparkJob(**codec.fields_of(SparkStart, self._start(step)), spec=plan.spec, result_key=plan.result_key, report=report)
+            return self.submitter.submit(job)
+
+
+def _done(step: Step[Any], reached: Phase | None) -> bool:
+    return step.done_in is not None and reached is not None and reached.rank >= step.done_in.rank

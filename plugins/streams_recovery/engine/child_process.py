@@ -7,19 +7,21 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.follow import followed
 from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.spark_submit import submit_argv
-from streams_recovery.engine.submitter import RESULTS, SparkJob, prepared
+from streams_recovery.engine.spark_submit import JobName, submit_argv
+from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart, Submitter, order_path, prepared
 from streams_recovery.storage.progress_file import progress_path
-from streams_recovery.storage.receipts import read_receipt
+from streams_recovery.storage.receipts import read_receipt, write_order
 
 _TAIL_BYTES: Final = 4000
 _STOP_SECONDS: Final = 10.0
@@ -39,28 +41,81 @@ class SparkSubmit:
 
     def submit(self, job: SparkJob) -> ArtifactRef:
         """Run it in a process of its own."""
-        log = self.logs / f"{job.name}.log"
+        log = self._log(job)
         with prepared(job, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
-            with followed(progress_path(call.receipt), job.report):
-                run_submit(submit_argv(call, self.master), call.environment, log=log, receipt=call.receipt)
-            return read_outcome(job.repository, read_receipt(call.receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
+            argv = submit_argv(call, self.master)
+            return _outcome(job, call.receipt, log, lambda: run_submit(argv, call.environment, log=log, receipt=call.receipt))
+
+    @contextmanager
+    def ahead(self, start: SparkStart) -> Iterator[Submitter]:
+        """Start Spark for a job that is still to come. Yields who gives that job to it, and submits any other. Spark that was given no job ends with the
+        block.
+        """
+        log = self._log(start)
+        with prepared(start, self.master, allow_insecure_rpc=self.allow_insecure_rpc) as call:
+            process = started(submit_argv(call, self.master), call.environment, log=log)
+            begun = _Begun(rest=self, name=start.name, process=process, receipt=call.receipt, log=log)
+            try:
+                yield begun
+            finally:
+                if not begun.used:
+                    _end(process)
+
+    def _log(self, start: SparkStart) -> Path:
+        return self.logs / f"{start.name}.log"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Begun:
+    """See Submitter. Has one Spark that waits for a job of this name."""
+
+    rest: Submitter
+    name: JobName
+    process: subprocess.Popen[bytes]
+    receipt: Path
+    log: Path
+    used: bool = False
+
+    def submit(self, job: SparkJob) -> ArtifactRef:
+        """Give it to the Spark that waits. A second one, and one for which Spark could not start, is submitted anew."""
+        if job.name != self.name or self.used or self.process.poll() is not None:
+            return self.rest.submit(job)
+        self.used = True
+        write_order(order_path(self.receipt), JobOrder(spec=job.spec, result_key=job.result_key))
+        return _outcome(job, self.receipt, self.log, lambda: see_through(self.process, self.receipt))
+
+
+def _outcome(job: SparkJob, receipt: Path, log: Path, run: Callable[[], None]) -> ArtifactRef:
+    with followed(progress_path(receipt), job.report):
+        run()
+    return read_outcome(job.repository, read_receipt(receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
 
 
 def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path, receipt: Path | None = None) -> None:
-    """Run ``argv`` with ``environment`` and nothing of this process's own, output appended to ``log``, until it ends or has told of a result in
-    ``receipt``. How it exits does not count: only what it left does.
+    """``argv`` from its start to its end or its result: see ``started`` and ``see_through``."""
+    see_through(started(argv, environment, log=log), receipt)
 
-    After a result the process has only itself to stop, and this program does not end before it has. Raises ``ConfigInvalid`` when spark-submit cannot be
-    started. When this process is interrupted the job, its JVM and its tasks are ended first.
+
+def started(argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -> subprocess.Popen[bytes]:
+    """``argv`` as a process with ``environment`` and nothing of this process's own, output appended to ``log``. Raises ``ConfigInvalid`` when spark-submit
+    cannot be started.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         try:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 argv, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         except OSError as error:
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
+
+
+def see_through(process: subprocess.Popen[bytes], receipt: Path | None = None) -> None:
+    """Wait until a ``started`` process has ended or has told of a result in ``receipt``. How it exits does not count: only what it left does.
+
+    After a result the process has only itself to stop, and this program does not end before it has. When this process is interrupted the job, its JVM and its
+    tasks are ended first.
+    """
     try:
         over = _ended_or_reported(process, receipt)
     except BaseException:

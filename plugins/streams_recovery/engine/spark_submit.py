@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.environment import driver_environment
 from streams_recovery.engine.kubernetes import kubernetes_settings
 from streams_recovery.engine.master import is_local, shuffle_partitions
@@ -58,22 +58,25 @@ class SparkCall:
 def spark_call(
     job: JobName,
     *,
-    spec: ArtifactRef,
-    result_key: str,
+    order: JobOrder | Path,
     location: StorageLocation,
     files: JobFiles,
     master: str,
     allow_insecure_rpc: bool = False,
 ) -> SparkCall:
-    """The call for one job. Workers of a local master run this interpreter, those of a cluster ``python3``.
+    """The call for one job, with its ``order`` or with the file in which the driver will find that. Workers of a local master run this interpreter, those of
+    a cluster ``python3``.
 
     Raises ``ConfigInvalid`` for a cluster that is neither authenticated nor encrypted, unless ``allow_insecure_rpc``, and for one of Kubernetes without
     an image.
     """
     defaults = spark_defaults()
     application = project_files().jobs / f"{job}.py"
-    about = {"--spec": codec.dumps(spec).decode(), "--result": result_key, "--repository": codec.dumps(location).decode()}
-    about["--receipt"] = str(files.receipt)
+    about = {"--repository": codec.dumps(location).decode(), "--receipt": str(files.receipt)}
+    if isinstance(order, Path):
+        about["--order"] = str(order)
+    else:
+        about |= {"--spec": codec.dumps(order.spec).decode(), "--result": order.result_key}
     return SparkCall(
         name=f"streams-recovery-{job}",
         application=application,

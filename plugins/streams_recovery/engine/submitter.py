@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from streams_recovery.core.compaction.merge import MergeResult
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs.progress import JobProgress
-from streams_recovery.core.jobs.spec import BackupResult, RestoreResult, VerifyResult
+from streams_recovery.core.jobs.spec import BackupResult, JobOrder, RestoreResult, VerifyResult
 from streams_recovery.core.outputs.comparison import OutputsResult
 from streams_recovery.core.repository.check import CheckResult
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -48,17 +48,23 @@ def needs_cluster(name: JobName) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparkJob:
-    """One job: its specification is in ``repository``, and its result will be. Connection and credentials are secrets; a job that has nothing to do with the
-    cluster gets no connection. ``report`` is called with how far it is, from another thread.
+class SparkStart:
+    """What Spark has to be given to start for a job. Connection and credentials are secrets; a job that has nothing to do with the cluster gets no
+    connection.
     """
 
     name: JobName
-    spec: ArtifactRef
-    result_key: str
     repository: Repository
     connection: KafkaConnection | None
     credentials: StorageCredentials | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkJob(SparkStart):
+    """One job: its specification is in ``repository``, and its result will be. ``report`` is called with how far it is, from another thread."""
+
+    spec: ArtifactRef
+    result_key: str
     report: Callable[[JobProgress], object] | None = field(default=None, compare=False)
 
 
@@ -73,22 +79,27 @@ class Submitter(Protocol):
 
 
 @contextmanager
-def prepared(job: SparkJob, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
-    """The call of spark-submit for ``job``. Its package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises
-    what ``spark_call`` does.
+def prepared(start: SparkStart, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
+    """The call of spark-submit for a job, or for one that is still to come: that one is ordered by ``write_order`` beside the receipt, at ``order_path``. Its
+    package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises what ``spark_call`` does.
     """
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, _secrets(job) as secrets:
+    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, _secrets(start) as secrets:
+        receipt = Path(work) / "receipt.json"
         yield spark_call(
-            job.name,
-            spec=job.spec,
-            result_key=job.result_key,
-            location=job.repository.location,
-            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=Path(work) / "receipt.json"),
+            start.name,
+            order=JobOrder(spec=start.spec, result_key=start.result_key) if isinstance(start, SparkJob) else order_path(receipt),
+            location=start.repository.location,
+            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=receipt),
             master=master,
             allow_insecure_rpc=allow_insecure_rpc,
         )
 
 
-def _secrets(job: SparkJob) -> AbstractContextManager[Path]:
-    seals = job.repository.seals
-    return secrets_file(job.connection, job.credentials, None if seals is None else seals.keys)
+def order_path(receipt: Path) -> Path:
+    """Where a driver finds its order that was started before there was one."""
+    return receipt.with_name("order.json")
+
+
+def _secrets(start: SparkStart) -> AbstractContextManager[Path]:
+    seals = start.repository.seals
+    return secrets_file(start.connection, start.credentials, None if seals is None else seals.keys)

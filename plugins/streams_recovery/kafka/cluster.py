@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -15,13 +15,19 @@ from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.facts import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
+from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors, leader_epochs, log_dirs, log_ends, permissions, topic_configs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import Connecting
 from streams_recovery.kafka.deadline import Deadline
 from streams_recovery.kafka.group_listing import list_group_kinds
 
+TopicShape = tuple[int, int, Mapping[str, str]]
+"""Partitions, replicas and settings of a topic."""
+
 _NO_LEADER_YET = 5
+# A controller of Kafka takes no request for more than 10,000 (KAFKA-12905), and answers a small one sooner than a client gives up.
+_PARTITIONS_AT_ONCE = 2_000
 # Far longer than brokers need to show a setting; what is not shown then was altered again.
 _SHOWN_SECONDS = 1.0
 
@@ -139,39 +145,52 @@ class KafkaCluster:
         }
 
     def create_topic(self, name: str, *, partitions: int, replication_factor: int, config: Mapping[str, str]) -> TopicDescription:
-        """Create a topic and wait until a leader answers for every partition. Raises ``Refused`` when it exists or the cluster does not want it so."""
-        # Sent once: after a lost answer a second request would find the new topic, and refuse it as somebody else's.
-        with self._clients.requesting(f"creating topic {name}"):
-            wanted = {"num_partitions": partitions, "replication_factor": replication_factor, "configs": dict(config)}
-            answer = self._clients.pure.create_topics({name: wanted}, raise_errors=False)
-        code, message = answer["topics"][0]["error_code"], answer["topics"][0].get("error_message")
-        if code == errors.TOPIC_ALREADY_EXISTS:
-            raise Refused(f"topic {name} already exists", next_step="delete it first, or choose another name", topic=name)
-        if code:
-            raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())
-        self._wait_for_leaders(name, partitions)
+        """One topic: see ``create_topics``."""
+        return self.create_topics({name: (partitions, replication_factor, config)})[name]
+
+    def create_topics(self, wanted: Mapping[str, TopicShape]) -> dict[str, TopicDescription]:
+        """Create topics with their partitions, replicas and settings, and wait until a leader answers for every partition. Raises ``Refused`` when one exists
+        or the cluster does not want it so; others may have been created by then.
+        """
+        for several in _portions(wanted):
+            self._create(several)
+        self._wait_for_leaders({name: partitions for name, (partitions, _, _) in wanted.items()})
         deadline = Deadline(self._clients.timeout)
         # Brokers hear of it one after the other, and each look may ask another one.
-        while (created := self.describe_topics([name]).get(name)) is None:
+        while gone := wanted.keys() - (created := self.describe_topics(wanted.keys())).keys():
             if not deadline.pause():
+                name = min(gone)
                 raise Refused(f"topic {name} was deleted right after it was created", next_step="find out who deletes it", topic=name)
         return created
 
-    def refused_topics(self, wanted: Mapping[str, tuple[int, int, Mapping[str, str]]]) -> dict[str, str]:
+    def _create(self, several: Mapping[str, TopicShape]) -> None:
+        deadline, left = Deadline(self._clients.timeout), dict(several)
+        while left:
+            # Each until it is answered for: after a lost answer a second request would find the new topic, and refuse it as somebody else's.
+            with self._clients.requesting(f"creating {_named(left)}"):
+                answer = self._clients.pure.create_topics(_as_asked(left), raise_errors=False)
+            refused = {topic["name"]: topic for topic in answer["topics"] if topic["error_code"]}
+            late = all(topic["error_code"] == errors.THROTTLING_QUOTA_EXCEEDED for topic in refused.values()) and not deadline.pause()
+            for name, topic in refused.items():
+                code, message = topic["error_code"], topic.get("error_message")
+                if code == errors.TOPIC_ALREADY_EXISTS:
+                    raise Refused(f"topic {name} already exists", next_step="delete it first, or choose another name", topic=name)
+                # Who may change so much in a second: those that are too many for it were not created.
+                if code != errors.THROTTLING_QUOTA_EXCEEDED or late:
+                    raise errors.by_code(code, f"creating topic {name} failed: {errors.name_of(code)} {message or ''}".rstrip())
+            left = {name: left[name] for name in refused}
+
+    def refused_topics(self, wanted: Mapping[str, TopicShape]) -> dict[str, str]:
         """Why the cluster would not create topics, by name, of those that have partitions, replicas and settings: a policy of it, or a setting that it does not
         take. Creates nothing. One that exists is passed over: nothing is known of it then.
         """
-        if not wanted:
-            return {}
-        asked = {
-            name: {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(config)}
-            for name, (partitions, replicas, config) in wanted.items()
-        }
-        with self._clients.requesting(f"asking whether {len(asked)} topics could be created"):
-            answer = self._clients.pure.create_topics(asked, validate_only=True, raise_errors=False)
+        answered = []
+        for several in _portions(wanted):
+            with self._clients.requesting(f"asking whether {_named(several)} could be created"):
+                answered += self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
         return {
             topic["name"]: f"{errors.name_of(topic['error_code'])} {topic.get('error_message') or ''}".rstrip()
-            for topic in answer["topics"]
+            for topic in answered
             if topic["error_code"] not in (0, errors.TOPIC_ALREADY_EXISTS)
         }
 
@@ -266,19 +285,25 @@ class KafkaCluster:
                 raise errors.by_code(code, f"describing topic {topic['name']} failed: {errors.name_of(code)}")
         return {topic["name"]: topic for topic in answer if topic["error_code"] != errors.UNKNOWN_TOPIC_OR_PARTITION}
 
-    def _wait_for_leaders(self, name: str, partitions: int) -> None:
-        deadline = Deadline(self._clients.timeout)
+    def _wait_for_leaders(self, wanted: Mapping[str, int]) -> None:
+        deadline, left = Deadline(self._clients.timeout), dict(wanted)
         while True:
-            shape = self._clients.patiently(f"describing topic {name}", lambda: self._shapes([name])).get(name)
-            led = [part for part in shape["partitions"] if part["leader_id"] >= 0] if shape else []
-            if shape and len(led) == len(shape["partitions"]) and len(led) == partitions:
+            shapes = self._clients.patiently(f"describing {_named(left)}", partial(self._shapes, list(left)))
+            led = {name: sum(part["leader_id"] >= 0 for part in shape["partitions"]) for name, shape in shapes.items()}
+            left = {
+                name: partitions
+                for name, partitions in left.items()
+                if name not in led or not led[name] == partitions == len(shapes[name]["partitions"])
+            }
+            if not left:
                 break
             if not deadline.pause():
+                name, partitions = next(iter(left.items()))
                 raise TransientError(
-                    f"topic {name} has leaders for {len(led)} of {partitions} partitions", next_step="try again", topic=name
+                    f"topic {name} has leaders for {led.get(name, 0)} of {partitions} partitions", next_step="try again", topic=name
                 )
         # Metadata names a leader before that broker knows that it is one.
-        self.log_starts([TopicPartition(name, number) for number in range(len(led))])
+        self.log_starts([TopicPartition(name, number) for name, partitions in wanted.items() for number in range(partitions)])
 
     def _wanted(self, names: Collection[str], change: topic_configs.Change, broker: int | None) -> topic_configs.Changes:
         return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
@@ -297,6 +322,31 @@ class KafkaCluster:
             return topic_configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
 
         return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
+
+
+def _portions(wanted: Mapping[str, TopicShape]) -> Iterator[dict[str, TopicShape]]:
+    """Topics in portions that a controller takes at once; a larger one alone."""
+    portion: dict[str, TopicShape] = {}
+    count = 0
+    for name, shape in wanted.items():
+        if portion and count + shape[0] > _PARTITIONS_AT_ONCE:
+            yield portion
+            portion, count = {}, 0
+        portion[name] = shape
+        count += shape[0]
+    if portion:
+        yield portion
+
+
+def _as_asked(wanted: Mapping[str, TopicShape]) -> dict[str, dict[str, object]]:
+    return {
+        name: {"num_partitions": partitions, "replication_factor": replicas, "configs": dict(config)}
+        for name, (partitions, replicas, config) in wanted.items()
+    }
+
+
+def _named(topics: Collection[str]) -> str:
+    return f"topic{'s' if len(topics) > 1 else ''} {first_names(topics)}"
 
 
 def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDescription:

@@ -25,6 +25,7 @@ TOPIC_AUTHORIZATION_FAILED: Final = 29
 NON_EMPTY_GROUP: Final = 68
 GROUP_ID_NOT_FOUND: Final = 69
 GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
+THROTTLING_QUOTA_EXCEEDED: Final = 89
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 ALL_BROKERS_DOWN: Final = LibrdkafkaError._ALL_BROKERS_DOWN
 
@@ -58,7 +59,7 @@ _NOT_ACCEPTED: Final = frozenset({12, 17, 37, 38, 39, 40, 42, 44, 73})
 _BAD_CONFIG: Final = frozenset({LibrdkafkaError._INVALID_ARG})
 # Elections, loading coordinators, throttling: what a healthy cluster says for a moment.
 _TRANSIENT: Final = frozenset(
-    {5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 27, 41, 51, 56, 72, 74, 75, 77, 78, UNSTABLE_OFFSET_COMMIT, 89, 100, 103}
+    {5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 27, 41, 51, 56, 72, 74, 75, 77, 78, UNSTABLE_OFFSET_COMMIT, THROTTLING_QUOTA_EXCEEDED, 100, 103}
 )
 
 # FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH

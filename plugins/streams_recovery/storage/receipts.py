@@ -1,19 +1,23 @@
-"""Receipts: files on the submitter's machine, in which a job's driver tells what became of the job."""
+"""Files on the machine that a job's submitter and its driver share: the order, where the driver was started before there was one, and the receipt, in which
+it tells what became of the job.
+"""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
-from streams_recovery.core.jobs.spec import JobReceipt
+from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
+
+_LOOK_SECONDS: Final = 0.02
 
 
 def write_receipt(path: Path, receipt: JobReceipt) -> None:
     """Leave a receipt for the submitter, whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(codec.dumps(receipt))
-    unfinished.replace(path)
+    _write(path, receipt)
 
 
 def read_receipt(path: Path) -> JobReceipt | None:
@@ -22,3 +26,23 @@ def read_receipt(path: Path) -> JobReceipt | None:
         return codec.loads(JobReceipt, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
     except FileNotFoundError:
         return None
+
+
+def write_order(path: Path, order: JobOrder) -> None:
+    """Leave a driver that waits for it what it is to do, whole or not at all."""
+    _write(path, order)
+
+
+def await_order(path: Path) -> JobOrder:
+    """The order, as soon as there is one."""
+    while True:
+        try:
+            return codec.loads(JobOrder, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
+        except FileNotFoundError:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _write(path: Path, what: JobOrder | JobReceipt) -> None:
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(codec.dumps(what))
+    unfinished.replace(path)

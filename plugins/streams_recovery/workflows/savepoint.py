@@ -43,6 +43,7 @@ COPY_RECORDS: Final = JobStep(
     name="copy_records",
     job="backup",
     call=savepoint.plan_copy,
+    expected=savepoint.has_news,
     needs=(BEGIN, CAPTURE_CUT.part(lambda cut: cut.draft)),
     retries=2,
     delay=timedelta(seconds=30),

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import JobName
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import JobPlan
 
 T = TypeVar("T")
@@ -97,7 +98,8 @@ def _file(outcome: JobOutcome) -> ArtifactRef | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep(Step[JobOutcome]):
     """A step that is a Spark job. ``call`` plans it. The application's lock is renewed meanwhile, by the first result that the step needs, where
-    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result.
+    ``locked`` is set. Where ``may_fail`` says so of that result, a failure is told, and the step has no result. ``expected`` says
+    whether it will have work, so that Spark may start for it while the steps before it are taken.
     """
 
     job: JobName
@@ -105,6 +107,7 @@ class JobStep(Step[JobOutcome]):
     result: type[JobOutcome] | None = JobOutcome
     limit: timedelta | None = LONG
     locked: bool = True
+    expected: Callable[[RecoveryContext], bool] = lambda _recovery: False
     may_fail: Callable[[Any], bool] = lambda _ticket: False
 
     @property

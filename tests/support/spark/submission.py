@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.child_process import run_submit, tail
 from streams_recovery.engine.outcome import read_outcome
@@ -44,7 +45,7 @@ def submitting(connection, location, package, directory, new_key):
         result_key = new_key(f"{job}-result")
         with secrets_file(connection, None, directory=directory) as secrets:
             files = JobFiles(package=package, secrets=secrets, receipt=directory / "receipt.json")
-            call = spark_call(job, spec=spec_ref, result_key=result_key, location=location, files=files, master=master)
+            call = spark_call(job, order=JobOrder(spec=spec_ref, result_key=result_key), location=location, files=files, master=master)
             argv = submit_argv(call, master, extra={"spark.driver.maxResultSize": str(RESULT_LIMIT), "spark.executor.cores": "1"})
             environment = {**call.environment, "PYTHONPATH": str(directory / "driver")}
             files.receipt.unlink(missing_ok=True)

@@ -62,11 +62,19 @@ class Stage:
             raise self.fails["spark"].pop(0)
         return LEFT
 
+    @contextmanager
+    def ahead(self, start: Any) -> Iterator[Any]:
+        """See SparkSubmit."""
+        self.done.append(f"{start.name} starts")
+        yield SimpleNamespace(submit=lambda job: (self.done.append("given"), self.submit(job))[1])
+        self.done.append("over")
+
     @property
     def runner(self) -> Runner:
         recovery: Any = SimpleNamespace(repository="a repository", connection="a connection", credentials="credentials")
         pair: Any = ("old", "clone")
-        return Runner(recovery=recovery, pair=pair, submitter=self, say=self.say or self.told.append, sleep=self.slept.append)
+        say = self.say or self.told.append
+        return Runner(recovery=recovery, pair=pair, submitter=self, ahead=self.ahead, say=say, sleep=self.slept.append)
 
     def take(self, *steps: Step, reached: Phase | None = None, **given: object) -> RunOutcome:
         return self.runner.take(steps, given, reached=reached)
@@ -302,6 +310,31 @@ def test_a_job_is_planned_submitted_and_believed_by_what_it_left(renewed: list[t
     assert (job.name, job.spec, job.result_key) == ("backup", SPEC, LEFT.key)
     assert (job.repository, job.connection, job.credentials) == ("a repository", "a connection", "credentials")
     assert stage.told == ["copy: a Spark job over 2 ranges"]
+
+
+def test_spark_starts_before_the_steps_for_the_first_job_that_will_have_work(renewed: list[tuple[str, object]]) -> None:
+    stage = Stage()
+    ticket = stage.step("ticket")
+    unsure = stage.job("unsure", needs=(ticket,))
+    sure = JobStep(name="load", job="restore", call=stage.calls("load", planned()), needs=(ticket,), expected=lambda _recovery: True)
+    stage.take(unsure, stage.step("stop"), sure, stage.step("after"), ticket="the ticket")
+    assert stage.done == ["restore starts", "unsure", "given", "spark", "stop", "load", "given", "spark", "after", "over"]
+
+
+@pytest.mark.parametrize("facts", [{"expected": lambda _: False}, {"expected": lambda _: True, "done_in": Phase.SAVED}])
+def test_for_a_job_that_may_have_no_work_or_was_done_before_it_does_not(renewed: list[tuple[str, object]], facts: dict[str, Any]) -> None:
+    stage = Stage()
+    ticket = stage.step("ticket")
+    stage.take(stage.job("copy", needs=(ticket,), **facts), stage.step("after"), ticket="the ticket", reached=Phase.SAVED)
+    assert not any(each.endswith("starts") for each in stage.done)
+
+
+def test_spark_that_was_started_ends_whatever_fails_before_its_job(renewed: list[tuple[str, object]]) -> None:
+    stage = Stage(fails={"stop": [broken()]})
+    ticket = stage.step("ticket")
+    job = stage.job("load", needs=(ticket,), expected=lambda _: True)
+    assert isinstance(stage.take(stage.step("stop"), job, ticket="the ticket").error, Damaged)
+    assert stage.done == ["backup starts", "stop", "over"]
 
 
 def test_a_job_without_a_lock_renews_none_and_one_without_a_cluster_gets_no_connection(renewed: list[tuple[str, object]]) -> None:

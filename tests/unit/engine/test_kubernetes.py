@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.kubernetes import kubernetes_settings
@@ -37,8 +38,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitted:
         (tmp_path / "spark-defaults.conf").write_text(lines)
         call = spark_call(
             "restore",
-            spec=ArtifactRef.of("a/spec.json", b"{}"),
-            result_key="a/result.json",
+            order=JobOrder(spec=ArtifactRef.of("a/spec.json", b"{}"), result_key="a/result.json"),
             location=StorageLocation(backend="s3", bucket="b", prefix="p"),
             files=JobFiles(package=Path("/p/package.zip"), secrets=Path("/s/secrets"), receipt=Path("/p/receipt.json")),
             master=MASTER,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_home import find_spark_home
@@ -27,7 +28,7 @@ def secret(tmp_path, monkeypatch):
 
 def call_for(job="backup", master="local[2]", **more):
     files = JobFiles(package=Path("/p/package.zip"), secrets=Path("/s/secrets"), receipt=Path("/p/receipt.json"))
-    return spark_call(job, spec=SPEC, result_key="a/result.json", location=LOCATION, files=files, master=master, **more)
+    return spark_call(job, order=JobOrder(spec=SPEC, result_key="a/result.json"), location=LOCATION, files=files, master=master, **more)
 
 
 @pytest.mark.fault("F4")

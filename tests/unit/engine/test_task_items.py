@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
-import pyarrow as pa
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
+from pyspark import SparkContext, cloudpickle
 
 from spark_jobs.transforms import range_copy, task_runner
-from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeToCopy
+from streams_recovery.core import codec
+from streams_recovery.core.jobs.spec import BackupSpec, RangeLost, RangeOutcome, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 
 
 class Spark:
-    """Plays a session: keeps what it is given, and runs it as the only worker."""
+    """Plays Spark: keeps what it is given, and runs it as the only worker."""
 
     defaultParallelism = 2  # noqa: N815  # Spark's name
 
@@ -24,29 +23,18 @@ class Spark:
         self.shares: list[bytes] = []
         self.closure = b""
 
-    @property
-    def sparkContext(self) -> Spark:  # noqa: N802
+    def parallelize(self, shares: list[bytes], slices: int) -> Spark:
+        assert slices == max(1, len(shares))
+        self.shares = shares
         return self
 
-    def parallelize(self, rows: list[tuple[bytes]], slices: int) -> list[tuple[bytes]]:
-        assert slices == max(1, len(rows))
-        self.shares = [share for (share,) in rows]
-        return rows
-
-    def createDataFrame(self, rows: list[tuple[bytes]], schema: str) -> Spark:  # noqa: N802
-        assert (schema, [share for (share,) in rows]) == ("share binary", self.shares)
-        return self
-
-    def mapInArrow(self, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str) -> Spark:  # noqa: N802
-        assert schema == "item long, result string"
+    def mapPartitions(self, run: Callable[[Iterable[bytes]], Iterator[Any]]) -> Spark:  # noqa: N802
         self.closure = cloudpickle.dumps(run)
         self.run = run
         return self
 
     def collect(self) -> list[Any]:
-        batches = (pa.record_batch([pa.array([share])], names=["share"]) for share in self.shares)
-        rows = [row for batch in self.run(batches) for row in batch.to_pylist()]
-        return [type("Row", (), row) for row in rows]
+        return [found for share in self.shares for found in self.run([share])]
 
 
 def items(count: int) -> list[RangeLost]:
@@ -55,19 +43,19 @@ def items(count: int) -> list[RangeLost]:
 
 def test_each_task_is_sent_its_own_items_and_results_come_in_their_order() -> None:
     spark, doubled = Spark(), items(9)
-    found = task_runner.run_tasks(cast("SparkSession", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
+    found = task_runner.run_tasks(cast("SparkContext", spark), doubled, lambda one: one, RangeLost, lambda _: 1)
     assert found == doubled
     sent = [[number for number, _ in pickle.loads(share)[1]] for share in spark.shares]
     assert sorted(number for several in sent for number in several) == list(range(9))
     assert len(sent) == 4, "two tasks for each of two slots"
-    assert task_runner.run_tasks(cast("SparkSession", spark), [], lambda one: one, RangeLost, None) == []
+    assert task_runner.run_tasks(cast("SparkContext", spark), [], lambda one: one, RangeLost, None) == []
 
 
 def test_what_goes_to_every_task_does_not_grow_with_the_job() -> None:
     sizes = []
     for count in (10, 1_000):
         spark = Spark()
-        task_runner.run_tasks(cast("SparkSession", spark), items(count), lambda one: one, RangeLost, lambda _: 1)
+        task_runner.run_tasks(cast("SparkContext", spark), items(count), lambda one: one, RangeLost, lambda _: 1)
         sizes.append(len(spark.closure))
     assert sizes[0] == sizes[1]
 
@@ -75,12 +63,13 @@ def test_what_goes_to_every_task_does_not_grow_with_the_job() -> None:
 def test_of_a_copy_s_specification_a_task_is_sent_its_own_ranges(monkeypatch: Any) -> None:
     sizes = []
     # What a task would do, without a broker.
-    monkeypatch.setattr(task_runner, "collected", lambda _: [])
+    nothing = codec.dumps(RangeOutcome(copied=(), lost=()))
+    monkeypatch.setattr(task_runner, "marking", lambda _, mine: ((number, nothing) for number, _ in mine))
     for count in (10, 1_000):
         spark = Spark()
         wanted = tuple(RangeToCopy(tp=TopicPartition("t", number), start=0, end=1, size_hint=1) for number in range(count))
         spec = BackupSpec(application_id="a", ranges=wanted, compression_level=3)
-        result = range_copy.copy_ranges(cast("SparkSession", spark), spec, cast("Any", None))
+        result = range_copy.copy_ranges(cast("SparkContext", spark), spec, cast("Any", None))
         assert result.ranges == ()
         sizes.append(len(spark.closure))
     assert sizes[0] == sizes[1]

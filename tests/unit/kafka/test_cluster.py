@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # public, but its stubs do not say so
 
-from streams_recovery.core.errors import NotFound, TransientError
+from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.kafka.scripted_clients import Script, ScriptedClients, future, offsets, refusal
@@ -107,6 +107,34 @@ def test_a_new_topic_is_there_when_each_of_its_partitions_has_a_leader_that_answ
     topic = cluster(client, pure).create_topic("t", partitions=2, replication_factor=2, config={})
     assert (topic.partitions, topic.replication_factor, topic.leader_epochs) == (2, 2, (0, 0))
     assert [verb for verb, _, _ in client.asked] == ["list_offsets", "list_offsets", "describe_configs"]
+
+
+def answer(**codes: int) -> dict[str, object]:
+    return {"topics": [{"name": name, "error_code": code} for name, code in codes.items()]}
+
+
+def test_topics_that_are_too_many_for_a_quota_are_asked_for_again_and_no_others() -> None:
+    shapes = [{**shape(1)[0], "name": name} for name in "ab"]
+    client = Script(list_offsets=[offsets({0: 0})], describe_configs=[overrides(), overrides()])
+    pure = Script(create_topics=[answer(a=0, b=89), answer(b=89), answer(b=0)], describe_topics=[shapes, shapes])
+    cluster(client, pure).create_topics({"a": (1, 1, {}), "b": (1, 1, {})})
+    assert [sorted(args[0]) for verb, args, _ in pure.asked if verb == "create_topics"] == [["a", "b"], ["b"], ["b"]]
+
+
+def test_a_quota_that_stays_is_an_error_that_may_pass_and_any_other_answer_ends_it_at_once() -> None:
+    with pytest.raises(TransientError, match="creating topic b failed: ThrottlingQuotaExceeded"):
+        cluster(Script(), Script(create_topics=[answer(a=0, b=89), *[answer(b=89)] * 50]), timeout=0.15).create_topics(
+            {"a": (1, 1, {}), "b": (1, 1, {})}
+        )
+    with pytest.raises(Refused, match="topic c already exists"):
+        cluster(Script(), Script(create_topics=[answer(a=0, b=89, c=36)])).create_topics({name: (1, 1, {}) for name in "abc"})
+
+
+def test_no_request_is_larger_than_a_controller_takes() -> None:
+    pure = Script(create_topics=[answer(a=0), answer(b=44, c=0), answer(d=0)])
+    wanted = {"a": (5_000, 1, {}), "b": (1_500, 1, {}), "c": (500, 1, {}), "d": (1, 1, {})}
+    assert list(cluster(Script(), pure).refused_topics(wanted)) == ["b"]
+    assert [sorted(args[0]) for _, args, _ in pure.asked] == [["a"], ["b", "c"], ["d"]]
 
 
 def test_a_new_topic_that_gets_no_leaders_is_an_error() -> None:

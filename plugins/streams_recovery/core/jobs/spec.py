@@ -299,6 +299,14 @@ class JobFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobOrder:
+    """What a job is to do: its specification in the repository, and the key to create with the result, which must be new for each attempt."""
+
+    spec: ArtifactRef
+    result_key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobReceipt:
     """What a job's driver tells its submitter on the machine they share: the result that it has stored, or the error that ended it. What lies in the
     repository alone may be anybody's.

@@ -23,7 +23,7 @@ from streams_recovery.operations.restore.target_checks import check_same_inputs,
 from streams_recovery.operations.restore.topics import (
     LOAD_RESULT,
     STRANGERS,
-    create_topic,
+    create_topics,
     hold_topic,
     rows_at_first,
     standing_now,
@@ -59,8 +59,7 @@ def prepare(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareSummary:
     making = [step for step in planned.create if step.name not in kept]
     existing = recovery.cluster.describe_topics([*(step.name for step in making), *(gone.name for gone in current.delete)])
     recovery.cluster.delete_topics(sorted(existing))
-    for step in making:
-        create_topic(recovery, ticket, step, Phase.DESTROYING)
+    create_topics(recovery, ticket, making, Phase.DESTROYING)
     note(recovery, ticket, Phase.CREATED)
     return PrepareSummary(created=tuple(step.name for step in making), replaced=tuple(sorted(existing)))
 
@@ -78,8 +77,7 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     making = [step for step in planned.create if step.name not in filled]
     existing = sorted(step.name for step in current.create if step.replaces is not None)
     recovery.cluster.delete_topics(existing)
-    for step in making:
-        create_topic(recovery, ticket, step, Phase.CREATED)
+    create_topics(recovery, ticket, making, Phase.CREATED)
     for name, topic_id in filled.items():
         hold_topic(recovery, ticket, name, topic_id)
     note(recovery, ticket, Phase.CREATED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -29,22 +29,27 @@ STRANGERS: Final = (
     "find out who created them or wrote to them, and stop that; copy these records if they are needed, delete the topics, and resume this "
     "restore"
 )
+# Topics that are asked for together, and written down when all of them are there: few enough that a kill leaves little unknown.
+_AT_ONCE: Final = 50
 # Longer than a job whose lock was taken needs to notice it and to end.
 STILL_SECONDS: Final = 6.0
 _STILL_PATIENCE: Final = 120.0
 _DAY_MS: Final = 86_400_000
 
 
-def create_topic(recovery: RecoveryContext, ticket: RestoreTicket, step: TopicToCreate, phase: Phase) -> None:
-    """Create one topic empty, under hold where the plan has one for it, and write down which one it is."""
-    created = recovery.cluster.create_topic(
-        step.name, partitions=len(step.partitions), replication_factor=step.replication_factor, config=step.held_config
-    )
-    # Only now there is an id to write down. An attempt that dies before leaves an empty topic, and the next one replaces it.
-    if step.held_config != step.final_config:
-        hold = TopicHold(topic=step.name, topic_id=created.topic_id)
-        topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, (hold,))
-    note(recovery, ticket, phase, created=(CreatedTopic(topic=step.name, topic_id=created.topic_id),))
+def create_topics(recovery: RecoveryContext, ticket: RestoreTicket, steps: Sequence[TopicToCreate], phase: Phase) -> None:
+    """Create topics empty, under hold where the plan has one for them, and write down which ones they are."""
+    for at in range(0, len(steps), _AT_ONCE):
+        several = steps[at : at + _AT_ONCE]
+        made = recovery.cluster.create_topics(
+            {step.name: (len(step.partitions), step.replication_factor, step.held_config) for step in several}
+        )
+        # Only now there are ids to write down. An attempt that dies before leaves empty topics, and the next one replaces them.
+        held = [step.name for step in several if step.held_config != step.final_config]
+        if held:
+            holds = tuple(TopicHold(topic=name, topic_id=made[name].topic_id) for name in held)
+            topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, ticket.restore_id, RESTORE_MARK, holds)
+        note(recovery, ticket, phase, created=tuple(CreatedTopic(topic=step.name, topic_id=made[step.name].topic_id) for step in several))
 
 
 def hold_topic(recovery: RecoveryContext, ticket: RestoreTicket, name: str, topic_id: str) -> None:
@@ -171,8 +176,7 @@ def begin_again(
             topics=strangers,
         )
     recovery.cluster.delete_topics([step.name for step in again if step.name in ids])
-    for step in again:
-        create_topic(recovery, ticket, step, Phase.CREATED)
+    create_topics(recovery, ticket, again, Phase.CREATED)
     rows = {TopicPartition(step.name, part.partition): part.rows for step in again for part in step.partitions}
     return [*(standing | {tp: LoadProgress(tp=tp, start=0, end=0, rows=count) for tp, count in rows.items()}).values()]
 

@@ -3,7 +3,7 @@
 from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.begin import begin, begin_safety, finish
 from streams_recovery.operations.savepoint.capture import capture
-from streams_recovery.operations.savepoint.copy import gather, plan_copy
+from streams_recovery.operations.savepoint.copy import gather, has_news, plan_copy
 from streams_recovery.operations.savepoint.publish import publish
 from streams_recovery.operations.savepoint.quiesce import quiesce, resume
 from streams_recovery.operations.savepoint.values import (
@@ -32,6 +32,7 @@ __all__ = [
     "capture",
     "finish",
     "gather",
+    "has_news",
     "plan_copy",
     "publish",
     "quiesce",

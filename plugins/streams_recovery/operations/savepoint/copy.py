@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from streams_recovery.core.errors import Damaged, NotFound
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.core.savepoint.warnings import inputs_changed
@@ -79,6 +79,19 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
         return recovery.savepoints.latest(read=recovery.savepoints.outline)
     except Damaged:
         return None
+
+
+def has_news(recovery: RecoveryContext) -> bool:
+    """Whether logs that the newest savepoint has archived go on behind it, as far as that can be said now."""
+    newest = _newest(recovery)
+    if newest is None or newest.cluster_id != recovery.cluster.cluster_id():
+        return True
+    ends = {tp: image.end for tp, image in partition_images(topic for topic in newest.topics if topic.archived).items()}
+    try:
+        return any(end > ends[tp] for tp, end in recovery.cluster.high_watermarks(list(ends)).items())
+    except RecoveryError:
+        # The plan says why.
+        return False
 
 
 def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:
