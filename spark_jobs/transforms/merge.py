@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark import SparkContext, TaskContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 WORTH_OF_A_FILE: Final = 1_000
 
 
-def merge_groups(spark: SparkSession, spec: MergeSpec, access: JobAccess) -> MergeResult:
+def merge_groups(context: SparkContext, spec: MergeSpec, access: JobAccess) -> MergeResult:
     """Write each group as one segment, and read it back from the repository. What is found is reported, not judged. Fails when a file is damaged."""
     started = time.monotonic()
     layout, level = Layout(spec.application_id), spec.compression_level
@@ -40,7 +39,7 @@ def merge_groups(spark: SparkSession, spec: MergeSpec, access: JobAccess) -> Mer
     def work(group: GroupToMerge) -> GroupMerged:
         return merge_group(access.repository(), layout, group, level)
 
-    merged = run_tasks(spark, spec.groups, work, GroupMerged, lambda group: group.rows + WORTH_OF_A_FILE * len(group.files), doing)
+    merged = run_tasks(context, spec.groups, work, GroupMerged, lambda group: group.rows + WORTH_OF_A_FILE * len(group.files), doing)
     return MergeResult(groups=tuple(merged), seconds=time.monotonic() - started)
 
 
@@ -56,8 +55,8 @@ def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, com
         written = write_segment(_seen(repository, group, before), path, compression_level=compression_level)
         if written is None:
             raise group.files[0].damaged("has no row")
-        context = TaskContext.get()
-        attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
+        task = TaskContext.get()
+        attempt = f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
         file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, attempt))
         repository.put_file(file.key, path)
         # What is in the repository counts, not what is on this disk.
