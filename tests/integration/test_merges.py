@@ -122,7 +122,7 @@ def test_a_merge_that_was_killed_before_it_published_leaves_nothing_that_counts(
     source = savepoints(merging, [40, 40, 40])[-1]
     stored = set(recovery.repository.keys(recovery.layout.segments))
     with pytest.raises(SparkJobFailed):
-        merge(merging, Killed(in_session))
+        merge(merging, KilledMerge(in_session))
     left = set(recovery.repository.keys(recovery.layout.segments)) - stored
     assert len(left) == 3, "each attempt has left a file of its own, and nobody names them"
     assert recovery.savepoints.latest() == source
@@ -134,7 +134,7 @@ def test_a_merge_that_was_killed_before_it_published_leaves_nothing_that_counts(
     assert checked(recovery, "full").good
 
 
-class Killed:
+class KilledMerge:
     """See Submitter. The job does all of its work, and nobody learns of it."""
 
     def __init__(self, submitter: Submitter) -> None:
