@@ -82,7 +82,7 @@ def with_a_consumer_each(spark: SparkSession, ranges: tuple[RangeToCopy, ...], a
     """The copy as it was: nothing is shared."""
 
     def work(wanted: RangeToCopy) -> RangeOutcome:
-        return copy_what_is_left(access.cluster, access.repository(), LAYOUT, wanted, compression_level=3, attempt=uuid.uuid4().hex)
+        return copy_what_is_left(access.cluster, access.repository(), LAYOUT, wanted, compression_level=3, attempt=uuid.uuid4().hex)()
 
     return tuple(run_tasks(spark.sparkContext, ranges, work, RangeOutcome, lambda wanted: wanted.size_hint))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import digest_of_range
 from spark_jobs.transforms.segment_reader import chosen_batches
 from spark_jobs.transforms.state import ROWS, compare_states, newest_in
-from spark_jobs.transforms.task_runner import in_tasks_sharing, spread_sharing, sql_session
+from spark_jobs.transforms.task_runner import at_once, in_tasks_sharing, spread_sharing, sql_session
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.read_ahead import OffsetRange
@@ -33,9 +34,9 @@ def compare_partitions(context: SparkContext, spec: VerifySpec, access: JobAcces
     started = time.monotonic()
 
     @contextmanager
-    def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], PartitionVerified]]:
+    def opened(mine: Sequence[PartitionToVerify]) -> Iterator[Callable[[PartitionToVerify], Callable[[], PartitionVerified]]]:
         with _consumers(mine, access) as consumers:
-            yield lambda wanted: compare_rows(wanted, access, consumers)
+            yield partial(at_once, lambda wanted: compare_rows(wanted, access, consumers))
 
     unproven = [wanted for wanted in spec.partitions if not wanted.rows_proven]
     # Both sides are read.

@@ -25,7 +25,7 @@ def copy_ranges(context: SparkContext, spec: BackupSpec, access: JobAccess) -> B
     # Without its ranges: this goes to every task.
     common = replace(spec, ranges=())
 
-    def opened(ranges: Sequence[RangeToCopy]) -> AbstractContextManager[Callable[[RangeToCopy], RangeOutcome]]:
+    def opened(ranges: Sequence[RangeToCopy]) -> AbstractContextManager[Callable[[RangeToCopy], Callable[[], RangeOutcome]]]:
         return copying(ranges, common, access)
 
     doing = Doing(name="copying", records=sum(wanted.size_hint for wanted in spec.ranges))
@@ -38,22 +38,31 @@ def copy_ranges(context: SparkContext, spec: BackupSpec, access: JobAccess) -> B
 
 
 @contextmanager
-def copying(ranges: Sequence[RangeToCopy], spec: BackupSpec, access: JobAccess) -> Iterator[Callable[[RangeToCopy], RangeOutcome]]:
+def copying(
+    ranges: Sequence[RangeToCopy], spec: BackupSpec, access: JobAccess
+) -> Iterator[Callable[[RangeToCopy], Callable[[], RangeOutcome]]]:
     """Copies each of ``ranges``, asked in this order, with the consumers and the repository of one task. Runs in the task."""
     # Imported in the task: the driver needs no Kafka client.
     from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
-    from streams_recovery.kafka.range_copy import announce, copy_what_is_left  # noqa: PLC0415
+    from streams_recovery.kafka.range_copy import announce, copy_what_is_left, one_behind  # noqa: PLC0415
 
     layout, repository = Layout(spec.application_id), access.repository()
-    with Consumers(access.cluster) as consumers:
+    with Consumers(access.cluster) as consumers, one_behind() as storing:
         announce(consumers, ranges)
 
-        def copy(wanted: RangeToCopy) -> RangeOutcome:
+        def copy(wanted: RangeToCopy) -> Callable[[], RangeOutcome]:
             context = TaskContext.get()
             # Spark counts attempts within one job: the next job's begin at 0 again, so the number alone would not be new.
             attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
             return copy_what_is_left(
-                consumers, repository, layout, wanted, compression_level=spec.compression_level, attempt=attempt, seen=counted
+                consumers,
+                repository,
+                layout,
+                wanted,
+                compression_level=spec.compression_level,
+                attempt=attempt,
+                seen=counted,
+                storing=storing,
             )
 
         yield copy

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -60,27 +61,33 @@ def run_tasks(
 
     Raises ``TaskFailed`` for the first error of ours that Spark did not retry away, Spark's own exceptions for anything else.
     """
-    return spread_sharing(context, items, lambda _: nullcontext(work), kind, records, doing)
+    return spread_sharing(context, items, lambda _: nullcontext(partial(at_once, work)), kind, records, doing)
 
 
 def spread_sharing(
     context: SparkContext,
     items: Sequence[I],
-    opened: Opened[I, R],
+    opened: Opened[I, Callable[[], R]],
     kind: type[R],
     records: Callable[[I], int] | None = None,
     doing: Doing = Doing(),  # noqa: B008  # as above
 ) -> list[R]:
     """Like ``run_tasks``, of work that shares something in each task. ``opened`` is called once in a task, with all its items in their order, and gives
-    the work for them, for as long as its context lasts.
+    the work for them, for as long as its context lasts. The work of an item returns what has the result: it is asked when the next item's work is done, so
+    that an end that only waits, such as an upload, goes on beside it.
     """
     if not items:
         return []
 
     @contextmanager
-    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[tuple[int, bytes]]]]:
+    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[Callable[[], tuple[int, bytes]]]]]:
         with opened([item for _, item in mine]) as work:
-            yield lambda each: iter([(each[0], codec.dumps(work(each[1])))])
+
+            def begun(each: tuple[int, I]) -> Iterator[Callable[[], tuple[int, bytes]]]:
+                number, left = each[0], work(each[1])
+                yield lambda: (number, codec.dumps(left()))
+
+            yield begun
 
     counted = None if records is None else lambda each: records(each[1])
     # No rows, so no SQL: its first plan costs a job a second.
@@ -185,22 +192,43 @@ def in_tasks_sharing(
         without_pandas()
         for batch in batches:
             for share in batch.column(0).to_pylist():
-                yield from _of_share(share, channel, opened)
+                yield from _of_share(share, channel, opened, iter)
 
     return spark.createDataFrame(shares.map(lambda share: (share,)), "share binary").mapInArrow(run, schema)
 
 
+def at_once(work: Callable[[I], R], item: I) -> Callable[[], R]:
+    """Work that has its result when it returns, for ``spread_sharing``."""
+    done = work(item)
+    return lambda: done
+
+
 def _tasks(
-    context: SparkContext, items: Sequence[I], opened: Opened[I, Iterator[R]], records: Callable[[I], int] | None, doing: Doing
+    context: SparkContext,
+    items: Sequence[I],
+    opened: Opened[I, Iterator[Callable[[], R]]],
+    records: Callable[[I], int] | None,
+    doing: Doing,
 ) -> RDD[R]:
     shares, channel = _divided(context, items, records, doing)
 
     def run(mine: Iterable[bytes]) -> Iterator[R]:
         without_pandas()
         for share in mine:
-            yield from _of_share(share, channel, opened)
+            yield from _of_share(share, channel, opened, _one_behind)
 
     return shares.mapPartitions(run)
+
+
+def _one_behind(results: Iterator[Callable[[], R]]) -> Iterator[R]:
+    """Each result when the next one was begun, the last one at the end."""
+    before: Callable[[], R] | None = None
+    for result in results:
+        if before is not None:
+            yield before()
+        before = result
+    if before is not None:
+        yield before()
 
 
 def _divided(
@@ -216,10 +244,12 @@ def _divided(
     return context.parallelize(shares, max(1, len(shares))), begin_phase(context, doing, len(groups))
 
 
-def _of_share(share: bytes, channel: Channel | None, opened: Opened[I, Iterator[R]]) -> Iterator[R]:
+def _of_share(
+    share: bytes, channel: Channel | None, opened: Opened[I, Iterator[F]], ended: Callable[[Iterator[F]], Iterator[R]]
+) -> Iterator[R]:
     number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
     with counting(number, channel):
-        yield from marking(lambda these: _results(these, opened), mine)
+        yield from marking(lambda these: ended(_results(these, opened)), mine)
 
 
 def warm_up(context: SparkContext) -> None:

@@ -186,7 +186,7 @@ def test_what_is_left_of_a_range_that_is_deleted_while_it_is_read_is_copied(conn
     # At no certain moment: whatever was read before it and whatever is left behind it must be there, and nothing else be called lost.
     meddling = threading.Timer(0.4, delete_below, (connection, tp, rows - 10))
     meddling.start()
-    outcome = copy_what_is_left(connection, files, Layout("app"), wanted, compression_level=1, attempt="a")
+    outcome = copy_what_is_left(connection, files, Layout("app"), wanted, compression_level=1, attempt="a")()
     meddling.join()
     tiles = sorted([(p.copied.start, p.copied.end) for p in outcome.copied] + [(p.start, p.end) for p in outcome.lost])
     assert (tiles[0][0], tiles[-1][1]) == (0, rows)

@@ -268,7 +268,7 @@ def test_copies_that_share_a_consumer_lose_only_what_is_gone(connection, logs):
     files = Files()
     with Consumers(connection) as consumers:
         announce(consumers, wanted)
-        outcomes = [copy_what_is_left(consumers, files, Layout("app"), each, compression_level=1, attempt="a") for each in wanted]
+        outcomes = [copy_what_is_left(consumers, files, Layout("app"), each, compression_level=1, attempt="a")() for each in wanted]
     copied = [
         [(piece.copied.start, piece.copied.end, piece.copied.file.rows, piece.fetched >= piece.copied.file.rows) for piece in o.copied]
         for o in outcomes

@@ -24,7 +24,7 @@ from tests.support.spark.jobs import backup
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
-def opening(directory, failing=-1):
+def opening(directory, failing=-1, *, late=False):
     """Leaves a file for each time it opens and closes, in it what it was opened with."""
 
     @contextmanager
@@ -33,9 +33,17 @@ def opening(directory, failing=-1):
         (directory / f"{name}.opened").write_text(" ".join(str(item.tp.partition) for item in items))
 
         def work(item):
-            if item.tp.partition == failing:
+            def ended():
+                (directory / f"{item.tp.partition}.ended").touch()
+                if item.tp.partition == failing and late:
+                    raise Damaged("the one that fails", next_step="none")
+                return item
+
+            if item.tp.partition == failing and not late:
                 raise Damaged("the one that fails", next_step="none")
-            return item
+            # The end of the one before it is asked for behind this.
+            assert not (directory / f"{items[items.index(item) - 1].tp.partition}.ended").exists() or item == items[0]
+            return ended
 
         try:
             yield work
@@ -57,9 +65,10 @@ def test_each_task_opens_once_with_all_its_items_and_closes(spark, tmp_path):
     assert sorted(int(number) for path in opened for number in path.read_text().split()) == list(range(20))
 
 
-def test_an_error_in_a_task_closes_what_it_shares_and_says_what_it_was(spark, tmp_path):
+@pytest.mark.parametrize("late", [False, True])
+def test_an_error_in_a_task_closes_what_it_shares_and_says_what_it_was(spark, tmp_path, late):
     with pytest.raises(TaskFailed, match="the one that fails") as caught:
-        spread_sharing(spark.sparkContext, items(6), opening(tmp_path, failing=3), RangeLost, lambda _: 1)
+        spread_sharing(spark.sparkContext, items(6), opening(tmp_path, failing=3, late=late), RangeLost, lambda _: 1)
     assert isinstance(caught.value.cause, Damaged)
     assert len(list(tmp_path.glob("*.closed"))) == len(list(tmp_path.glob("*.opened"))) >= 1
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -21,9 +22,32 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.consumers import Consumers
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.workspace import workspace
-from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.files import encode_segment
 
 Seen = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Work = Callable[[], RangeCopied]
+Storing = Callable[[Work], Work]
+"""Is given what stores a segment that was written, and returns what has the result: at once, or beside what comes next."""
+
+
+def at_once(work: Work) -> Work:
+    """See ``Storing``."""
+    done = work()
+    return lambda: done
+
+
+@contextlib.contextmanager
+def one_behind() -> Iterator[Storing]:
+    """Segments are hashed and stored by a thread while the next one is read and encoded. Only one waits: local space is needed for two."""
+    last: list[Future[RangeCopied]] = []
+
+    def storing(work: Work) -> Work:
+        wait(last)
+        last[:] = [pool.submit(work)]
+        return last[0].result
+
+    with ThreadPoolExecutor(1, thread_name_prefix="storing") as pool:
+        yield storing
 
 
 class SegmentStore(Protocol):
@@ -48,11 +72,11 @@ def copy_range(
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged.
     """
-    how = _How(source, store, layout, compression_level, attempt, stall_seconds)
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds, iter, at_once)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
-    return piece
+    return piece()
 
 
 def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
@@ -60,7 +84,7 @@ def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
     consumers.announce(OffsetRange(each.tp, each.start, each.end) for each in wanted)
 
 
-def copy_what_is_left(
+def copy_what_is_left(  # noqa: PLR0913  # most are as for ``copy_range``
     source: KafkaConnection | Consumers,
     store: SegmentStore,
     layout: Layout,
@@ -70,12 +94,14 @@ def copy_what_is_left(
     attempt: str,
     stall_seconds: float = 60.0,
     seen: Seen = iter,
-) -> RangeOutcome:
+    storing: Storing = at_once,
+) -> Callable[[], RangeOutcome]:
     """Like ``copy_range``, but of a range that may lose some of its offsets what is still there becomes one segment before and one behind each hole.
-    Batches go through ``seen`` on their way, which counts them.
+    Batches go through ``seen`` on their way, which counts them. ``storing`` is given what is left to do when a segment is written: the outcome that is
+    returned waits for it, and raises its error.
     """
-    how = _How(source, store, layout, compression_level, attempt, stall_seconds, seen)
-    copied: list[RangeCopied] = []
+    how = _How(source, store, layout, compression_level, attempt, stall_seconds, seen, storing)
+    copied: list[Work] = []
     lost: list[RangeLost] = []
     start = wanted.start
     while start < wanted.end:
@@ -84,7 +110,7 @@ def copy_what_is_left(
         start = wanted.end if gone is None else min(_offset(gone, "gone_end"), wanted.end)
         if reached < start:
             lost.append(RangeLost(tp=wanted.tp, start=reached, end=start))
-    return RangeOutcome(copied=tuple(copied), lost=tuple(lost))
+    return lambda: RangeOutcome(copied=tuple(piece() for piece in copied), lost=tuple(lost))
 
 
 def _offset(gone: OffsetsGone, name: str) -> int:
@@ -98,33 +124,34 @@ class _How(NamedTuple):
     compression_level: int
     attempt: str
     stall_seconds: float
-    seen: Seen = iter
+    seen: Seen
+    storing: Storing
 
 
-def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, RangeCopied | None, OffsetsGone | None]:
-    """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stored, and why it went no further."""
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
-        reader = stack.enter_context(RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds))
-        readable = _Readable(reader, wanted.may_lose)
-        path = directory / "segment.parquet"
-        segment = write_segment(how.seen(iter(readable)), path, compression_level=how.compression_level)
-        end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
-        if start == end:
-            return end, None, readable.gone
-        # After the last row: a log start inside the range then tells that records were deleted under the reader.
-        fetched, log_start = reader.fetched, reader.log_start()
-        key = how.layout.segment(wanted.tp, start, end, how.attempt)
-        if segment is not None:
-            how.store.put_file(key, path)
-    piece = RangeCopied(
-        tp=wanted.tp,
-        copied=CopiedRange(start=start, end=end, file=None if segment is None else segment.stored_as(key)),
-        fetched=fetched,
-        log_start_after=log_start,
-        worker=worker_name(),
-    )
-    return end, piece, readable.gone
+def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, Work | None, OffsetsGone | None]:
+    """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stores, and why it went no further."""
+    with contextlib.ExitStack() as kept:
+        directory = kept.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
+        with RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds) as reader:
+            readable = _Readable(reader, wanted.may_lose)
+            path = directory / "segment.parquet"
+            facts = encode_segment(how.seen(iter(readable)), path, compression_level=how.compression_level)
+            end = wanted.end if readable.gone is None else _offset(readable.gone, "gone_start")
+            if start == end:
+                return end, None, readable.gone
+            # After the last row: a log start inside the range then tells that records were deleted under the reader.
+            fetched, log_start = reader.fetched, reader.log_start()
+        place, key = kept.pop_all(), how.layout.segment(wanted.tp, start, end, how.attempt)
+
+    def store() -> RangeCopied:
+        with place:
+            file = None if facts is None else facts.of(path, key)
+            if file is not None:
+                how.store.put_file(key, path)
+        copied = CopiedRange(start=start, end=end, file=file)
+        return RangeCopied(tp=wanted.tp, copied=copied, fetched=fetched, log_start_after=log_start, worker=worker_name())
+
+    return end, how.storing(store), readable.gone
 
 
 @dataclass

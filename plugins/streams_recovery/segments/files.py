@@ -21,7 +21,9 @@ PAGE_BYTES: Final = 8 << 20
 READ_BYTES: Final = 8 << 20
 
 
-class _Facts:
+class SegmentFacts:
+    """What rows say about themselves, gathered while they pass."""
+
     def __init__(self) -> None:
         self.rows = 0
         self.payload_bytes = 0
@@ -40,6 +42,7 @@ class _Facts:
         self.payload_bytes += payload_bytes(batch)
 
     def of(self, path: Path, key: str) -> SegmentFile:
+        """What a manifest says of the file at ``path`` that has these rows. Reads it whole, for its hash."""
         # Its attributes are the fields of the same names.
         return SegmentFile(key=key, bytes=path.stat().st_size, sha256=sha256_of(path), **vars(self))
 
@@ -47,10 +50,16 @@ class _Facts:
 def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> SegmentFile | None:
     """Write ``batches`` to a new file at ``path``, zstd-compressed at this level. Returns what a manifest says of it, without a key: it has one when it is
     stored. None, and no file, when there is no row.
-
-    Memory is bounded by ``ROW_GROUP_BYTES`` and the size of a batch, not by the number of rows.
     """
-    facts = _Facts()
+    facts = encode_segment(batches, path, compression_level=compression_level)
+    return None if facts is None else facts.of(path, key="")
+
+
+def encode_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_level: int) -> SegmentFacts | None:
+    """As ``write_segment``, without a look at the file that it has written. Memory is bounded by ``ROW_GROUP_BYTES`` and the size of a batch, not by the
+    number of rows.
+    """
+    facts = SegmentFacts()
     writer: pq.ParquetWriter | None = None
     try:
         for group in _row_groups(batches, facts):
@@ -60,9 +69,7 @@ def write_segment(batches: Iterable[pa.RecordBatch], path: Path, *, compression_
     finally:
         if writer is not None:
             writer.close()
-    if writer is None:
-        return None
-    return facts.of(path, key="")
+    return None if writer is None else facts
 
 
 def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
@@ -84,7 +91,7 @@ def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None) 
 
     Raises ``Damaged`` when it cannot be read as a segment with so many rows.
     """
-    facts = _Facts()
+    facts = SegmentFacts()
     ascending = True
     for batch in read_segment(path, file):
         offsets = batch.column("offset")
@@ -103,7 +110,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], facts: _Facts) -> Iterator[pa.Table]:
+def _row_groups(batches: Iterable[pa.RecordBatch], facts: SegmentFacts) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

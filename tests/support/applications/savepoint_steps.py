@@ -80,7 +80,7 @@ def copied(recovery: RecoveryContext, plan: JobPlan) -> ArtifactRef | None:
         done = [
             copy_what_is_left(
                 recovery.connection, recovery.repository, recovery.layout, wanted, compression_level=3, attempt=uuid.uuid4().hex
-            )
+            )()
             for wanted in recovery.artifacts.read(BackupSpec, plan.spec).ranges
         ]
         result = BackupResult(
