@@ -42,6 +42,20 @@ def test_an_expiry_is_shown_first_and_announced_before_it_deletes(dags: dict[str
     assert dag.get_task("expire").retries == 0
 
 
+def test_small_files_are_merged_before_anything_expires_and_a_merge_that_fails_fails_the_run_and_not_the_expiry(
+    dags: dict[str, Any],
+) -> None:
+    dag = dags[EXPIRE]
+    plan, merging = dag.get_task("plan"), ("plan_merge", "merge_files", "publish_merged")
+    assert plan.get_flat_relative_ids(upstream=True) == set(merging)
+    assert plan.trigger_rule == "all_done", "whether they were skipped, or failed"
+    assert {dag.get_task(name).trigger_rule for name in (*merging, "expire", "merged")} == {"all_success"}
+    assert dag.get_task("merged").upstream_task_ids == {"publish_merged"}
+    leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids}
+    assert leaves == {"expire", "merged"}, "a merge that failed fails the run, which an expiry that succeeds would hide"
+    assert (dag.get_task("plan_merge").apply, dag.get_task("expire").apply) == ("{{ params.apply }}",) * 2
+
+
 def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[COMPACT]
     assert (dag.schedule, dag.catchup, dag.max_active_runs) == (None, False, 1)

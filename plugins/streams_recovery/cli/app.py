@@ -13,7 +13,7 @@ import typer
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, seal, state
 from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
-from streams_recovery.cli.compact import compact
+from streams_recovery.cli.compact import compact, merge
 from streams_recovery.cli.compatible import compatible
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
@@ -140,7 +140,7 @@ def _cells(savepoint_id: str, one: Publication | Damaged, pin: str, seal: str) -
         return savepoint_id, "-", _FORGED, "-", "no", "-", pin, _FORGED, "-"
     if isinstance(one, Damaged):
         return savepoint_id, "-", _DAMAGED, "-", "no", "-", pin, seal, one.reason
-    records = f"{one.records:,}{', compacted' if one.replaces else ''}"
+    records = f"{one.records:,}{', compacted or merged' if one.replaces else ''}"
     survives = "yes" if one.survives_cluster_loss else "no"
     return one.savepoint_id, moment(one.captured_at), one.consistency, one.profile, survives, records, pin, seal, one.parent_id or "-"
 
@@ -229,6 +229,7 @@ app.command("roll-back")(clone.roll_back)
 app.command()(clone.upgrade)
 app.command()(compatible)
 app.command()(compact)
+app.command()(merge)
 app.command()(state.state)
 app.command("state-diff")(state.state_diff)
 app.command("state-write")(state.state_write)

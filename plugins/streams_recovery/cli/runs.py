@@ -61,6 +61,15 @@ def compact(runner: Runner, request: compaction.CompactRequest) -> compaction.Co
     return runner.run(maintenance_workflows.COMPACTION, ticket)
 
 
+def merge(runner: Runner, request: compaction.merge.MergeRequest) -> compaction.merge.MergeSummary | None:
+    """Join small files of a savepoint. None when nothing is worth it."""
+    ticket = compaction.merge.begin(runner.recovery, request, compaction.merge.plan(runner.recovery, request.savepoint))
+    if ticket.spec is None:
+        return None
+    runner.say(f"merging {ticket.files} files of {ticket.source_id} into {ticket.groups}")
+    return runner.run(maintenance_workflows.MERGE, ticket)
+
+
 def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResult]:
     """Write a store's table by Spark. Returns the savepoint's id and what was written."""
     ticket = state.begin_export(runner.recovery, request)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from streams_recovery.config.fields import Integer, Section
 from streams_recovery.config.rules import Level, RunLimit, Schedule
 from streams_recovery.core.repository.announcement import Apply
 
 Count = Annotated[Integer, Field(ge=0, le=100_000)]
+
+
+def _merge_files(value: int) -> int:
+    if value == 1:
+        raise ValueError("expected 0 for never, or at least 2: one file alone cannot be merged")
+    return value
+
+
+MergeFiles = Annotated[Integer, Field(ge=0, le=10_000), AfterValidator(_merge_files)]
 
 
 def _apply(value: Any) -> Any:
@@ -32,6 +41,8 @@ class Retention(Section):
     """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
     stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``, artifacts of runs that are over ``work_days``. ``schedule`` null or ``none``
     means only by hand. ``apply`` says whether runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
+    ``merge_files`` small files of a partition that lie side by side become one, before anything expires; fewer of them too when they make a file of at least
+    half of ``backup.segment_max_records``. 0 means never.
     """
 
     schedule: Schedule = "H 2 * * *"
@@ -47,6 +58,7 @@ class Retention(Section):
     keep_weekly: Count = 8
     keep_monthly: Count = 12
     minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
+    merge_files: MergeFiles = 24
 
 
 class Check(Section):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from streams_recovery.core.compaction.merge import MergeResult
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import BackupResult, JobOrder, RestoreResult, VerifyResult
@@ -31,13 +32,14 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "verify": VerifyResult,
         "check": CheckResult,
         "compact": CompactResult,
+        "merge": MergeResult,
         "state": StateResult,
         "compare_outputs": OutputsResult,
     }
 )
 """What each job leaves."""
 
-_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "state"})
+_OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "merge", "state"})
 
 
 def needs_cluster(name: JobName) -> bool:

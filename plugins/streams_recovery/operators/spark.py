@@ -182,6 +182,12 @@ class CompareOutputsOperator(SparkJobOperator):
     takes = outputs.COMPARE_OUTPUTS
 
 
+class MergeFilesOperator(SparkJobOperator):
+    """Write each group of small files that the plan names as one file, and compare every record."""
+
+    takes = maintenance.MERGE_FILES
+
+
 class CompactRecordsOperator(SparkJobOperator):
     """Compact the changelogs that the plan names, and compare the state they stand for with that of the whole ones."""
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.checked import open_segment
-from streams_recovery.segments.schema import SEGMENT_SCHEMA, payload_bytes
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, payload_bytes
 
 # Half of what a writing task needs: the rows that wait for their row group, and the same rows being encoded.
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -85,8 +85,9 @@ def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
             yield from segment.batches(group, SEGMENT_SCHEMA.names, rows=rows)
 
 
-def contents_of(path: Path, file: SegmentFile) -> tuple[SegmentFile, bool]:
-    """What the rows of a file say about themselves, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend.
+def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None) -> tuple[SegmentFile, bool]:
+    """What the rows of a file say about themselves, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend. ``digest`` gets all
+    of them too.
 
     Raises ``Damaged`` when it cannot be read as a segment with so many rows.
     """
@@ -98,6 +99,8 @@ def contents_of(path: Path, file: SegmentFile) -> tuple[SegmentFile, bool]:
         ascending &= not facts.rows or offsets[0].as_py() > facts.last_offset
         ascending &= pc.all(pc.greater(between, 0)).as_py() is not False
         facts.add(batch)
+        if digest is not None:
+            digest.update(batch)
     return facts.of(path, file.key), ascending
 
 

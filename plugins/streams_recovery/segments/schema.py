@@ -79,15 +79,17 @@ def record_digest(timestamp: int | None, key: bytes | None, value: bytes | None,
 
 
 class RowDigest:
-    """SHA-256 over key, value, headers and timestamp of every row, in order. Offset and timestamp type do not count: a restore changes them.
+    """SHA-256 over key, value, headers and timestamp of every row, in order. Offset and timestamp type do not count, because a restore changes them, unless
+    ``placed`` says so.
 
     Kept column by column, so that no row costs Python time: each column feeds a hash of its lengths (64 bits, little endian, -1 for null)
     and one of its bytes. Lengths and bytes together give back every row, so two sequences have the same digest exactly when their rows are
     equal in order, however they were cut into batches.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, placed: bool = False) -> None:
         self.rows = 0
+        self._also = ("offset", "timestamp_type") if placed else ()
         self._columns: dict[str, Any] = {}
 
     def update(self, batch: pa.RecordBatch) -> None:
@@ -95,7 +97,8 @@ class RowDigest:
         if not len(batch):
             return  # else a batch of nothing would differ from no batch
         self.rows += len(batch)
-        self._numbers("timestamp", batch.column("timestamp"))
+        for name in ("timestamp", *self._also):
+            self._numbers(name, batch.column(name))
         self._binaries("key", batch.column("key"))
         self._binaries("value", batch.column("value"))
         headers = batch.column("headers")

@@ -258,16 +258,17 @@ class SavepointStore:
     def latest(
         self, consistency: Consistency | None = None, profile: Profile | None = None, *, read: Callable[[str], Manifest] | None = None
     ) -> Manifest | None:
-        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was compacted from
-        it, the compacted one: it holds the same state in fewer records. Never one that was edited, or whose state is damaged: such a one has to be named.
-        ``read`` is ``outline`` where no ranges are needed.
+        """The newest savepoint, or the newest with this label and profile; None when there is none. Of a savepoint and one that was compacted or
+        merged from it, the one that was made last: it holds the same state in fewer records or files. Never one that was edited, or whose state is
+        damaged: such a one has to be named. ``read`` is ``outline`` where no ranges are needed.
         """
         for _, ids in itertools.groupby(reversed(self.ids()), key=time_of):
             readable = self._sound(list(ids), read or self.read)
             moment = [found for found in readable if consistency in (None, found.consistency) and profile in (None, found.profile)]
             if moment:
-                compacted = [found for found in moment if found.replaces is not None]
-                return (compacted or moment)[0]
+                made = [found for found in moment if found.replaces is not None]
+                last = [found for found in made if found.savepoint_id not in {one.replaces for one in made}]
+                return (last or moment)[0]
         return None
 
     def newest(self) -> Manifest | None:

@@ -1,4 +1,6 @@
-"""What is done with savepoints that are there: checked, expired, compacted, compared, looked into; and input that a restore has set aside, appended again."""
+"""What is done with savepoints that are there: checked, expired, merged, compacted, compared, looked into. And input that a restore has set aside, appended
+again.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,23 @@ CONCLUDE_CHECK: Final = Step(
 )
 CHECK: Final = Workflow(opening=PLAN_CHECK, steps=(READ_FILES, CONCLUDE_CHECK), result=CONCLUDE_CHECK)
 
-PLAN_EXPIRY: Final = Step(name="plan", call=maintenance.plan_expiry, result=maintenance.ExpirePlan, limit=timedelta(hours=2))
+PLAN_MERGE: Final = Step(name="plan_merge", call=compaction.merge.begin, result=compaction.merge.MergeTicket, **_AGAIN)
+MERGE_FILES: Final = JobStep(name="merge_files", job="merge", call=compaction.merge.plan_job, needs=(PLAN_MERGE,), locked=False, **_AGAIN)
+PUBLISH_MERGED: Final = Step(
+    name="publish_merged",
+    call=compaction.merge.publish,
+    result=compaction.merge.MergeSummary,
+    needs=(PLAN_MERGE, MERGE_FILES.file),
+    **_AGAIN,
+)
+MERGE: Final = Workflow(opening=PLAN_MERGE, steps=(MERGE_FILES, PUBLISH_MERGED), result=PUBLISH_MERGED)
+
+# Whatever became of the merge: what no rule keeps goes all the same.
+PLAN_EXPIRY: Final = Step(
+    name="plan", call=maintenance.plan_expiry, result=maintenance.ExpirePlan, when=When.ALWAYS, limit=timedelta(hours=2)
+)
 EXPIRE: Final = Step(name="expire", call=maintenance.expire, result=maintenance.ExpireReport, limit=timedelta(hours=2))
-EXPIRY: Final = Workflow(opening=PLAN_EXPIRY, steps=(EXPIRE,), result=EXPIRE)
+EXPIRY: Final = Workflow(before=MERGE.all_steps, opening=PLAN_EXPIRY, steps=(EXPIRE,), result=EXPIRE)
 
 PLAN_COMPACTION: Final = Step(name="plan", call=compaction.begin, result=CompactTicket, **_AGAIN)
 COMPACT_RECORDS: Final = JobStep(

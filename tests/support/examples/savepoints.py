@@ -79,7 +79,7 @@ def topic(
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     """A manifest of these topics."""
     return Manifest(
-        format_version=5,
+        format_version=6,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

@@ -19,6 +19,8 @@ from tests.support.repository.job_results import left
 FIRST, SECOND = "20261121T000000Z-0000000001", "20261121T010000Z-0000000002"
 # What the second became when it was compacted.
 COMPACTED = "20261121T010000Z-0000000003"
+# What it became when its small files were merged.
+MERGED = "20261121T010000Z-0000000004"
 # When the first was captured, and the second.
 T0 = 1_795_219_200_000
 SECOND_AT = T0 + 3_600_000

@@ -1,4 +1,5 @@
-"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a compacted savepoint, and one with each kind of damage.
+"""Makes the golden repositories in ``tests/data/golden``: a good one, one with a compacted savepoint, one with a merged one, and one with each kind of
+damage.
 
 Run it only when the format changes (``python -m tests.support.repository.make_golden``), and read the difference: what is here was written by another
 release as far as the tests are concerned.
@@ -31,7 +32,7 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.repository import range_table
-from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof, MergedFrom, MergeProof
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import (
@@ -52,7 +53,7 @@ from streams_recovery.storage.compressed import packed
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN
-from tests.support.repository.golden import COMPACTED, FIRST, SECOND, T0
+from tests.support.repository.golden import COMPACTED, FIRST, MERGED, SECOND, T0
 
 APPLICATION = "golden"
 LAYOUT = Layout(APPLICATION)
@@ -203,6 +204,34 @@ def compacted(root: Path) -> None:
     publish(root, replace(source, savepoint_id=COMPACTED, parent_id=SECOND, topics=(smaller, unread, inputs), provenance=provenance))
 
 
+def merged(root: Path) -> None:
+    """The good one, and a third savepoint of the second one's cut and records: of one changelog partition the two files are one."""
+    source = good(root)
+    changelog, unread, inputs = source.topics
+    whole, gapped = changelog.partitions
+    rows = pa.concat_tables(pq.read_table(root / file.key) for file in whole.files()).combine_chunks()
+    key = LAYOUT.segment(TopicPartition(CHANGELOG, 0), 0, whole.end, "golden")
+    written = write_segment(rows.to_batches(), root / key, compression_level=3)
+    assert written is not None
+    piece = CopiedRange(start=0, end=whole.end, file=written.stored_as(key))
+    digest = RowDigest(placed=True)
+    for batch in rows.to_batches():
+        digest.update(batch)
+    proof = MergeProof(
+        tp=TopicPartition(CHANGELOG, 0),
+        start=0,
+        end=whole.end,
+        files=2,
+        rows_before=whole.rows,
+        rows_after=written.rows,
+        digest_before=digest.hexdigest(),
+        digest_after=digest.hexdigest(),
+    )
+    fewer = replace(changelog, partitions=(replace(whole, ranges=whole.ranges.merged((piece,))), gapped))
+    provenance = replace(source.provenance, run_id="run-merged", merged_from=MergedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    publish(root, replace(source, savepoint_id=MERGED, parent_id=SECOND, topics=(fewer, unread, inputs), provenance=provenance))
+
+
 def newest_file(root: Path) -> Path:
     """The segment that only the second savepoint needs."""
     return next((root / APPLICATION / "segments" / CHANGELOG / "0").glob("*40-*.parquet"))
@@ -308,10 +337,11 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 def main() -> None:
     """Make all of them anew."""
-    for name in ("good", "compacted", *DAMAGES):
+    for name in ("good", "compacted", "merged", *DAMAGES):
         shutil.rmtree(GOLDEN / name, ignore_errors=True)
     good(GOLDEN / "good")
     compacted(GOLDEN / "compacted")
+    merged(GOLDEN / "merged")
     for name, damage in DAMAGES.items():
         shutil.copytree(GOLDEN / "good", GOLDEN / name)
         damage(GOLDEN / name)

@@ -246,7 +246,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         reasons=() if consistency is Consistency.EXACT else ("the offsets moved",),
     )
     return Manifest(
-        format_version=5,
+        format_version=6,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="c",

@@ -17,11 +17,11 @@ from tests.support.repository.state_repository import FIRST, SECOND, environment
 Run = Callable[..., Result]
 CHANGING = (
     *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),
-    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "state-write"),
+    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "merge", "state-write"),
     *("drill", "reprocess", "expire", "undelete", "unlock", "dismiss", "savepoints keep", "savepoints release", "offsets snapshot"),
     "offsets restore",
 )
-ADDS = {"compact", "state-write", "drill", "savepoints keep", "offsets snapshot"}
+ADDS = {"compact", "merge", "state-write", "drill", "savepoints keep", "offsets snapshot"}
 
 
 @pytest.fixture

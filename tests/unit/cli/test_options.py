@@ -87,6 +87,8 @@ def test_a_command_has_an_option_for_each_field_of_its_form(command: str, form: 
             assert field.option_help
 
 
-@pytest.mark.parametrize("command", [("compact",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")])
+@pytest.mark.parametrize(
+    "command", [("compact",), ("merge",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")]
+)
 def test_a_reason_is_kept_with_what_the_command_writes(command: tuple[str, ...]) -> None:
     assert options(*command)["--reason"].help.startswith("Kept with the ")

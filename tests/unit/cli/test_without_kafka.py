@@ -44,6 +44,7 @@ READS = [
     ("verify", "shop", "--level", "structure"),
     ("expire", "shop", "--plan"),
     ("compact", "shop", SECOND, "--plan"),
+    ("merge", "shop", SECOND, "--plan"),
     ("dismiss", "shop", RESTORE, "--plan"),
     ("unlock", "shop", "nobody"),
 ]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,3 +116,15 @@ def test_null_and_empty_differ_in_a_single_record(other):
 def test_headers_of_a_single_record_are_in_order():
     both = [("a", b"1"), ("b", b"2")]
     assert record_digest(1, b"k", b"v", both) != record_digest(1, b"k", b"v", both[::-1])
+
+
+@pytest.mark.parametrize("column", ["offset", "timestamp_type"])
+def test_where_a_row_stands_and_who_set_its_time_count_only_for_a_placed_digest(column):
+    batch = batch_of([(1, b"k", b"v", None), (2, b"k", b"v", None)])
+    at = batch.schema.get_field_index(column)
+    other = batch.set_column(at, batch.schema.field(at), pc.add(batch.column(at), pa.scalar(1, batch.schema.field(at).type)))
+    assert digest_of(batch) == digest_of(other)
+    placed = [RowDigest(placed=True) for _ in range(3)]
+    for digest, one in zip(placed, (batch, other, batch), strict=True):
+        digest.update(one)
+    assert placed[0].hexdigest() == placed[2].hexdigest() != placed[1].hexdigest()

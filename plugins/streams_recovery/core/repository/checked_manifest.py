@@ -1,15 +1,17 @@
-"""Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was compacted."""
+"""Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was compacted or merged."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.checked_numbers import check_epoch, check_replicas, check_settings
-from streams_recovery.core.repository.compaction_proof import CompactedFrom
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.repository.range_columns import COMPACTED, RangeColumns
 from streams_recovery.core.timestamps import LAST_MOMENT
@@ -71,22 +73,44 @@ def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFa
 
 
 def check_proof(manifest: Manifest, where: str) -> None:
-    """Raise ``Damaged`` for a compacted savepoint whose proofs are not about what it holds. Needs no ranges."""
+    """Raise ``Damaged`` for a compacted or merged savepoint whose proofs are not about what it holds. Needs no ranges."""
+    images = partition_images(manifest.topics)
+    _check_merges(manifest.provenance.merged_from, images, where)
     source = manifest.provenance.compacted_from
     if source is None:
         return
-    images = partition_images(manifest.topics)
     found = {proof.tp: proof for proof in source.proofs}
     wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
     if wrong or not source.proven or len(found) != len(source.proofs):
         raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
 
 
-def unproven(source: CompactedFrom | None, what: str, where: str) -> Damaged:
-    """The error for a compacted savepoint that may hold another state."""
+def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
+    if source is None:
+        return
+    wrong = [proof.tp for proof in source.proofs if proof.tp not in images or images[proof.tp].rows < proof.rows_after]
+    if wrong or not source.proven or len({(proof.tp, proof.start) for proof in source.proofs}) != len(source.proofs):
+        raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
+
+
+def check_merged_ranges(source: MergedFrom, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
+    """Raise ``Damaged`` unless each proof is about one range with a file of so many records. Partitions that are not among ``images`` are passed over."""
+    for proof in source.proofs:
+        if proof.tp in images:
+            ranges = images[proof.tp].ranges
+            at = bisect_left(ranges, proof.start, key=attrgetter("start"))
+            one = ranges[at] if at < len(ranges) else None
+            rows = one.file.rows if one is not None and one.file is not None else 0
+            if one is None or (one.start, one.end, rows) != (proof.start, proof.end, proof.rows_after):
+                raise unproven(source, f": see [{proof.start}, {proof.end}) of {proof.tp}", where)
+
+
+def unproven(source: CompactedFrom | MergedFrom | None, what: str, where: str) -> Damaged:
+    """The error for a compacted or merged savepoint that may hold another state."""
     named = source.savepoint_id if source is not None else None
+    made = "merged" if isinstance(source, MergedFrom) else "compacted"
     return Damaged(
-        f"{where} is compacted from {named}, and it is not proven that it holds the same state{what}",
+        f"{where} is {made} from {named}, and it is not proven that it holds the same state{what}",
         next_step="do not use this savepoint; use the one it was made from",
         savepoint=named,
     )

@@ -1,4 +1,6 @@
-"""Compacted ranges in a manifest: how they were compacted, from which savepoint, and the proof that the state is the same."""
+"""What a savepoint was made from without the cluster, and the proof that it is the same: of compacted ranges that the state is, of merged ones that each record
+is.
+"""
 
 from __future__ import annotations
 
@@ -47,3 +49,38 @@ class CompactedFrom:
     def proven(self) -> bool:
         """True if every proof holds and at least one key was compared."""
         return all(proof.holds for proof in self.proofs) and any(proof.keys for proof in self.proofs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeProof:
+    """The proof that the one file of the range ``[start, end)`` of a partition has every record of the ``files`` that it was merged from, in their order. The
+    digests (SHA-256) are over offset, timestamp and its type, key, value and headers of every record, before and after.
+    """
+
+    tp: TopicPartition
+    start: int
+    end: int
+    files: int
+    rows_before: int
+    rows_after: int
+    digest_before: str
+    digest_after: str
+
+    @property
+    def holds(self) -> bool:
+        """True if records were compared and are equal."""
+        same = (self.rows_before, self.digest_before) == (self.rows_after, self.digest_after)
+        return same and self.rows_before > 0 and self.files > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedFrom:
+    """The savepoint that this one was made from by merging small files, and the proof of every merged range."""
+
+    savepoint_id: str
+    proofs: tuple[MergeProof, ...]
+
+    @property
+    def proven(self) -> bool:
+        """True if there are proofs and every one of them holds."""
+        return bool(self.proofs) and all(proof.holds for proof in self.proofs)

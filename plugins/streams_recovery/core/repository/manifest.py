@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 5, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 6, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.
@@ -23,7 +23,7 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.repository.compaction_proof import CompactedFrom
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 
@@ -31,7 +31,7 @@ __all__ = [
     "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
 ]  # fmt: skip
 
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +126,10 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions. ``compacted_from`` is None for one that was taken from a cluster. ``intended`` are
-    changes of state since the savepoint before that would be damage, had nobody said that they were meant. ``deletions_kept_since`` names compacted topics
-    that are the records of several savepoints, with the moment since which it is assumed that the cleaner has removed no deletion from them: see
-    ``assumptions.deletions_kept``.
+    """Who asked for this savepoint, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for one that was taken from a cluster;
+    of one that was compacted first and merged then both are there. ``intended`` are changes of state since the savepoint before that would be damage, had
+    nobody said that they were meant. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the moment since which
+    it is assumed that the cleaner has removed no deletion from them: see ``assumptions.deletions_kept``.
     """
 
     run_id: str
@@ -137,6 +137,7 @@ class Provenance:
     reason: str
     software: dict[str, str]
     compacted_from: CompactedFrom | None = None
+    merged_from: MergedFrom | None = None
     intended: tuple[str, ...] = ()
     deletions_kept_since: dict[str, int] = field(default_factory=dict)
 
@@ -159,7 +160,7 @@ class Manifest(CutFacts):
     ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[5]
+    format_version: Literal[6]
     savepoint_id: str
     application_id: str
     guarantee: Guarantee
@@ -190,8 +191,8 @@ class Manifest(CutFacts):
 
     @property
     def replaces(self) -> str | None:
-        """The savepoint of the same cut and state that this one was compacted from and can stand for, None when there is none."""
-        source = self.provenance.compacted_from
+        """The savepoint of the same cut and state that this one was merged or compacted from and can stand for, None when there is none."""
+        source = self.provenance.merged_from or self.provenance.compacted_from
         return source.savepoint_id if source is not None and source.proven else None
 
     def topic(self, name: str) -> TopicImage | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, cast, overload
 
 from streams_recovery.core import codec
@@ -50,6 +50,11 @@ class Ranges(codec.StoredAs, Sequence[CopiedRange]):
             return pieces
         several = tuple(pieces)
         return cls(new=several, read=several)
+
+    def merged(self, pieces: Sequence[CopiedRange]) -> Ranges:
+        """``pieces``, which no table holds yet, with the same records as these: as many savepoints have added files to them."""
+        earlier = self.facts.savepoints - ArchiveFacts.of(pieces).savepoints
+        return Ranges(before=replace(NOTHING, savepoints=earlier), new=pieces, read=pieces)
 
     @classmethod
     def from_stored(cls, stored: object) -> Self:

@@ -10,10 +10,18 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.archive_facts import NOTHING
-from streams_recovery.core.repository.checked_manifest import check_moments, check_pieces, check_proof, check_tiling, check_topic, unproven
+from streams_recovery.core.repository.checked_manifest import (
+    check_merged_ranges,
+    check_moments,
+    check_pieces,
+    check_proof,
+    check_tiling,
+    check_topic,
+    unproven,
+)
 from streams_recovery.core.repository.checked_names import check_ids, check_names, check_numbered
 from streams_recovery.core.repository.checked_tables import check_tables
-from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, TopicImage
+from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, TopicImage, partition_images
 from streams_recovery.core.repository.range_columns import RangeColumns
 
 _SHOWN: Final = 80
@@ -35,8 +43,8 @@ def read(data: bytes, *, where: str) -> Manifest:
         )
     manifest: Manifest = codec.decode(Manifest, plain, where=where)
     check_names("application id", [manifest.application_id], where=where)
-    source = manifest.provenance.compacted_from
-    check_ids([manifest.savepoint_id, manifest.parent_id, source.savepoint_id if source else None], where=where)
+    sources = (manifest.provenance.compacted_from, manifest.provenance.merged_from)
+    check_ids([manifest.savepoint_id, manifest.parent_id, *(one.savepoint_id for one in sources if one is not None)], where=where)
     check_names("topic", [topic.name for topic in manifest.topics], where=where)
     check_moments(manifest, where)
     for topic in manifest.topics:
@@ -63,6 +71,8 @@ def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColum
         for image in topic.partitions:
             if TopicPartition(topic.name, image.partition) in proven and not all(copied.compacted for copied in image.ranges):
                 raise unproven(manifest.provenance.compacted_from, f": see {topic.name}-{image.partition}", where)
+    if manifest.provenance.merged_from is not None:
+        check_merged_ranges(manifest.provenance.merged_from, partition_images(filled.topics), where)
     return filled
 
 

@@ -22,8 +22,9 @@ _DEFAULT_DELETE_RETENTION_MS = _DAY_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPolicy:
-    """Limits for sharing files. ``max_savepoints``: how many savepoints' files a restore may have to read for one partition. ``max_age_days``: the
-    age of the oldest of them. Beyond either limit the log is copied again, without records that were replaced since.
+    """Limits for sharing files. ``max_savepoints``: how many savepoints may have added to a partition since it was last copied from its beginning, in
+    as many files or, merged, in fewer. ``max_age_days``: the age of the oldest of them. Beyond either limit the log is copied again, without records that
+    were replaced since.
     """
 
     max_savepoints: int

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections.abc import Iterator
 
 from streams_recovery.core.compaction.plan import CompactionPlan, CompactSpec, plan_compaction
-from streams_recovery.core.errors import Damaged, NotFound, Refused
+from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
 from streams_recovery.core.ids import LATEST, same_moment, time_of
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.next_command import command
+from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations.compaction.values import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
 from streams_recovery.operations.savepoint.values import JobPlan
 
 SPEC, RESULT = "compact-spec", "compact-result"
@@ -23,15 +27,8 @@ def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
 
     Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that was compacted already.
     """
-    source = _chosen(recovery, savepoint)
-    refuse_if_compacted(recovery, source)
-    _check_published(recovery, source.savepoint_id)
-    if not source.whole(sizes(recovery)):
-        raise Damaged(
-            f"savepoint {source.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step="verify it",
-            savepoint=source.savepoint_id,
-        ).then(command("verify", recovery.config.name, source.savepoint_id))
+    source = newest_one(recovery, Profile.FULL) if savepoint == LATEST else standing(recovery, savepoint)
+    check_sound(recovery, source)
     return plan_compaction(source, {name: recovery.config.store_kind(name) for name in recovery.config.stores})
 
 
@@ -62,16 +59,26 @@ def plan_job(recovery: RecoveryContext, ticket: CompactTicket) -> JobPlan:
     return JobPlan(spec=ticket.spec, result_key=result_key, ranges=ticket.partitions, offsets=ticket.offsets)
 
 
-def _chosen(recovery: RecoveryContext, savepoint: str) -> Manifest:
-    if savepoint != LATEST:
-        return recovery.savepoints.read(savepoint)
-    newest = recovery.savepoints.latest(profile=Profile.FULL)
+def newest_one(recovery: RecoveryContext, profile: Profile | None = None) -> Manifest:
+    """The newest savepoint of a profile, or of any. Raises ``NotFound`` and ``Damaged``."""
+    newest = recovery.savepoints.latest(profile=profile)
     if newest is None:
         raise NotFound(
-            f"{recovery.application_id} has no savepoint with state in {recovery.repository.location}",
+            f"{recovery.application_id} has no savepoint{' with state' if profile else ''} in {recovery.repository.location}",
             next_step="take one first, or check the storage section of the configuration",
         )
     return newest
+
+
+def check_sound(recovery: RecoveryContext, source: Manifest) -> None:
+    """Raise ``Damaged`` for a savepoint that was altered or is not whole: nothing is made from it."""
+    _check_published(recovery, source.savepoint_id)
+    if not source.whole(sizes(recovery)):
+        raise Damaged(
+            f"savepoint {source.savepoint_id} is not whole: files that it names are missing or have another size",
+            next_step="verify it",
+            savepoint=source.savepoint_id,
+        ).then(command("verify", recovery.config.name, source.savepoint_id))
 
 
 def _check_published(recovery: RecoveryContext, savepoint_id: str) -> None:
@@ -85,21 +92,73 @@ def _check_published(recovery: RecoveryContext, savepoint_id: str) -> None:
             )
 
 
-def refuse_if_compacted(recovery: RecoveryContext, source: Manifest) -> None:
-    """Raise ``Refused`` when a whole savepoint stands for ``source`` already. One that is damaged stands for nothing."""
-    there = sizes(recovery)
+def replacement(recovery: RecoveryContext, source_id: str) -> Manifest | None:
+    """The whole savepoint that was made from another one and stands for it, None when there is none. One that is damaged stands for nothing."""
     for savepoint_id in recovery.savepoints.ids():
-        if time_of(savepoint_id) == time_of(source.savepoint_id) and savepoint_id != source.savepoint_id:
+        if time_of(savepoint_id) == time_of(source_id) and savepoint_id != source_id:
             try:
                 other = recovery.savepoints.read(savepoint_id)
             except Damaged:
                 continue
-            if other.replaces == source.savepoint_id and other.whole(there):
-                raise Refused(
-                    f"savepoint {source.savepoint_id} was compacted already: {savepoint_id}",
-                    next_step="use that one",
-                    savepoint=savepoint_id,
-                )
+            if other.replaces == source_id and other.whole(sizes(recovery)):
+                return other
+    return None
+
+
+def standing(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
+    """What is compacted when a savepoint is asked for: one that was merged from it has the same records, and may have let it expire. Raises ``Refused`` when
+    one was compacted from it, ``NotFound`` and ``Damaged``.
+    """
+    while (other := replacement(recovery, savepoint_id)) is not None:
+        if other.provenance.merged_from is None:
+            raise replaced_already(savepoint_id, other)
+        savepoint_id = other.savepoint_id
+    return recovery.savepoints.read(savepoint_id)
+
+
+def replaced_already(savepoint_id: str, other: Manifest) -> Refused:
+    """The error for a savepoint that ``other`` stands for."""
+    made = "compacted" if other.provenance.merged_from is None else "merged"
+    return Refused(
+        f"savepoint {savepoint_id} was {made} already: {other.savepoint_id}",
+        next_step="use that one",
+        savepoint=other.savepoint_id,
+    )
+
+
+@contextlib.contextmanager
+def locked(recovery: RecoveryContext, run: str, purpose: str, patience_seconds: float) -> Iterator[HeldLock]:
+    """Hold the application's lock, so that no expiry and no savepoint decides meanwhile. Waits ``patience_seconds`` for it: what a job did is too much to be
+    thrown away because a savepoint is being taken right now. Raises ``LockHeld``.
+    """
+    held: list[LockHeld] = []
+
+    def attempt() -> LockTicket | None:
+        try:
+            return recovery.lock.acquire(run, lease_seconds=LEASE_SECONDS, purpose=purpose)
+        except LockHeld as error:
+            held.append(error)
+            return None
+
+    what = f"the lock of {recovery.application_id}"
+    lock = poll(attempt, seconds=patience_seconds, interval=5.0, what=what, message=lambda: held[-1].reason)
+    if lock is None:
+        raise held[-1]
+    try:
+        yield HeldLock(lock=lock)
+    finally:
+        recovery.lock.release(lock)
+
+
+def publish_made(recovery: RecoveryContext, manifest: Manifest, lock: HeldLock, what: str) -> None:
+    """Create the manifest of what was made from another savepoint, if all of its files are there. Raises ``Damaged`` and ``LockLost``."""
+    if not manifest.whole(sizes(recovery)):
+        raise Damaged(
+            f"files of savepoint {manifest.savepoint_id} are missing or have another size than was written",
+            next_step=f"nothing was published; run the {what} again",
+            savepoint=manifest.savepoint_id,
+        )
+    recovery.savepoints.publish(manifest, confirm=lambda: require_lock(recovery, lock))
 
 
 def sizes(recovery: RecoveryContext) -> dict[str, int]:

@@ -13,11 +13,15 @@ from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, Pa
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
 from streams_recovery.core.ids import is_id, time_of
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.compaction import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import COMPACTED, FIRST, SECOND, OpenGolden
+from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.project import GOLDEN
+from tests.support.repository.golden import COMPACTED, FIRST, MERGED, SECOND, OpenGolden
 
 CHANGELOG = "golden-totals-changelog"
 SMALL = f"golden/segments/{CHANGELOG}/0/00000000000000000000-00000000000000000054-golden.parquet"
@@ -214,3 +218,39 @@ def test_without_a_declared_kind_everything_stays(golden: OpenGolden) -> None:
     assert compaction.plan_job(recovery, ticket).spec is None
     with pytest.raises(NotFound):
         compaction.plan(golden("no-manifest", place="empty"), "latest")
+
+
+@pytest.mark.parametrize("source_expires", [False, True])
+def test_what_was_merged_while_the_job_ran_is_compacted_from_the_merged_one(golden: OpenGolden, source_expires: bool) -> None:
+    recovery = golden("merged", stores="{totals: {kind: key-value}}")
+    key = recovery.layout.manifest(MERGED)
+    merged = recovery.repository.get(key)
+    recovery.repository.delete([key])
+    ticket = begun(recovery, request(savepoint=SECOND))
+    recovery.repository.create(key, merged)
+    if source_expires:
+        recovery.repository.delete([recovery.layout.manifest(SECOND)])
+    recovery.repository.create(SMALL, (GOLDEN / "compacted" / SMALL).read_bytes())
+    made = SavepointStore(Repository(StorageLocation(backend="filesystem", path=str(GOLDEN / "compacted"))), recovery.layout).read(
+        COMPACTED
+    )
+    assert made.provenance.compacted_from is not None
+    done = PartitionCompacted(
+        tp=TopicPartition(CHANGELOG, 0),
+        ranges=tuple(made.topics[0].partitions[0].ranges),
+        proof=made.provenance.compacted_from.proofs[0],
+        foreign=0,
+        problems=(),
+    )
+    published = compaction.publish(recovery, ticket, job_done(recovery, ticket, done))
+    assert published.source_id == MERGED
+    newest = recovery.savepoints.latest()
+    assert newest is not None
+    assert (newest.savepoint_id, newest.replaces, newest.provenance.merged_from) == (published.savepoint_id, MERGED, None)
+    with pytest.raises(Refused, match=f"{MERGED} was compacted already: {published.savepoint_id}"):
+        compaction.plan(recovery, SECOND)
+
+
+def test_one_that_was_merged_is_compacted_in_place_of_the_one_that_was_asked_for(golden: OpenGolden) -> None:
+    recovery = golden("merged", stores="{totals: {kind: key-value}}")
+    assert compaction.plan(recovery, SECOND).savepoint_id == compaction.plan(recovery, "latest").savepoint_id == MERGED

@@ -1,4 +1,4 @@
-"""A repository with a compacted savepoint: it stands for the one it was made from as long as it can."""
+"""A repository with a compacted savepoint, or a merged one: it stands for the one it was made from as long as it can."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.repository.golden import COMPACTED, FIRST, SECOND, T0, OpenGolden
+from tests.support.repository.golden import COMPACTED, FIRST, MERGED, SECOND, T0, OpenGolden, checked
 
 SMALL = "golden/segments/golden-totals-changelog/0/00000000000000000000-00000000000000000054-golden.parquet"
 
@@ -83,3 +83,15 @@ def test_files_that_both_need_outlive_the_source(golden: OpenGolden) -> None:
     sizes = {file.key: file.bytes for file in later.repository.listed(later.layout.segments)}
     assert later.savepoints.read(COMPACTED).whole(sizes)
     assert set(sizes) == {file.key for _, file in later.savepoints.read(COMPACTED).files()}
+
+
+def test_a_merged_one_is_the_newest_and_lets_its_source_expire_as_long_as_it_is_whole(golden: OpenGolden) -> None:
+    recovery = golden("merged", now=T0 + 90 * 86_400_000)
+    newest, source = recovery.savepoints.latest(Consistency.EXACT), recovery.savepoints.read(SECOND)
+    assert newest is not None
+    assert (newest.savepoint_id, newest.replaces, newest.parent_id) == (MERGED, SECOND, SECOND)
+    assert (newest.records, newest.file_count) == (source.records, source.file_count - 1)
+    assert checked(recovery, "full").good
+    assert kept(recovery) == {MERGED}
+    recovery.repository.delete([SMALL.replace("000054-", "000055-")])
+    assert kept(recovery) == {SECOND, MERGED}, "the damaged one stays to be looked at, and what it was made from counts again"

@@ -1,0 +1,81 @@
+"""Merging: the files of a group become one, with every record as it was."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark import SparkContext, TaskContext
+
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms.counting import counted
+from spark_jobs.transforms.progress import Doing
+from spark_jobs.transforms.segment_reader import archived_batches
+from spark_jobs.transforms.task_runner import run_tasks
+from streams_recovery.core.compaction.merge import GroupMerged, GroupToMerge, MergeResult, MergeSpec
+from streams_recovery.core.repository.check import FileToCheck, content_problems
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
+from streams_recovery.kafka.workspace import workspace
+from streams_recovery.segments.fetch import fetch
+from streams_recovery.storage.repository import Repository
+
+if TYPE_CHECKING:
+    from streams_recovery.segments.schema import RowDigest
+
+# Asking an object store for one takes as long as that many records do.
+WORTH_OF_A_FILE: Final = 1_000
+
+
+def merge_groups(context: SparkContext, spec: MergeSpec, access: JobAccess) -> MergeResult:
+    """Write each group as one segment, and read it back from the repository. What is found is reported, not judged. Fails when a file is damaged."""
+    started = time.monotonic()
+    layout, level = Layout(spec.application_id), spec.compression_level
+    doing = Doing(name="merging files", records=sum(group.rows for group in spec.groups))
+
+    def work(group: GroupToMerge) -> GroupMerged:
+        return merge_group(access.repository(), layout, group, level)
+
+    merged = run_tasks(context, spec.groups, work, GroupMerged, lambda group: group.rows + WORTH_OF_A_FILE * len(group.files), doing)
+    return MergeResult(groups=tuple(merged), seconds=time.monotonic() - started)
+
+
+def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, compression_level: int) -> GroupMerged:
+    """One group. Needs local space for the new file and the largest of the old ones, and memory for one row group. Runs in a task."""
+    # Shared with the Kafka ring, whose client a driver does not have.
+    from streams_recovery.segments.files import contents_of, write_segment  # noqa: PLC0415
+    from streams_recovery.segments.schema import RowDigest  # noqa: PLC0415
+
+    before, after = RowDigest(placed=True), RowDigest(placed=True)
+    with workspace("small files are merged") as directory:
+        path = directory / "merged.parquet"
+        written = write_segment(_seen(repository, group, before), path, compression_level=compression_level)
+        if written is None:
+            raise group.files[0].damaged("has no row")
+        task = TaskContext.get()
+        attempt = f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
+        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, attempt))
+        repository.put_file(file.key, path)
+        # What is in the repository counts, not what is on this disk.
+        path.unlink()
+        fetch(repository, file, path)
+        seen, ascending = contents_of(path, file, after)
+    wanted = FileToCheck(tp=group.tp, start=group.start, end=group.end, file=file, savepoints=())
+    return GroupMerged(
+        tp=group.tp,
+        merged=CopiedRange(start=group.start, end=group.end, file=file, compacted=group.compacted),
+        rows_before=before.rows,
+        rows_after=after.rows,
+        digest_before=before.hexdigest(),
+        digest_after=after.hexdigest(),
+        problems=content_problems(wanted, seen, ascending=ascending),
+    )
+
+
+def _seen(repository: Repository, group: GroupToMerge, digest: RowDigest) -> Iterator[pa.RecordBatch]:
+    for batch in counted(archived_batches(repository, group.files)):
+        digest.update(batch)
+        yield batch
