@@ -77,7 +77,8 @@ def _make(home: Path, target: Path) -> None:
     sys.stderr.write("preparing Spark (once) ...\n")
     for name in _LINKS:
         (home / name).unlink(missing_ok=True)
-        (home / name).symlink_to(installed_spark() / name)
+        # Resolved: the environment may be a link in a checkout that goes away before this one does.
+        (home / name).symlink_to((installed_spark() / name).resolve())
     _archive_classes(home, target)
     drop_old_archives(home)
 

@@ -82,6 +82,15 @@ def test_a_home_elsewhere_has_another_archive(java: Path, tmp_path: Path) -> Non
     assert spark_start.prepare(tmp_path / "home").name != spark_start.prepare(tmp_path / "other").name
 
 
+def test_the_home_outlives_a_link_that_the_environment_was_reached_by(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(installed_spark())
+    monkeypatch.setattr(spark_start, "installed_spark", lambda: link)
+    spark_start.prepare(tmp_path / "home")
+    link.unlink()
+    assert (tmp_path / "home" / "bin" / "spark-submit").exists()
+
+
 def test_the_home_has_the_installed_sparks_programs_and_jars_and_no_zip(java: Path, tmp_path: Path) -> None:
     spark_start.prepare(tmp_path / "home")
     assert (tmp_path / "home" / "jars").resolve() == (installed_spark() / "jars").resolve()
