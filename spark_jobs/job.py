@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pyspark import SparkConf, SparkContext
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 S = TypeVar("S")
+
+# Spark ends workers that did nothing for a minute (PythonWorkerFactory), and the next ones have to import everything.
+_WARM_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +62,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     else:
         begun = _context(job.name)
         warm_up(begun)
-        order = await_order(Path(arguments.order))
+        order = await_order(Path(arguments.order), partial(warm_up, begun), _WARM_SECONDS)
     # The tasks of a job that lost its lock end with this process and with nothing less.
     receipt, printed = Path(arguments.receipt), Printed()
 

@@ -153,6 +153,14 @@ def test_spark_that_was_started_ahead_does_the_first_job_and_the_next_is_submitt
         assert len(begun) == 2
 
 
+def test_spark_that_waits_makes_room_for_a_job_of_another_name(repository, connection, tmp_path, begun):
+    with ahead(repository, connection, tmp_path) as side:
+        assert side.run("backup", BackupSpec(application_id="app", ranges=(), compression_level=3)).ranges == ()
+        assert begun[0].poll() is not None, "a cluster may have room for one only"
+        assert side.run("verify", NOTHING).partitions == ()
+    assert len(begun) == 3
+
+
 @pytest.mark.parametrize("dies", [False, True])
 def test_spark_that_gets_no_job_ends_and_one_that_died_is_started_again(repository, connection, tmp_path, begun, dies):
     with ahead(repository, connection, tmp_path) as side:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -71,25 +71,34 @@ class Runner:
         """Take ``steps``; ``given`` has results of steps before them, such as the ticket. A restore that has ``reached`` a phase goes on behind it. After
         a failure only the teardowns are taken, whatever becomes of them, and the first error is the outcome's.
         """
-        with self._started_ahead(steps, reached) as submitter:
-            return replace(self, submitter=submitter)._take(steps, given, reached)  # noqa: SLF001  # its own
+        outcome = RunOutcome(results=dict(given))
+        with ExitStack() as stack:
+            submitter = self._started_ahead(steps, reached, outcome, stack)
+            replace(self, submitter=submitter)._take(steps, reached, outcome)  # noqa: SLF001  # its own
+            # What is left of a Spark that was not needed does not change what became of the steps.
+            with suppress(OSError):
+                stack.close()
+        return outcome
 
-    @contextmanager
-    def _started_ahead(self, steps: Sequence[Step[Any]], reached: Phase | None) -> Iterator[Submitter]:
+    def _started_ahead(self, steps: Sequence[Step[Any]], reached: Phase | None, outcome: RunOutcome, stack: ExitStack) -> Submitter:
         if self.ahead is None:
-            yield self.submitter
-            return
-        jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached) and step.expected(self.recovery))
-        with nullcontext(self.submitter) if (job := next(jobs, None)) is None else self.ahead(self._start(job)) as submitter:
-            yield submitter
+            return self.submitter
+        try:
+            jobs = (step for step in steps if isinstance(step, JobStep) and not _done(step, reached) and step.expected(self.recovery))
+            job = next(jobs, None)
+            return self.submitter if job is None else stack.enter_context(self.ahead(self._start(job)))
+        except Exception:  # noqa: BLE001  # the step that needs it says what is wrong, and has its retries
+            return self.submitter
+        except BaseException as error:  # noqa: BLE001  # Ctrl-C: the ends are taken all the same
+            outcome.error = error
+            return self.submitter
 
     def _start(self, step: JobStep) -> SparkStart:
         recovery = self.recovery
         connection = recovery.connection if needs_cluster(step.job) else None
         return SparkStart(name=step.job, repository=recovery.repository, connection=connection, credentials=recovery.credentials)
 
-    def _take(self, steps: Sequence[Step[Any]], given: Mapping[str, Any], reached: Phase | None) -> RunOutcome:
-        outcome = RunOutcome(results=dict(given))
+    def _take(self, steps: Sequence[Step[Any]], reached: Phase | None, outcome: RunOutcome) -> None:
         for step in steps:
             if step.when is When.FAILURE and outcome.error is None:
                 continue
@@ -107,7 +116,6 @@ class Runner:
             # Also Ctrl-C, and a terminal that nobody reads any more: the application must come back whatever ends the run.
             except BaseException as error:  # noqa: BLE001
                 self._failed(step, error, outcome)
-        return outcome
 
     def _failed(self, step: Step[Any], error: BaseException, outcome: RunOutcome) -> None:
         if outcome.error is None:

@@ -77,11 +77,15 @@ class _Begun:
     used: bool = False
 
     def submit(self, job: SparkJob) -> ArtifactRef:
-        """Give it to the Spark that waits. A second one, and one for which Spark could not start, is submitted anew."""
-        if job.name != self.name or self.used or self.process.poll() is not None:
+        """Give it to the Spark that waits. A second one, and one for which Spark could not start, is submitted anew; and so is one of another name, for which
+        the Spark that waits is ended: on a cluster it may hold all that there is.
+        """
+        if self.used or job.name != self.name or self.process.poll() is not None:
+            if not self.used:
+                _end(self.process)
             return self.rest.submit(job)
-        self.used = True
         write_order(order_path(self.receipt), JobOrder(spec=job.spec, result_key=job.result_key))
+        self.used = True
         return _outcome(job, self.receipt, self.log, lambda: see_through(self.process, self.receipt))
 
 

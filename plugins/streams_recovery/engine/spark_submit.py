@@ -24,9 +24,15 @@ JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "s
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
-# A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool.
+# A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool. NumPy, which Arrow
+# brings along, would start a thread for each core and let it spin.
 _QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-_MEMORY: Final = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "8388608", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+_WORKERS: Final = {
+    "MALLOC_ARENA_MAX": "2",
+    "MALLOC_TRIM_THRESHOLD_": "8388608",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ def _conf(job: JobName, master: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(shuffle_partitions(master)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
     }
-    conf |= {f"spark.executorEnv.{name}": value for name, value in _MEMORY.items()}
+    conf |= {f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()}
     if job == "restore":
         # A second attempt of a task would write behind the first one's rows: the orchestrator creates the topics again instead.
         conf["spark.task.maxFailures"] = "1"
@@ -131,6 +137,6 @@ def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
         # Without it the workers of a local master take any python3, which need not have our packages.
         "PYSPARK_PYTHON": sys.executable if local else "python3",
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        **_MEMORY,
+        **_WORKERS,
     }
     return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})

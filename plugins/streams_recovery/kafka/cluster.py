@@ -170,7 +170,9 @@ class KafkaCluster:
             with self._clients.requesting(f"creating {_named(left)}"):
                 answer = self._clients.pure.create_topics(_as_asked(left), raise_errors=False)
             refused = {topic["name"]: topic for topic in answer["topics"] if topic["error_code"]}
-            late = all(topic["error_code"] == errors.THROTTLING_QUOTA_EXCEEDED for topic in refused.values()) and not deadline.pause()
+            if len(refused) < len(left):
+                deadline = Deadline(self._clients.timeout)
+            late = bool(refused) and not deadline.pause()
             for name, topic in refused.items():
                 code, message = topic["error_code"], topic.get("error_message")
                 if code == errors.TOPIC_ALREADY_EXISTS:
@@ -286,7 +288,7 @@ class KafkaCluster:
         return {topic["name"]: topic for topic in answer if topic["error_code"] != errors.UNKNOWN_TOPIC_OR_PARTITION}
 
     def _wait_for_leaders(self, wanted: Mapping[str, int]) -> None:
-        deadline, left = Deadline(self._clients.timeout), dict(wanted)
+        deadline, left, waiting = Deadline(self._clients.timeout), dict(wanted), len(wanted)
         while True:
             shapes = self._clients.patiently(f"describing {_named(left)}", partial(self._shapes, list(left)))
             led = {name: sum(part["leader_id"] >= 0 for part in shape["partitions"]) for name, shape in shapes.items()}
@@ -297,6 +299,8 @@ class KafkaCluster:
             }
             if not left:
                 break
+            if len(left) < waiting:
+                deadline, waiting = Deadline(self._clients.timeout), len(left)
             if not deadline.pause():
                 name, partitions = next(iter(left.items()))
                 raise TransientError(

@@ -5,6 +5,7 @@ it tells what became of the job.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -33,12 +34,16 @@ def write_order(path: Path, order: JobOrder) -> None:
     _write(path, order)
 
 
-def await_order(path: Path) -> JobOrder:
-    """The order, as soon as there is one."""
+def await_order(path: Path, now_and_then: Callable[[], object], seconds: float) -> JobOrder:
+    """The order, as soon as there is one. Every so many ``seconds`` something else is done meanwhile."""
+    due = time.monotonic() + seconds
     while True:
         try:
             return codec.loads(JobOrder, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
         except FileNotFoundError:
+            if time.monotonic() > due:
+                now_and_then()
+                due = time.monotonic() + seconds
             time.sleep(_LOOK_SECONDS)
 
 

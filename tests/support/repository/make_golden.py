@@ -228,7 +228,11 @@ def merged(root: Path) -> None:
         digest_after=digest.hexdigest(),
     )
     fewer = replace(changelog, partitions=(replace(whole, ranges=whole.ranges.merged((piece,))), gapped))
-    provenance = replace(source.provenance, run_id="run-merged", merged_from=MergedFrom(savepoint_id=SECOND, proofs=(proof,)))
+    provenance = replace(
+        source.provenance,
+        run_id="run-merged",
+        merged_from=MergedFrom(savepoint_id=SECOND, requested_by="golden", reason="small files", proofs=(proof,)),
+    )
     publish(root, replace(source, savepoint_id=MERGED, parent_id=SECOND, topics=(fewer, unread, inputs), provenance=provenance))
 
 

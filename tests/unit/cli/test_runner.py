@@ -329,6 +329,38 @@ def test_for_a_job_that_may_have_no_work_or_was_done_before_it_does_not(renewed:
     assert not any(each.endswith("starts") for each in stage.done)
 
 
+@pytest.mark.parametrize("where", ["expected", "start", "end"])
+def test_what_fails_where_spark_is_started_ahead_changes_nothing_for_the_steps(renewed: list[tuple[str, object]], where: str) -> None:
+    def fails(*_: object) -> bool:
+        raise OSError("no space left on device")
+
+    @contextmanager
+    def start(_start: Any) -> Iterator[Stage]:
+        if where == "start":
+            fails()
+        yield stage
+        fails()
+
+    stage = Stage()
+    ticket = stage.step("ticket")
+    job = stage.job("load", needs=(ticket,), expected=fails if where == "expected" else lambda _: True)
+    steps = [stage.step("quiesce"), job, stage.step("finish", when=When.ALWAYS)]
+    outcome = replace(stage.runner, ahead=start).take(steps, {"ticket": "the ticket"})
+    assert (outcome.error, stage.done) == (None, ["quiesce", "load", "spark", "finish"])
+
+
+def test_ctrl_c_while_spark_is_started_ahead_takes_the_ends_and_nothing_else(renewed: list[tuple[str, object]]) -> None:
+    def stopped(_recovery: object) -> bool:
+        raise KeyboardInterrupt
+
+    stage = Stage()
+    ticket = stage.step("ticket")
+    job = stage.job("load", needs=(ticket,), expected=stopped)
+    outcome = stage.take(stage.step("quiesce"), job, stage.step("resume", when=When.ALWAYS), ticket="the ticket")
+    assert isinstance(outcome.error, KeyboardInterrupt)
+    assert stage.done == ["resume"]
+
+
 def test_spark_that_was_started_ends_whatever_fails_before_its_job(renewed: list[tuple[str, object]]) -> None:
     stage = Stage(fails={"stop": [broken()]})
     ticket = stage.step("ticket")

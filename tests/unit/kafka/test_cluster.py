@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
@@ -128,6 +129,19 @@ def test_a_quota_that_stays_is_an_error_that_may_pass_and_any_other_answer_ends_
         )
     with pytest.raises(Refused, match="topic c already exists"):
         cluster(Script(), Script(create_topics=[answer(a=0, b=89, c=36)])).create_topics({name: (1, 1, {}) for name in "abc"})
+
+
+def test_a_quota_that_lets_one_by_one_through_is_waited_for_as_long_as_that_goes_on() -> None:
+    names = "abcdefgh"
+    left = [
+        answer(**{name: 89 if name >= after else 0 for name in names if name >= before})
+        for before, after in itertools.pairwise(["a", *"bcdefgh", "i"])
+    ]
+    shapes = [{**shape(1)[0], "name": name} for name in names]
+    pure = Script(create_topics=left, describe_topics=[shapes, shapes])
+    client = Script(list_offsets=[offsets({0: 0})], describe_configs=[overrides()] * 8)
+    # Eight looks take longer than this together.
+    assert len(cluster(client, pure, timeout=0.15).create_topics({name: (1, 1, {}) for name in names})) == 8
 
 
 def test_no_request_is_larger_than_a_controller_takes() -> None:

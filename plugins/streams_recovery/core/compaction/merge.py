@@ -131,11 +131,6 @@ def plan_merge(source: Manifest, limits: MergeLimits, *, most_files: int = MOST_
     )
 
 
-def may_merge(outline: Manifest, limits: MergeLimits) -> bool:
-    """False for a savepoint in which nothing can be worth it, by what its manifest alone says."""
-    return any(_perhaps(topic, image) for topic in outline.topics for image in topic.partitions) and limits.least_files > 0
-
-
 def _perhaps(topic: TopicImage, image: PartitionImage) -> bool:
     # No savepoint shares the tail of a repartition topic, so nothing piles up there.
     return topic.role is not TopicRole.REPARTITION and image.ranges.facts.files > 1
@@ -291,14 +286,22 @@ def assembled(source: Manifest, accepted: Sequence[Accepted], *, savepoint_id: s
     topics = tuple(_topic(topic, of_log, used) for topic in source.topics)
     if not used:
         raise Refused(
-            f"savepoint {source.savepoint_id} has none of the files that were merged: it has copied their logs in full",
+            f"savepoint {source.savepoint_id} has none of the files that were merged: it has copied their logs in full, or another run has merged them",
             next_step="nothing was published, and nothing is lost: the next merge reads that savepoint",
             savepoint=source.savepoint_id,
         )
-    made = MergedFrom(savepoint_id=source.savepoint_id, proofs=tuple(one.proof for one in used))
+    made = MergedFrom(
+        savepoint_id=source.savepoint_id,
+        requested_by=provenance.requested_by,
+        reason=provenance.reason,
+        proofs=tuple(one.proof for one in used),
+    )
     before = source.provenance
+    # People choose a savepoint by who wanted it and why, and the source goes.
     provenance = replace(
         provenance,
+        requested_by=before.requested_by,
+        reason=before.reason,
         merged_from=made,
         compacted_from=before.compacted_from,
         intended=before.intended,

@@ -75,9 +75,11 @@ class MergeProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedFrom:
-    """The savepoint that this one was made from by merging small files, and the proof of every merged range."""
+    """The savepoint that this one was made from by merging small files, who requested the merge and why, and the proof of every merged range."""
 
     savepoint_id: str
+    requested_by: str
+    reason: str
     proofs: tuple[MergeProof, ...]
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from streams_recovery.core.ids import time_of
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.timestamps import moment
 
@@ -162,9 +163,9 @@ def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) ->
 
     A savepoint that is not ``exact`` meets no rule; it stays as long as it is newer than the oldest one that ``last`` keeps, and all of them
     stay while there is no exact one at all. One that is not whole meets no rule either, and stays until somebody has looked at it. One that a whole one was
-    compacted from meets no rule: the two are one moment, and the other one stands for it. One of a moment that has not come meets no rule
-    and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with state and minimal ones are judged apart: one
-    without state never takes the place of one that has it.
+    made from meets no rule: the two are one moment, and the other one stands for it. It stays for a day: a restore or a drill that began with it may be
+    under way. One of a moment that has not come meets no rule and stays: a clock was wrong, or somebody has made it up to push others out. Savepoints with
+    state and minimal ones are judged apart: one without state never takes the place of one that has it.
     """
     apart = ([held for held in savepoints if held.profile is profile] for profile in Profile)
     decisions = [decision for alike in apart for decision in _decide_alike(alike, rules, pins)]
@@ -222,6 +223,8 @@ def _add_other_reasons(
         if held.consistency is not Consistency.EXACT and recent and held.savepoint_id not in replaced:
             reasons[held.savepoint_id].append("not exact, but recent")
     for held in newest_first:
+        young = held.savepoint_id in replaced and now - DAY_MS < held.captured_at <= now
+        reasons[held.savepoint_id] += ["another one stands for it, but it is recent"] if young else []
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
         reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
@@ -238,13 +241,16 @@ def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) ->
 
 
 def _replaced(savepoints: Sequence[HeldSavepoint]) -> set[str]:
-    """Savepoints that another one stands for: a whole one of the same moment and the same label."""
-    known = {held.savepoint_id: held for held in savepoints}
-    pairs = ((held, known.get(held.replaces or "")) for held in savepoints if held.whole)
+    """Savepoints that another one stands for: a whole one of the same moment and the same label that was made from it, by whatever was between them."""
+    made = [held for held in savepoints if held.whole and held.replaces is not None]
+    sources = {(held.captured_at, held.consistency, held.replaces) for held in made}
+    moments = {(held.captured_at, held.consistency, time_of(held.replaces)) for held in made if held.replaces is not None}
     return {
-        source.savepoint_id
-        for held, source in pairs
-        if source is not None and (source.captured_at, source.consistency) == (held.captured_at, held.consistency)
+        held.savepoint_id
+        for held in savepoints
+        if (held.captured_at, held.consistency, held.savepoint_id) in sources
+        # The one between may have expired. One lock holds for all savepoints, so of one moment only one was taken.
+        or (held.replaces is None and (held.captured_at, held.consistency, time_of(held.savepoint_id)) in moments)
     }
 
 

@@ -141,7 +141,7 @@ def publish(
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         made_id = same_moment(source.savepoint_id, request.run)
         manifest = assembled(source, accepted, savepoint_id=made_id, provenance=provenance)
-        publish_made(recovery, manifest, lock, "merge")
+        publish_made(recovery, manifest, source.savepoint_id, lock, "merge")
         return _summary(recovery, manifest)
 
 

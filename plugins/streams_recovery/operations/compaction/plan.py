@@ -16,6 +16,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.compaction.values import CompactRequest, CompactTicket
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.offsets.snapshots import keep_with_another
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
 from streams_recovery.operations.savepoint.values import JobPlan
 
@@ -98,7 +99,8 @@ def replacement(recovery: RecoveryContext, source_id: str) -> Manifest | None:
         if time_of(savepoint_id) == time_of(source_id) and savepoint_id != source_id:
             try:
                 other = recovery.savepoints.read(savepoint_id)
-            except Damaged:
+            except (Damaged, NotFound):
+                # One that has just expired stands for nothing either.
                 continue
             if other.replaces == source_id and other.whole(sizes(recovery)):
                 return other
@@ -150,14 +152,18 @@ def locked(recovery: RecoveryContext, run: str, purpose: str, patience_seconds: 
         recovery.lock.release(lock)
 
 
-def publish_made(recovery: RecoveryContext, manifest: Manifest, lock: HeldLock, what: str) -> None:
-    """Create the manifest of what was made from another savepoint, if all of its files are there. Raises ``Damaged`` and ``LockLost``."""
+def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, lock: HeldLock, what: str) -> None:
+    """Create the manifest of what was made from another savepoint, if all of its files are there, with the offsets of other groups that were kept with that
+    one: it may be gone soon. Raises ``Damaged`` and ``LockLost``.
+    """
     if not manifest.whole(sizes(recovery)):
         raise Damaged(
             f"files of savepoint {manifest.savepoint_id} are missing or have another size than was written",
             next_step=f"nothing was published; run the {what} again",
             savepoint=manifest.savepoint_id,
         )
+    # Before the manifest: whoever finds the savepoint finds them too.
+    keep_with_another(recovery, source_id, manifest.savepoint_id)
     recovery.savepoints.publish(manifest, confirm=lambda: require_lock(recovery, lock))
 
 

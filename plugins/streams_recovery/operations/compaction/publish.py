@@ -33,7 +33,7 @@ def publish(
         verdict = judge(recovery.artifacts.read(CompactSpec, ticket.spec).partitions, done.partitions)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
         manifest = assembled(source, verdict.accepted, savepoint_id=ticket.savepoint_id, provenance=provenance)
-        publish_made(recovery, manifest, lock, "compaction")
+        publish_made(recovery, manifest, source.savepoint_id, lock, "compaction")
         return _summary(recovery, manifest, stays=ticket.stays | verdict.stays)
 
 

@@ -147,5 +147,11 @@ def keep_with_savepoint(recovery: RecoveryContext, noted: ArtifactRef | None) ->
         keep(recovery, recovery.artifacts.read(OffsetSnapshot, noted))
 
 
+def keep_with_another(recovery: RecoveryContext, savepoint_id: str, another: str) -> None:
+    """Keep what was kept with a savepoint also with ``another`` one that stands for it, before that exists. Raises ``Damaged``."""
+    if _log(recovery, savepoint_id).first() is not None:
+        keep(recovery, replace(find(recovery, savepoint_id), snapshot_id=another, savepoint_id=another))
+
+
 def _log(recovery: RecoveryContext, snapshot_id: str) -> AppendLog[OffsetSnapshot]:
     return AppendLog(recovery.repository, recovery.layout.offset_snapshot(snapshot_id), OffsetSnapshot, most_bytes=MOST_BYTES)

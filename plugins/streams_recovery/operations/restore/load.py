@@ -77,7 +77,8 @@ def prepare_topics(recovery: RecoveryContext, ticket: RestoreTicket) -> PrepareS
     making = [step for step in planned.create if step.name not in filled]
     existing = sorted(step.name for step in current.create if step.replaces is not None)
     recovery.cluster.delete_topics(existing)
-    create_topics(recovery, ticket, making, Phase.CREATED)
+    # Nothing says yet that this restore has begun: what it makes before a kill, nobody would find.
+    create_topics(recovery, ticket, making, Phase.CREATED, at_once=1)
     for name, topic_id in filled.items():
         hold_topic(recovery, ticket, name, topic_id)
     note(recovery, ticket, Phase.CREATED)

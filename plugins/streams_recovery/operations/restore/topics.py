@@ -37,10 +37,12 @@ _STILL_PATIENCE: Final = 120.0
 _DAY_MS: Final = 86_400_000
 
 
-def create_topics(recovery: RecoveryContext, ticket: RestoreTicket, steps: Sequence[TopicToCreate], phase: Phase) -> None:
-    """Create topics empty, under hold where the plan has one for them, and write down which ones they are."""
-    for at in range(0, len(steps), _AT_ONCE):
-        several = steps[at : at + _AT_ONCE]
+def create_topics(
+    recovery: RecoveryContext, ticket: RestoreTicket, steps: Sequence[TopicToCreate], phase: Phase, *, at_once: int = _AT_ONCE
+) -> None:
+    """Create topics empty, under hold where the plan has one for them, and write down which ones they are, so many ``at_once``."""
+    for at in range(0, len(steps), at_once):
+        several = steps[at : at + at_once]
         made = recovery.cluster.create_topics(
             {step.name: (len(step.partitions), step.replication_factor, step.held_config) for step in several}
         )

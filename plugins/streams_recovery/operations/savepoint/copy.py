@@ -83,11 +83,11 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
 
 def has_news(recovery: RecoveryContext) -> bool:
     """Whether logs that the newest savepoint has archived go on behind it, as far as that can be said now."""
-    newest = _newest(recovery)
-    if newest is None or newest.cluster_id != recovery.cluster.cluster_id():
-        return True
-    ends = {tp: image.end for tp, image in partition_images(topic for topic in newest.topics if topic.archived).items()}
     try:
+        newest = _newest(recovery)
+        if newest is None or newest.cluster_id != recovery.cluster.cluster_id():
+            return True
+        ends = {tp: image.end for tp, image in partition_images(topic for topic in newest.topics if topic.archived).items()}
         return any(end > ends[tp] for tp, end in recovery.cluster.high_watermarks(list(ends)).items())
     except RecoveryError:
         # The plan says why.

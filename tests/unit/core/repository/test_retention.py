@@ -129,15 +129,30 @@ def compacted(source: HeldSavepoint) -> HeldSavepoint:
 
 
 def test_a_proven_compaction_stands_for_its_source_and_the_two_are_one_moment() -> None:
-    newest, before = held(0), held(-1)
-    assert kept([newest, compacted(newest), before], NONE) == {"+0 compacted"}
-    assert kept([newest, compacted(newest), before], replace(NONE, minimum=2)) == {"+0 compacted", "-1"}, "the floor counts moments"
-    assert kept([newest, compacted(newest), before], replace(NONE, last=2)) == {"+0 compacted", "-1"}
-    assert kept([newest, compacted(newest)], NONE, mark("+0")) == {"+0", "+0 compacted"}
-    assert kept([replace(newest, in_use=True), compacted(newest)], NONE) == {"+0", "+0 compacted"}
-    ahead = held(0, exact=False)
-    assert kept([ahead, compacted(ahead), before], replace(NONE, last=2)) == {"+0-ahead compacted", "-1"}
-    assert kept([newest, compacted(newest), compacted(compacted(newest))], NONE) == {"+0 compacted compacted"}
+    newest, before = held(-25), held(-26)
+    assert kept([newest, compacted(newest), before], NONE) == {"-25 compacted"}
+    assert kept([newest, compacted(newest), before], replace(NONE, minimum=2)) == {"-25 compacted", "-26"}, "the floor counts moments"
+    assert kept([newest, compacted(newest), before], replace(NONE, last=2)) == {"-25 compacted", "-26"}
+    assert kept([newest, compacted(newest)], NONE, mark("-25")) == {"-25", "-25 compacted"}
+    assert kept([replace(newest, in_use=True), compacted(newest)], NONE) == {"-25", "-25 compacted"}
+    ahead = held(-25, exact=False)
+    assert kept([ahead, compacted(ahead), before], replace(NONE, last=2)) == {"-25-ahead compacted", "-26"}
+    twice = compacted(compacted(newest))
+    assert kept([newest, compacted(newest), twice], NONE) == {"-25 compacted compacted"}
+    assert kept([newest, twice, before, held(-27)], replace(NONE, minimum=3), mark("-25")) == {
+        "-25",
+        "-25 compacted compacted",
+        "-26",
+        "-27",
+    }, "one moment, though the one between has expired and the first is pinned"
+
+
+@pytest.mark.parametrize(("hours", "stays"), [(0, True), (-23.9, True), (-24, False), (-200, False)])
+def test_one_that_another_stands_for_stays_for_a_day_because_a_run_may_have_begun_with_it(hours: float, stays: bool) -> None:
+    source = held(hours)
+    found = {one.savepoint_id: one.why_kept for one in decide([source, compacted(source)], replace(NONE, minimum=2), pins())}
+    assert found[source.savepoint_id] == (("another one stands for it, but it is recent",) if stays else ())
+    assert found[f"{source.savepoint_id} compacted"] == ("minimum",)
 
 
 @pytest.mark.parametrize(

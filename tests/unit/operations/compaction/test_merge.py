@@ -16,12 +16,14 @@ from streams_recovery.core.compaction.merge import GroupMerged, MergeResult, Mer
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, NotFound, Refused
 from streams_recovery.core.ids import same_moment, time_of
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.compaction import merge
 from streams_recovery.operations.compaction.merge import MergeRequest, MergeTicket
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.offsets import snapshots
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, checked, root
@@ -129,11 +131,29 @@ def test_a_merged_savepoint_is_published_once_with_every_record_of_its_source(op
     assert (made.captured_at, made.proof, made.committed(), made.records) == (
         source.captured_at, source.proof, source.committed(), source.records,
     )  # fmt: skip
-    assert (made.replaces, made.parent_id, made.provenance.reason) == (THIRD, THIRD, "a test")
+    assert (made.replaces, made.parent_id) == (THIRD, THIRD)
+    said, of_the_merge = made.provenance, made.provenance.merged_from
+    assert (said.requested_by, said.reason) == (source.provenance.requested_by, source.provenance.reason), "people choose by it"
+    assert of_the_merge is not None
+    assert (of_the_merge.requested_by, of_the_merge.reason) == ("me", "a test")
     assert made.topics[0].partitions[0].ranges.facts.savepoints == source.topics[0].partitions[0].ranges.facts.savepoints == 3
     assert checked(opened, "full").good
     assert merge.publish(opened, ticket, result) == done, "once is enough"
     assert len(opened.savepoints.ids()) == 4
+
+
+def test_the_offsets_that_were_kept_with_the_source_are_kept_with_the_merged_one(opened: RecoveryContext) -> None:
+    kept = OffsetSnapshot(
+        format_version=2, snapshot_id=THIRD, application_id=opened.application_id, cluster_id="c", taken_at=1, savepoint_id=THIRD, requested_by="savepoint",
+        reason="with it", groups=(), unread={},
+    )  # fmt: skip
+    snapshots.keep(opened, kept)
+    ticket = begun(opened, request())
+    result = job_done(opened, ticket)
+    for _ in range(2):
+        made = merge.publish(opened, ticket, result).savepoint_id
+    assert snapshots.find(opened, made) == replace(kept, snapshot_id=made, savepoint_id=made)
+    assert snapshots.ids(opened) == sorted([THIRD, made])
 
 
 def test_when_nothing_is_worth_it_no_job_runs(golden: OpenGolden, opened: RecoveryContext, tmp_path: Path) -> None:
