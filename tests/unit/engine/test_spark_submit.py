@@ -26,6 +26,16 @@ def secret(tmp_path, monkeypatch):
     return tmp_path / "spark-defaults.conf"
 
 
+def test_workers_give_their_memory_back_and_map_no_buffer_anew():
+    given = {
+        "MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(64 << 20), "ARROW_DEFAULT_MEMORY_POOL": "system",
+        "OPENBLAS_NUM_THREADS": "1",
+    }  # fmt: skip
+    call = call_for()
+    assert given.items() <= call.environment.items(), "of a local master they are the driver's children"
+    assert {f"spark.executorEnv.{name}": value for name, value in given.items()}.items() <= call.conf.items()
+
+
 def call_for(job="backup", master="local[2]", **more):
     files = JobFiles(package=Path("/p/package.zip"), secrets=Path("/s/secrets"), receipt=Path("/p/receipt.json"))
     return spark_call(job, order=JobOrder(spec=SPEC, result_key="a/result.json"), location=LOCATION, files=files, master=master, **more)
