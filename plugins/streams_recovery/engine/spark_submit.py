@@ -24,9 +24,9 @@ JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "s
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
+_QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 # A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool. NumPy, which Arrow
 # brings along, would start a thread for each core and let it spin.
-_QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _WORKERS: Final = {
     "MALLOC_ARENA_MAX": "2",
     # Both: glibc adjusts neither any more once one of them is set, and from 128 KB on it would map each buffer of a fetch anew and unmap it again, which costs
