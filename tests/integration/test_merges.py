@@ -168,10 +168,11 @@ def test_expiry_removes_the_source_and_then_the_small_files(merging: Small, in_s
     done = merge(merging, in_session)
     assert done is not None
     maintenance.expire(recovery, "first")
+    assert set(recovery.savepoints.ids()) == {source.savepoint_id, done.savepoint_id}, "a run may have begun with it"
+    maintenance.expire(replace(recovery, clock=lambda: recovery.clock() + 2 * DAY), "second")
     assert recovery.savepoints.ids() == [done.savepoint_id]
     assert set(small) <= set(recovery.repository.keys(recovery.layout.segments)), "grace is not over"
-    later = replace(recovery, clock=lambda: recovery.clock() + 30 * DAY)
-    maintenance.expire(later, "second")
+    maintenance.expire(replace(recovery, clock=lambda: recovery.clock() + 30 * DAY), "third")
     assert not set(small) & set(recovery.repository.keys(recovery.layout.segments))
     made = recovery.savepoints.read(done.savepoint_id)
     assert rows_of(recovery, made, log) == before
