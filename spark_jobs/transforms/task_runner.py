@@ -16,9 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark import RDD, AccumulatorParam, SparkContext
-from pyspark.errors import PySparkException
 
 from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.progress import Doing, begin_phase
@@ -302,7 +300,8 @@ def collected(rows: DataFrame) -> list[Row]:
 def _collect(collect: Callable[[], list[R]]) -> list[R]:
     try:
         return collect()
-    except (PySparkException, Py4JJavaError) as error:
+    # Of Spark's own exceptions, or of the bridge's where no SQL session has replaced those: ours is the one with the mark.
+    except Exception as error:
         cause = error_in(str(error))
         if cause is None:
             raise

@@ -191,14 +191,14 @@ def _alike(rows: Sequence[int], limits: MergeLimits) -> Iterator[tuple[int, int]
     sums = [0, *accumulate(rows)]
     left = [(0, len(rows))]
     while left:
-        first, end = left.pop()
-        if end - first < max(2, limits.least_files):
+        a, b = left.pop()
+        if b - a < max(2, limits.least_files):
             continue
-        largest = max(range(first, end), key=rows.__getitem__)
-        if rows[largest] * limits.growth <= sums[end] - sums[first]:
-            yield first, end
+        largest = max(range(a, b), key=rows.__getitem__)
+        if rows[largest] * limits.growth <= sums[b] - sums[a]:
+            yield a, b
         else:
-            left += [(largest + 1, end), (first, largest)]
+            left += [(largest + 1, b), (a, largest)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
