@@ -24,7 +24,8 @@ def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
         max_active_runs=1,
         # A failure that waits for somebody to switch it on is not seen.
         is_paused_upon_creation=False,
-        doc_md=explanation(name, error),
+        # A plain text: the process that parses hands on no other kind of one, and without a word the DAG would not be there.
+        doc_md=str(explanation(name, error)),
         description="A configuration that cannot be used",
         tags=["streams-recovery", "configuration", id_of(name)],
         default_args={"retries": 0, "execution_timeout": timedelta(minutes=5)},
