@@ -25,9 +25,10 @@ from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
 from streams_recovery.storage.json_object import create_value, read_noted
 from streams_recovery.storage.progress_file import progress_path, write_progress
-from streams_recovery.storage.receipts import await_order, write_receipt
+from streams_recovery.storage.receipts import read_order, write_receipt
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ S = TypeVar("S")
 
 # Spark ends workers that did nothing for a minute (PythonWorkerFactory), and the next ones have to import everything.
 _WARM_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +63,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         begun, order = None, JobOrder(spec=codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec"), result_key=arguments.result)
     else:
         begun = _context(job.name)
-        warm_up(begun)
-        order = await_order(Path(arguments.order), partial(warm_up, begun), _WARM_SECONDS)
+        order = _awaited(Path(arguments.order), begun)
     # The tasks of a job that lost its lock end with this process and with nothing less.
     receipt, printed = Path(arguments.receipt), Printed()
 
@@ -130,6 +131,15 @@ def _stored(repository: Repository, result_key: str, result: object) -> Artifact
     return ArtifactRef.of(result_key, data)
 
 
+def _awaited(path: Path, context: SparkContext) -> JobOrder:
+    """The order. Until it is there, and that may be long, workers are kept warm."""
+    order = None
+    while order is None:
+        warm_up(context)
+        order = poll(partial(read_order, path), seconds=_WARM_SECONDS, interval=_LOOK_SECONDS)
+    return order
+
+
 def _context(name: str) -> SparkContext:
     return SparkContext.getOrCreate(SparkConf().setAppName(f"streams-recovery {name}"))
 
@@ -149,9 +159,10 @@ def _arguments(name: str, argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=name, description="Started by streams_recovery.engine.spark_submit; not meant to be started by hand."
     )
-    parser.add_argument("--spec", help="key and hash of the specification in the repository, as JSON")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--spec", help="key and hash of the specification in the repository, as JSON; needs --result")
+    what.add_argument("--order", help="file of this machine that will name both, where Spark is started before they are known")
     parser.add_argument("--result", help="key to create with the result; must be new for each attempt")
-    parser.add_argument("--order", help="file of this machine that will name both, where Spark is started before they are known")
     parser.add_argument("--receipt", required=True, help="file of this machine to tell the submitter in what became of the job")
     parser.add_argument("--repository", required=True, help="where the repository is, as JSON without secrets")
     return parser.parse_args(argv)

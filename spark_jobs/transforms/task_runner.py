@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.abc import MetaPathFinder
 from types import ModuleType
@@ -77,20 +77,30 @@ def spread_sharing(
     if not items:
         return []
 
-    @contextmanager
-    def numbered(mine: Sequence[tuple[int, I]]) -> Iterator[Callable[[tuple[int, I]], Iterator[Callable[[], tuple[int, bytes]]]]]:
-        with opened([item for _, item in mine]) as work:
-
-            def begun(each: tuple[int, I]) -> Iterator[Callable[[], tuple[int, bytes]]]:
-                number, left = each[0], work(each[1])
-                yield lambda: (number, codec.dumps(left()))
-
-            yield begun
-
     counted = None if records is None else lambda each: records(each[1])
+    shares, channel = _divided(context, list(enumerate(items)), counted, doing)
+
+    def run(mine: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        without_pandas()
+        for share in mine:
+            yield from _of_share(share, channel, partial(_one_behind, opened))
+
     # No rows, so no SQL: its first plan costs a job a second.
-    found = dict(_collect(_tasks(context, list(enumerate(items)), numbered, counted, doing).collect))
+    found = dict(_collect(shares.mapPartitions(run).collect))
     return [codec.loads(kind, found[number], where="a task's result") for number in range(len(items))]
+
+
+def _one_behind(opened: Opened[I, Callable[[], R]], mine: Sequence[tuple[int, I]]) -> Iterator[tuple[int, bytes]]:
+    """Number and result of each item, asked for when the work of the next one is done, and of the last one when all is closed."""
+    before: tuple[int, Callable[[], R]] | None = None
+    with opened([item for _, item in mine]) as work:
+        for number, item in mine:
+            left = work(item)
+            if before is not None:
+                yield before[0], codec.dumps(before[1]())
+            before = number, left
+    if before is not None:
+        yield before[0], codec.dumps(before[1]())
 
 
 class Numbers(AccumulatorParam[frozenset[int]]):
@@ -190,7 +200,7 @@ def in_tasks_sharing(
         without_pandas()
         for batch in batches:
             for share in batch.column(0).to_pylist():
-                yield from _of_share(share, channel, opened, iter)
+                yield from _of_share(share, channel, partial(_rows, opened))
 
     return spark.createDataFrame(shares.map(lambda share: (share,)), "share binary").mapInArrow(run, schema)
 
@@ -199,34 +209,6 @@ def at_once(work: Callable[[I], R], item: I) -> Callable[[], R]:
     """Work that has its result when it returns, for ``spread_sharing``."""
     done = work(item)
     return lambda: done
-
-
-def _tasks(
-    context: SparkContext,
-    items: Sequence[I],
-    opened: Opened[I, Iterator[Callable[[], R]]],
-    records: Callable[[I], int] | None,
-    doing: Doing,
-) -> RDD[R]:
-    shares, channel = _divided(context, items, records, doing)
-
-    def run(mine: Iterable[bytes]) -> Iterator[R]:
-        without_pandas()
-        for share in mine:
-            yield from _of_share(share, channel, opened, _one_behind)
-
-    return shares.mapPartitions(run)
-
-
-def _one_behind(results: Iterator[Callable[[], R]]) -> Iterator[R]:
-    """Each result when the next one was begun, the last one at the end."""
-    before: Callable[[], R] | None = None
-    for result in results:
-        if before is not None:
-            yield before()
-        before = result
-    if before is not None:
-        yield before()
 
 
 def _divided(
@@ -242,12 +224,10 @@ def _divided(
     return context.parallelize(shares, max(1, len(shares))), begin_phase(context, doing, len(groups))
 
 
-def _of_share(
-    share: bytes, channel: Channel | None, opened: Opened[I, Iterator[F]], ended: Callable[[Iterator[F]], Iterator[R]]
-) -> Iterator[R]:
+def _of_share(share: bytes, channel: Channel | None, results: Callable[[Sequence[I]], Iterator[R]]) -> Iterator[R]:
     number, mine = pickle.loads(share)  # noqa: S301  # the driver of this very job wrote it
     with counting(number, channel):
-        yield from marking(lambda these: ended(_results(these, opened)), mine)
+        yield from marking(results, mine)
 
 
 def warm_up(context: SparkContext) -> None:
@@ -286,7 +266,7 @@ def without_pandas() -> None:
         sys.meta_path.remove(finder)
 
 
-def _results(mine: Sequence[I], opened: Opened[I, Iterator[R]]) -> Iterator[R]:
+def _rows(opened: Opened[I, Iterator[pa.RecordBatch]], mine: Sequence[I]) -> Iterator[pa.RecordBatch]:
     with opened(mine) as work:
         for item in mine:
             yield from work(item)

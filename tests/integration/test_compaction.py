@@ -19,7 +19,7 @@ from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import maintenance, restore
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.applications.restore_steps import loaded
+from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, asked, rows_of
 from tests.support.repository.job_results import left
@@ -64,18 +64,6 @@ def checked(recovery: RecoveryContext) -> CheckReport:
     files = recovery.artifacts.read(CheckSpec, job.spec).files
     done = CheckResult(files=tuple(check_file(recovery.repository, recovery.layout, wanted) for wanted in files), seconds=0)
     return maintenance.conclude_check(recovery, ticket, left(recovery, job.result_key, done))
-
-
-def restored(recovery: RecoveryContext, savepoint: Manifest) -> int:
-    """Topics replaced by what is in the savepoint, up to the check of what was loaded; the rows in it. Loaded here instead of in tasks."""
-    request = asked(recovery, savepoint=savepoint.savepoint_id, replace=True, safety=restore.SafetyPolicy.SKIP)
-    ticket = restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=restore.plan(recovery, request).hash)
-    try:
-        restore.stop(recovery, ticket)
-        restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
-        return loaded(recovery, ticket)
-    finally:
-        restore.abandon(recovery, ticket)
 
 
 def rows_to_load(recovery: RecoveryContext, savepoint: Manifest) -> int:

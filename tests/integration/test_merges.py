@@ -17,13 +17,13 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.operations import maintenance, restore
+from streams_recovery.operations import maintenance
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.compaction.merge import MergeRequest, MergeSummary
 from streams_recovery.operations.context import RecoveryContext
-from tests.support.applications.restore_steps import loaded
+from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import published
-from tests.support.applications.small import Small, asked, rows_of
+from tests.support.applications.small import Small, rows_of
 from tests.support.repository.golden import checked
 
 pytestmark = pytest.mark.spark
@@ -72,18 +72,6 @@ def on_the_broker(recovery: RecoveryContext, tp: TopicPartition) -> list[tuple[o
     start, end = recovery.cluster.log_starts([tp])[tp], recovery.cluster.high_watermarks([tp])[tp]
     with RangeReader(recovery.connection, tp, start, end) as reader:
         return [(row["key"], row["value"], row["timestamp"], str(row["headers"])) for batch in reader for row in batch.to_pylist()]
-
-
-def restored(recovery: RecoveryContext, savepoint: Manifest) -> int:
-    """Topics replaced by what is in the savepoint, up to the check of what was loaded; the rows in it. Loaded here instead of in tasks."""
-    request = asked(recovery, savepoint=savepoint.savepoint_id, replace=True, safety=restore.SafetyPolicy.SKIP)
-    ticket = restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=restore.plan(recovery, request).hash)
-    try:
-        restore.stop(recovery, ticket)
-        restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
-        return loaded(recovery, ticket)
-    finally:
-        restore.abandon(recovery, ticket)
 
 
 def test_small_files_are_merged_continued_and_restored_from(merging: Small, in_session: Submitter) -> None:

@@ -65,14 +65,13 @@ def copy_range(
     *,
     compression_level: int,
     attempt: str,
-    stall_seconds: float = 60.0,
 ) -> RangeCopied:
     """Read ``wanted`` and store it as one segment; no object is made of a range without a readable record. ``source`` is as for ``RangeReader``.
 
     ``attempt`` must be new for each try, so that a try never meets what another left. Raises what ``RangeReader``, ``store`` and ``workspace`` raise.
     Whether the log's start has passed the range meanwhile is reported, not judged.
     """
-    how = _How(source, store, layout, compression_level, attempt, stall_seconds, iter, at_once)
+    how = _How(source, store, layout, compression_level, attempt, iter, at_once)
     _, piece, gone = _copy_piece(how, replace(wanted, may_lose=False), wanted.start)
     if piece is None:
         raise gone or Damaged(f"{wanted.tp}: [{wanted.start}, {wanted.end}) is no range", next_step="plan the copy again")
@@ -84,7 +83,7 @@ def announce(consumers: Consumers, wanted: Iterable[RangeToCopy]) -> None:
     consumers.announce(OffsetRange(each.tp, each.start, each.end) for each in wanted)
 
 
-def copy_what_is_left(  # noqa: PLR0913  # most are as for ``copy_range``
+def copy_what_is_left(
     source: KafkaConnection | Consumers,
     store: SegmentStore,
     layout: Layout,
@@ -92,7 +91,6 @@ def copy_what_is_left(  # noqa: PLR0913  # most are as for ``copy_range``
     *,
     compression_level: int,
     attempt: str,
-    stall_seconds: float = 60.0,
     seen: Seen = iter,
     storing: Storing = at_once,
 ) -> Callable[[], RangeOutcome]:
@@ -100,7 +98,7 @@ def copy_what_is_left(  # noqa: PLR0913  # most are as for ``copy_range``
     Batches go through ``seen`` on their way, which counts them. ``storing`` is given what is left to do when a segment is written: the outcome that is
     returned waits for it, and raises its error.
     """
-    how = _How(source, store, layout, compression_level, attempt, stall_seconds, seen, storing)
+    how = _How(source, store, layout, compression_level, attempt, seen, storing)
     copied: list[Work] = []
     lost: list[RangeLost] = []
     start = wanted.start
@@ -123,7 +121,6 @@ class _How(NamedTuple):
     layout: Layout
     compression_level: int
     attempt: str
-    stall_seconds: float
     seen: Seen
     storing: Storing
 
@@ -132,7 +129,7 @@ def _copy_piece(how: _How, wanted: RangeToCopy, start: int) -> tuple[int, Work |
     """Copy from ``start`` to the end or to where offsets are gone. Returns how far it came, what it stores, and why it went no further."""
     with contextlib.ExitStack() as kept:
         directory = kept.enter_context(workspace(f"{wanted.tp}, offsets {start} to {wanted.end - 1}, is copied"))
-        with RangeReader(how.source, wanted.tp, start, wanted.end, stall_seconds=how.stall_seconds) as reader:
+        with RangeReader(how.source, wanted.tp, start, wanted.end) as reader:
             readable = _Readable(reader, wanted.may_lose)
             path = directory / "segment.parquet"
             facts = encode_segment(how.seen(iter(readable)), path, compression_level=how.compression_level)

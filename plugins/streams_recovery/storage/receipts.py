@@ -4,16 +4,11 @@ it tells what became of the job.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
-
-_LOOK_SECONDS: Final = 0.02
 
 
 def write_receipt(path: Path, receipt: JobReceipt) -> None:
@@ -34,17 +29,12 @@ def write_order(path: Path, order: JobOrder) -> None:
     _write(path, order)
 
 
-def await_order(path: Path, now_and_then: Callable[[], object], seconds: float) -> JobOrder:
-    """The order, as soon as there is one. Every so many ``seconds`` something else is done meanwhile."""
-    due = time.monotonic() + seconds
-    while True:
-        try:
-            return codec.loads(JobOrder, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
-        except FileNotFoundError:
-            if time.monotonic() > due:
-                now_and_then()
-                due = time.monotonic() + seconds
-            time.sleep(_LOOK_SECONDS)
+def read_order(path: Path) -> JobOrder | None:
+    """The order of a driver that waits for it, None while there is none."""
+    try:
+        return codec.loads(JobOrder, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
+    except FileNotFoundError:
+        return None
 
 
 def _write(path: Path, what: JobOrder | JobReceipt) -> None:

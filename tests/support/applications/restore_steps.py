@@ -10,6 +10,7 @@ from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
 from streams_recovery.core.jobs.spec import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
@@ -17,7 +18,7 @@ from streams_recovery.operations.restore import LoadSummary, RestoreRequest, Res
 from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.savepoint_steps import copied
-from tests.support.applications.small import Small
+from tests.support.applications.small import Small, asked
 from tests.support.repository.job_results import left
 
 
@@ -104,3 +105,15 @@ def reach(recovery: RecoveryContext, ticket: RestoreTicket, phase: Phase) -> Non
     """Write into the journal that a restore has come as far as this phase."""
     log = AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
     log.append(JournalEntry(phase=phase, at=recovery.clock(), created=()))
+
+
+def restored(recovery: RecoveryContext, savepoint: Manifest) -> int:
+    """Topics replaced by what is in the savepoint, up to the check of what was loaded; the rows in it. Loaded here instead of in tasks."""
+    request = asked(recovery, savepoint=savepoint.savepoint_id, replace=True, safety=restore.SafetyPolicy.SKIP)
+    ticket = restore.open_restore(recovery, request, run_id="r", requested_by="test", approved_hash=restore.plan(recovery, request).hash)
+    try:
+        restore.stop(recovery, ticket)
+        restore.keep_state(recovery, ticket, restore.save_state(recovery, ticket))
+        return loaded(recovery, ticket)
+    finally:
+        restore.abandon(recovery, ticket)
