@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import DAG
 
 from streams_recovery.config.dag_id import id_of
-from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.operators.access import unusable_configurations
+from streams_recovery.operators.access import UnusableConfiguration, unusable_configurations
 from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation
 
 
-def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
+def streams_configuration(name: str, found: UnusableConfiguration) -> DAG:
     """The DAG of one configuration."""
     with DAG(
         f"streams_configuration_{id_of(name)}",
@@ -25,7 +24,7 @@ def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
         # A failure that waits for somebody to switch it on is not seen.
         is_paused_upon_creation=False,
         # A plain text: the process that parses hands on no other kind of one, and without a word the DAG would not be there.
-        doc_md=str(explanation(name, error)),
+        doc_md=str(explanation(name, found)),
         description="A configuration that cannot be used",
         tags=["streams-recovery", "configuration", id_of(name)],
         default_args={"retries": 0, "execution_timeout": timedelta(minutes=5)},
@@ -34,5 +33,5 @@ def streams_configuration(name: str, error: ConfigInvalid) -> DAG:
     return dag
 
 
-for _name, _error in unusable_configurations().items():
-    globals()[f"streams_configuration_{id_of(_name)}"] = streams_configuration(_name, _error)
+for _name, _found in unusable_configurations().items():
+    globals()[f"streams_configuration_{id_of(_name)}"] = streams_configuration(_name, _found)

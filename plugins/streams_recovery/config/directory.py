@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams_recovery.config.loader import load_all, load_named, notifiers_of
+from streams_recovery.config.loader import Configurations, load_all, load_named, notifiers_of
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.monitor import Notify
 from streams_recovery.core.errors import ConfigInvalid
@@ -33,14 +33,19 @@ def load_application(name: str, environment: Mapping[str, str] = os.environ) -> 
     return load_named(name, config_directory(environment), environment)
 
 
+def configurations(environment: Mapping[str, str] = os.environ) -> Configurations:
+    """Everything configured, what cannot be used included. Raises ``ConfigInvalid`` without a directory of configurations."""
+    return load_all(config_directory(environment), environment)
+
+
 def load_applications(environment: Mapping[str, str] = os.environ) -> dict[str, ApplicationConfig]:
-    """Every application whose configuration can be used. Raises ``ConfigInvalid`` without a directory of configurations."""
-    return load_all(config_directory(environment), environment).applications
+    """Every application whose configuration can be used. Raises as ``configurations``."""
+    return configurations(environment).applications
 
 
 def broken_configurations(environment: Mapping[str, str] = os.environ) -> dict[str, ConfigInvalid]:
     """What is wrong with each configuration that cannot be used, by the name of its application."""
-    return load_all(config_directory(environment), environment).broken
+    return configurations(environment).broken
 
 
 def broken_notifiers(name: str, environment: Mapping[str, str] = os.environ) -> tuple[Notify, ...]:

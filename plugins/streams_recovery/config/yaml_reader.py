@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
+from yaml.composer import Composer
 
 from streams_recovery.config.variables import VariableError, expand
 
@@ -55,11 +56,13 @@ def read(content: bytes, environment: Mapping[str, str]) -> Document:
             f"the file has {len(content)} bytes; {MAX_BYTES} are allowed", None, "an application's configuration is a few hundred lines"
         )
     try:
-        root = _Loader(content.decode("utf-8-sig")).get_single_node()
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise YamlError(f"the file is not UTF-8 text (byte {error.start})", None, "save it as UTF-8") from error
+    try:
+        root = _Loader(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise _explained(error) from error
+        raise _explained(error, text) from error
     except yaml.YAMLError as error:
         raise YamlError(str(error).splitlines()[0], None, "remove the character") from error
     if not isinstance(root, yaml.MappingNode):
@@ -69,12 +72,27 @@ def read(content: bytes, environment: Mapping[str, str]) -> Document:
     return document
 
 
-class _Loader(yaml.SafeLoader):
+if yaml.__with_libyaml__:
+
+    class _Nodes(Composer, yaml.CSafeLoader):
+        """Nodes composed by Python, which can be bounded, of the events of libyaml: those of Python take ten times as long, and every DAG file reads all
+        configurations.
+        """
+
+        def __init__(self, text: str) -> None:
+            yaml.CSafeLoader.__init__(self, text)
+            Composer.__init__(self)
+
+else:
+    _Nodes = yaml.SafeLoader  # type: ignore[misc,assignment,unused-ignore]
+
+
+class _Loader(_Nodes):
     depth = 0
     nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()
         # Here, because the library composes a document by recursion: a file of brackets would end in a RecursionError.
         if self.depth > MAX_DEPTH:
             raise YamlError("the file is nested too deeply", event.start_mark.line + 1, f"{MAX_DEPTH} levels are allowed")
@@ -151,8 +169,8 @@ class _Reader:
         except VariableError as error:
             raise YamlError(str(error), _line(node), "see docs/configuration.md, Variables") from error
         self.left -= len(expanded)
-        # An unquoted value that came out empty is what an unquoted empty value is in YAML: null.
-        plain = isinstance(node, yaml.ScalarNode) and node.style is None
+        # An unquoted value that came out empty is what an unquoted empty value is in YAML: null. What is unquoted has no style, which libyaml calls "".
+        plain = isinstance(node, yaml.ScalarNode) and not node.style
         return None if plain and not expanded else expanded
 
 
@@ -170,11 +188,11 @@ def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-def _explained(error: yaml.MarkedYAMLError) -> YamlError:
+def _explained(error: yaml.MarkedYAMLError, text: str) -> YamlError:
     mark = error.problem_mark or error.context_mark
     problem = error.problem or "the text is not YAML"
     hint = "check quotes and indentation"
-    if "'\\t'" in problem:
+    if mark is not None and text[mark.index : mark.index + 1] == "\t":
         hint = "replace the tab by spaces: YAML is indented with spaces only"
     elif "cannot start any token" in problem:
         hint = "put the value in quotes"

@@ -9,7 +9,7 @@ from typing import Final
 from airflow.sdk import Asset, Param, conf
 
 from streams_recovery.config.access import Access, DagRight
-from streams_recovery.config.directory import broken_configurations, load_applications
+from streams_recovery.config.directory import configurations, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.operators import params
@@ -55,10 +55,21 @@ def restorable() -> dict[str, ApplicationConfig]:
     return {name: config for name, config in load_applications().items() if unenforceable(config.access) is None}
 
 
-def unusable_configurations() -> dict[str, ConfigInvalid]:
-    """Each configuration that cannot be used, or not for restores, with what is wrong."""
-    refused = {name: unenforceable(config.access) for name, config in load_applications().items()}
-    return broken_configurations() | {name: error for name, error in refused.items() if error is not None}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnusableConfiguration:
+    """A configuration that cannot be used, and what is wrong. ``partly``: it can be used, but not for restores."""
+
+    error: ConfigInvalid
+    partly: bool
+
+
+def unusable_configurations() -> dict[str, UnusableConfiguration]:
+    """Each configuration that cannot be used, or not for restores, by the application's name."""
+    configured = configurations()
+    refused = {name: unenforceable(config.access) for name, config in configured.applications.items()}
+    return {name: UnusableConfiguration(error=error, partly=False) for name, error in configured.broken.items()} | {
+        name: UnusableConfiguration(error=error, partly=True) for name, error in refused.items() if error is not None
+    }
 
 
 def scopes(applications: Mapping[str, ApplicationConfig], **chosen: str) -> list[Scope]:

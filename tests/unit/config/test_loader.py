@@ -415,8 +415,8 @@ HOSTILE = {
 
 @pytest.fixture(scope="module")
 def most_calls(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """What one of the most keys and values that is right costs, and half of that."""
-    return 1.5 * calls_of(tmp_path_factory.mktemp("right"), MINIMAL.replace("[orders-in]", f"[{_many('a#,', 9_900)}]"), {})
+    """Twice what one of the most keys and values that is right costs."""
+    return 2 * calls_of(tmp_path_factory.mktemp("right"), MINIMAL.replace("[orders-in]", f"[{_many('a#,', 9_900)}]"), {})
 
 
 @pytest.mark.parametrize("case", HOSTILE)
