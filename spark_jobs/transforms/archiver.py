@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -77,7 +77,8 @@ class Archiver:
     access: JobAccess
     cluster: KafkaCluster
     clock: Callable[[], int] = _wall_clock
-    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
     _archive: Archive = field(default_factory=Archive, init=False)
     _positions: dict[TopicPartition, ArchivedTo] = field(default_factory=dict, init=False)
     _safety: Safety = field(default_factory=Safety, init=False)
@@ -92,19 +93,19 @@ class Archiver:
         self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
         self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.application_id)
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
-        self._joined_at = time.monotonic()
+        self._joined_at = self.monotonic()
         self._cluster_id = ""
 
     def run(self) -> ArchiveResult:
         """From its lock to its end."""
-        started = time.monotonic()
+        started = self.monotonic()
         ticket = self._lock.acquire(self.spec.run, lease_seconds=ARCHIVER_LEASE_SECONDS, purpose="archiving")
         self._cluster_id = self.cluster.cluster_id()
         self._archive = self._read()
         self._begin()
-        pause, renewed, said = _LEAST_PAUSE, time.monotonic(), 0.0
-        while time.monotonic() - started < self.spec.hand_over_seconds:
-            began = time.monotonic()
+        pause, renewed, said = _LEAST_PAUSE, self.monotonic(), 0.0
+        while self.monotonic() - started < self.spec.hand_over_seconds:
+            began = self.monotonic()
             try:
                 if began - renewed > ARCHIVER_LEASE_SECONDS / 3:
                     self._lock.renew(ticket, lease_seconds=ARCHIVER_LEASE_SECONDS)
@@ -120,18 +121,18 @@ class Archiver:
                 self.sleep(pause)
                 pause = min(2 * pause, _MOST_PAUSE)
                 continue
-            self.sleep(max(0.0, self.spec.interval_seconds - (time.monotonic() - began)))
+            self.sleep(max(0.0, self.spec.interval_seconds - (self.monotonic() - began)))
         self._join("")
         self._append(self._entry(ArchiveEvent.ENDED))
         self._lock.release(ticket)
-        return ArchiveResult(entries=self._entries, records=self._records, seconds=time.monotonic() - started)
+        return ArchiveResult(entries=self._entries, records=self._records, seconds=self.monotonic() - started)
 
     def _look(self, said: float) -> float:
         """One look, and when anything was last said."""
         self._catch_up()
         asked = self._archive.asked if self._archive.asked != self._archive.answered else ""
         copied = self._copy()
-        now = time.monotonic()
+        now = self.monotonic()
         if asked or now - self._joined_at > JOIN_SECONDS:
             self._join(asked)
         elif not copied and now - said > HEARTBEAT_SECONDS - self.spec.interval_seconds:
@@ -200,14 +201,14 @@ class Archiver:
         """Copy what is new and record it. False when there was nothing."""
         at, logs = self.clock(), self._now()
         tick = plan_tick(logs, self._positions, self.spec.limits)
+        if tick.begun_anew:
+            self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
         if not tick.parts:
             self._said = tick
             return False
         for what in (*tick.begun_anew, *tick.gaps):
             LOGGER.warning("archived anew or not at all: %s", what)
-        if tick.begun_anew:
-            self._safety.forget()
         result = None
         if tick.ranges:
             wanted = BackupSpec(application_id=self.spec.application_id, ranges=tick.ranges, compression_level=self.spec.compression_level)
@@ -215,7 +216,7 @@ class Archiver:
         copied = archived_logs(tick, result)
         self._said = tick
         ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
-        self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safety.safe_at(ends)))
+        self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
         self._records += sum(one.file.rows for log in copied for one in log.ranges if one.file is not None)
         return True
 
@@ -225,11 +226,16 @@ class Archiver:
             run=self.spec.run,
             at=self.clock(),
             cluster_id=self._cluster_id,
-            safe_at=self._safety.safe_at({tp: to.end for tp, to in self._positions.items()}),
+            safe_at=self._safe_at({tp: to.end for tp, to in self._positions.items()}),
             waiting=self._said.waiting if self._said is not None else 0,
             answers=answers,
             logs=logs,
         )
+
+    def _safe_at(self, ends: Mapping[TopicPartition, int]) -> int | None:
+        """An archiver that has just begun promises what the one before it did."""
+        found = self._safety.safe_at(ends)
+        return self._archive.safe_at if found is None else found
 
     def _join(self, answers: str) -> None:
         """Make small files into larger ones, and say all that is behind the newest savepoint."""
@@ -242,14 +248,14 @@ class Archiver:
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
         before = self._archive.number
         self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
-        self._replaced.append((time.monotonic(), [file.key for group in groups for file in group.files]))
-        self._joined_at = time.monotonic()
+        self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
+        self._joined_at = self.monotonic()
         self._positions = archived_to(self._archive, base)
         # Readers go back to this entry. What is before the one before it is asked for by nobody.
         self._log.prune(self._archive.number - before + _KEPT, whole=False)
 
     def _remove_replaced(self) -> None:
-        while self._replaced and time.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
+        while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
             _, keys = self._replaced.popleft()
             self._repository.delete(keys)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,16 +11,24 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms import archiver
+from streams_recovery.core.archive.job import ArchiveSpec
 from streams_recovery.core.archive.log import Archive, ArchiveEvent
+from streams_recovery.core.errors import LockHeld
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.waiting import poll
-from streams_recovery.engine.submitter import SparkJob, Submitter
-from streams_recovery.operations import archive
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.operations import archive, restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.lock import ApplicationLock
+from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
-from tests.support.applications.small import Small, configured, rows_of, surviving
+from tests.support.applications.small import Small, asked, configured, lose, rows_of, surviving
 from tests.support.applications.topic_records import produce
 from tests.support.repository.golden import checked
+from tests.support.spark.session import InSession
 
 pytestmark = pytest.mark.spark
 
@@ -55,22 +64,22 @@ class Archiver:
 
 
 @contextmanager
-def archiving(recovery: RecoveryContext, submitter: Submitter, seconds: float) -> Iterator[Archiver]:
-    """An archiver for so many seconds. The block goes on beside it, and ends when it has ended."""
-    ticket = archive.begin(recovery, f"test-{uuid.uuid4().hex}", hand_over_seconds=seconds)
-    job = SparkJob(
-        name="archive",
-        repository=recovery.repository,
-        connection=recovery.connection,
-        credentials=None,
-        spec=ticket.spec,
-        result_key=ticket.result_key,
-    )
-    found = Archiver(recovery)
+def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archiver]:
+    """An archiver beside the block. At the block's end it is made to think that a day has passed, and hands over."""
+    ticket = archive.begin(recovery, f"test-{uuid.uuid4().hex}")
+    found, later = Archiver(recovery), threading.Event()
 
     def run() -> None:
         try:
-            submitter.submit(job)
+            with KafkaCluster(lambda: recovery.connection) as cluster:
+                archiver.Archiver(
+                    context=session.spark.sparkContext,
+                    spec=recovery.artifacts.read(ArchiveSpec, ticket.spec),
+                    access=JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None),
+                    cluster=cluster,
+                    monotonic=lambda: time.monotonic() + (100_000 if later.is_set() else 0),
+                    sleep=lambda seconds: later.wait(min(seconds, 0.5)),
+                ).run()
         except BaseException as error:  # noqa: BLE001  # the test is told
             found.error = error
 
@@ -79,18 +88,19 @@ def archiving(recovery: RecoveryContext, submitter: Submitter, seconds: float) -
     try:
         yield found
     finally:
+        later.set()
         thread.join()
     if found.error is not None:
         raise found.error
 
 
-def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: Submitter) -> None:
+def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
-    with archiving(recovery, in_session, 8) as archiver:
+    with archiving(recovery, in_session) as beside:
         for _ in range(3):
             produce(recovery, source, 7)
-            found = archiver.upto(source)
+            found = beside.upto(source)
             behind = archive.archived_behind(recovery, base)
             assert behind is not None
             assert behind.left == ()
@@ -105,13 +115,13 @@ def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session
     assert ended.newest[source].files == 1, "joined at the end"
 
 
-def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Small, in_session: Submitter) -> None:
+def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
-    with archiving(recovery, in_session, 25) as archiver:
+    with archiving(recovery, in_session) as beside:
         for _ in range(3):
             produce(recovery, source, 7)
-            archiver.upto(source)
+            beside.upto(source)
         produce(archived.recovery, archived.changelog, 3)
         small_files = {file.key for log in archive.read_archive(recovery).newest.values() for one in log.ranges if (file := one.file)}
         assert len(small_files) == 3
@@ -119,7 +129,7 @@ def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Smal
         assert taken.parent_id == base.savepoint_id
         before = archive.read_archive(recovery)
         produce(recovery, source, 4)
-        archiver.upto(source)
+        beside.upto(source)
         assert archive.archived_behind(recovery, taken) is not None
     image = taken.topic(source.topic)
     assert image is not None
@@ -134,9 +144,69 @@ def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Smal
     produce(recovery, source, 2)
     last = published(archived)
     assert [row["offset"] for row in rows_of(recovery, last, source)] == list(range(32))
-    with archiving(recovery, in_session, 5) as archiver:
+    with archiving(recovery, in_session) as beside:
         produce(recovery, source, 1)
-        archiver.upto(source)
+        beside.upto(source)
     behind = archive.archived_behind(recovery, last)
     assert behind is not None
     assert (behind.records, behind.left) == (1, ())
+
+
+def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 9)
+        found = beside.upto(source)
+    assert found.newest[source].end == 14
+    lose(archived)
+    asked_for = asked(recovery)
+    planned = restore.plan(recovery, asked_for)
+    assert planned.archived is not None
+    assert planned.archived.records == 9
+    assert "9 records of inputs and globals were archived behind the savepoint" in markdown(planned)
+    assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
+    ticket = opened(recovery, asked_for)
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 14 + 4 + 3
+    assert recovery.cluster.high_watermarks([source])[source] == 14
+    restore.abandon(recovery, ticket)
+
+
+def test_a_second_archiver_is_refused_and_one_that_was_killed_is_followed(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        with pytest.raises(LockHeld), archiving(recovery, in_session):
+            pass
+    lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+    ticket = lock.acquire("dead", lease_seconds=1, purpose="archiving")
+    time.sleep(1.5)
+    assert not lock.holds(replace(ticket, owner="another"))
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(11))
+
+
+def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 4)
+        beside.upto(source)
+        recovery.cluster.delete_topics([source.topic])
+        recovery.cluster.create_topic(source.topic, partitions=1, replication_factor=1, config={})
+        produce(recovery, source, 2)
+        again = beside.upto(source)
+        while len(again.logs[source]) < 2:
+            time.sleep(0.2)
+            again = archive.read_archive(recovery)
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
+    assert archive.read_archive(recovery).newest[source].start == 0

@@ -195,7 +195,7 @@ class Archive:
             event=entry.event,
             run=entry.run,
             at=entry.at,
-            safe_at=self.safe_at if entry.safe_at is None else entry.safe_at,
+            safe_at=entry.safe_at,
             waiting=entry.waiting,
             cluster_id=entry.cluster_id,
             logs=MappingProxyType(logs),
@@ -240,7 +240,7 @@ def extended(manifest: Manifest, archive: Archive, topics_wanted: Collection[str
         for topic in manifest.topics
     )
     records = sum(after.rows - before.rows for before, after in zip(manifest.topics, topics, strict=True))
-    if not left and archive.safe_at <= manifest.captured_at:
+    if not left and not records and archive.safe_at <= manifest.captured_at:
         return None
     return Extended(
         manifest=replace(manifest, topics=topics), number=archive.number, safe_at=archive.safe_at, records=records, left=tuple(left)
