@@ -19,7 +19,7 @@ def _interval(text: str) -> str:
     return text
 
 
-class Archive(Section):
+class ArchiveSection(Section):
     """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. At most
     ``records_per_second`` are read, as many as it takes where that is not set.
     """

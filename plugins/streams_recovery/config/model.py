@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.access import Access
 from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
-from streams_recovery.config.archive import Archive
+from streams_recovery.config.archive import ArchiveSection
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
 from streams_recovery.config.clone import Clone, clone_problems, real_outputs
@@ -55,7 +55,7 @@ class ApplicationConfig(Section):
     outputs: dict[TopicName, Output] = Field(default_factory=dict)
     storage: Storage
     backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
-    archive: Archive = Archive()
+    archive: ArchiveSection = ArchiveSection()
     restore: Restore = Restore()
     retention: Retention = Retention()
     check: Check = Check()

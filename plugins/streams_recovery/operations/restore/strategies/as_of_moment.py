@@ -29,7 +29,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase, topic_of
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
@@ -108,7 +108,7 @@ class AsOfMoment(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = 0 if planned.archived is None else planned.archived.entry
+        entry = named_entry(self.archive_entry, planned)
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 

@@ -17,7 +17,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Failover(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = 0 if planned.archived is None else planned.archived.entry
+        entry = named_entry(self.archive_entry, planned)
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 

@@ -16,7 +16,7 @@ from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, CO
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class FromSavepoint(RestoreStrategy):
         return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets, archive_entry=self.archive_entry)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = 0 if planned.archived is None else planned.archived.entry
+        entry = named_entry(self.archive_entry, planned)
         return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 
