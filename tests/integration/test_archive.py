@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
+from embedded import spark_start
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms import archiver
 from streams_recovery.core.archive.job import ArchiveSpec
@@ -27,6 +34,7 @@ from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, asked, configured, lose, rows_of, surviving
 from tests.support.applications.topic_records import produce
+from tests.support.project import PROJECT
 from tests.support.repository.golden import checked
 from tests.support.spark.session import InSession
 
@@ -210,3 +218,46 @@ def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Sma
     assert behind is not None
     assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
     assert archive.read_archive(recovery).newest[source].start == 0
+
+
+def command(archived: Small, directory: Path, *more: str) -> subprocess.Popen[str]:
+    """``streams-recovery archive`` of the application, as a service starts it."""
+    plain = json.loads((directory / "small.yaml").read_text())
+    plain |= {"backup": plain["backup"] | {"survive_cluster_loss": True}, "archive": {"enabled": True, "interval": "PT1S"}}
+    (directory / "small.yaml").write_text(json.dumps(plain))
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": archived.recovery.connection.bootstrap_servers}}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY"))},
+        **spark_start.environment(),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+    }
+    arguments = [sys.executable, "-m", "streams_recovery", "archive", "small", "--configs", str(directory), "--logs", str(directory), *more]
+    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_recorded(archived: Small, tmp_path: Path) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    process = command(archived, tmp_path)
+    produce(recovery, source, 4)
+    beside = Archiver(recovery)
+    assert beside.upto(source, 90).event is ArchiveEvent.COPIED
+    process.kill()
+    assert process.wait(10) == -signal.SIGKILL
+    second = command(archived, tmp_path, "--for", "2")
+    said, _ = second.communicate(timeout=90)
+    assert second.returncode == LockHeld.exit_code, said
+    assert "archiving" in said
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
+    lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+    held = lock.holder()
+    assert held is not None
+    assert lock.take_from(held.owner)
+    third = command(archived, tmp_path, "--for", "2")
+    said, _ = third.communicate(timeout=90)
+    assert third.returncode == 0, said
+    assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
