@@ -86,6 +86,7 @@ class Archiver:
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _said: Tick | None = field(default=None, init=False)
+    _others: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         self._repository = self.access.repository()
@@ -130,7 +131,7 @@ class Archiver:
     def _look(self, said: float) -> float:
         """One look, and when anything was last said."""
         self._catch_up()
-        asked = self._archive.asked if self._archive.asked != self._archive.answered else ""
+        asked = self._archive.asked
         copied = self._copy()
         now = self.monotonic()
         if asked or now - self._joined_at > JOIN_SECONDS:
@@ -246,9 +247,14 @@ class Archiver:
         if groups:
             wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
-        before = self._archive.number
+        before, self._others = self._archive.number, ""
         self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
-        self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
+        # Who has asked meanwhile may use what was there before, and is still to be answered.
+        others, self._others = self._others, ""
+        if others:
+            self._archive = replace(self._archive, asked=others)
+        else:
+            self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
         self._joined_at = self.monotonic()
         self._positions = archived_to(self._archive, base)
         # Readers go back to this entry. What is before the one before it is asked for by nobody.
@@ -283,6 +289,7 @@ class Archiver:
 
     def _take(self, number: int, entry: ArchiveEntry) -> None:
         """What is stored is what counts: only now the next look begins behind it."""
+        self._others = entry.run if entry.event is ArchiveEvent.ASKED else self._others
         self._archive = self._archive.with_entry(number, entry)
         self._positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in entry.logs}
 

@@ -85,11 +85,11 @@ def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLo
 
 
 def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: int | None = None) -> Archive:
-    """What is archived behind the savepoints, in the entries up to the number ``upto``. Raises ``Damaged`` for entries that cannot be used."""
+    """What is archived behind the savepoints; ``upto`` as for ``archive_of``. Raises ``Damaged`` for entries that cannot be used."""
     application_id = application_id or recovery.application_id
     where = Layout(application_id).archive
     entries = archive_log(recovery, application_id).numbered_back()
-    return archive_of((number, entry.checked(application_id, where)) for number, entry in entries if upto is None or number <= upto)
+    return archive_of(((number, entry.checked(application_id, where)) for number, entry in entries), upto)
 
 
 def archived_behind(
@@ -108,18 +108,30 @@ def is_at_work(archive: Archive, now: int) -> bool:
     return archive.runs and archive.at is not None and now - archive.at < silence
 
 
-def ask(recovery: RecoveryContext, run: str) -> Archive | None:
-    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. None where no archiver answers: what was asked
-    is harmless.
+def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> int | None:
+    """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the entry's
+    number, None where there is no archive.
     """
-    archive = read_archive(recovery)
-    if not is_at_work(archive, recovery.clock()):
+    archive = read_archive(recovery, application_id)
+    if not archive.exists:
         return None
     entry = ArchiveEntry(event=ArchiveEvent.ASKED, run=run, at=recovery.clock(), cluster_id=archive.cluster_id)
-    archive_log(recovery).append(entry)
+    return archive_log(recovery, application_id).append(entry)
+
+
+def ask(recovery: RecoveryContext, run: str) -> Archive | None:
+    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none answers it is the archive as it was
+    at this call, whose files stay: None where there is none.
+    """
+    number = keep_files(recovery, run)
+    if number is None:
+        return None
+    archive = read_archive(recovery, upto=number)
+    if not is_at_work(archive, recovery.clock()):
+        return archive
 
     def answered() -> Archive | None:
         found = read_archive(recovery)
         return found if found.answered == run else None
 
-    return poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver")
+    return poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver") or archive

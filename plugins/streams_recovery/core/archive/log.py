@@ -133,10 +133,11 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``run``, ``at``, ``safe_at`` and ``waiting`` are what the
-    archiver said last. ``logs`` has those of each partition, the one that goes on last: see ``ArchivedLog.anew``. ``boundaries`` has the end of each when an
-    archiver last began or ``joined``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` and ``answered`` are the
-    runs that asked last and were answered last.
+    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``run``, ``at``, ``safe_at`` and ``waiting`` are what an
+    archiver said last. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries,
+    the one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or somebody
+    ``asked``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered`` who
+    has it.
     """
 
     number: int = 0
@@ -150,6 +151,8 @@ class Archive:
     boundaries: Mapping[TopicPartition, int] = field(default_factory=lambda: MappingProxyType({}))
     asked: str = ""
     answered: str = ""
+    recorded: int = 0
+    recorded_safe_at: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -174,7 +177,7 @@ class Archive:
     def with_entry(self, number: int, entry: ArchiveEntry) -> Archive:
         """The archive with one more entry. Raises ``Damaged`` for one whose records are not behind those before, and that does not say why."""
         if entry.event is ArchiveEvent.ASKED:
-            return replace(self, number=number, asked=entry.run)
+            return replace(self, number=number, asked=entry.run, boundaries=_ends_of(self.logs))
         whole = entry.event is ArchiveEvent.JOINED
         logs = {} if whole or entry.cluster_id != self.cluster_id else dict(self.logs)
         for log in entry.logs:
@@ -199,15 +202,27 @@ class Archive:
             waiting=entry.waiting,
             cluster_id=entry.cluster_id,
             logs=MappingProxyType(logs),
-            boundaries=MappingProxyType({tp: several[-1].end for tp, several in logs.items()}) if settled else self.boundaries,
+            boundaries=_ends_of(logs) if settled else self.boundaries,
+            asked="" if whole else self.asked,
             answered=entry.answers if whole else self.answered,
+            recorded=number if entry.logs or whole else self.recorded,
+            recorded_safe_at=entry.safe_at if entry.logs or whole else self.recorded_safe_at,
         )
 
 
-def archive_of(entries: Iterable[tuple[int, ArchiveEntry]]) -> Archive:
-    """What entries with their numbers amount to, from the newest back: none before the last one that ``joined`` is asked for."""
+def _ends_of(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]]) -> Mapping[TopicPartition, int]:
+    return MappingProxyType({tp: several[-1].end for tp, several in logs.items()})
+
+
+def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = None) -> Archive:
+    """What entries with their numbers amount to, from the newest back: none before the last one that ``joined`` is read. With ``upto``, what was archived up to
+    the entry of this number, and what was promised of it since.
+    """
     needed: list[tuple[int, ArchiveEntry]] = []
     for number, entry in entries:
+        if upto is not None and number > upto and (entry.logs or entry.event is ArchiveEvent.JOINED):
+            needed.clear()
+            continue
         needed.append((number, entry))
         if entry.event is ArchiveEvent.JOINED:
             break
@@ -219,12 +234,13 @@ def archive_of(entries: Iterable[tuple[int, ArchiveEntry]]) -> Archive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extended:
-    """A savepoint whose inputs and globals go on with what is archived behind it: up to the entry ``number`` of the archive, and the moment ``safe_at``. Those
-    that are ``left`` do not go on, each with the reason.
+    """A savepoint whose inputs and globals go on with what is archived behind it, up to the moment ``safe_at``: so many ``records``, the last of them in the
+    entry ``number`` of the archive, which was safe at ``recorded_safe_at``. Those that are ``left`` do not go on, each with the reason.
     """
 
     manifest: Manifest
     number: int
+    recorded_safe_at: int
     safe_at: int
     records: int
     left: tuple[str, ...]
@@ -243,7 +259,12 @@ def extended(manifest: Manifest, archive: Archive, topics_wanted: Collection[str
     if not left and not records and archive.safe_at <= manifest.captured_at:
         return None
     return Extended(
-        manifest=replace(manifest, topics=topics), number=archive.number, safe_at=archive.safe_at, records=records, left=tuple(left)
+        manifest=replace(manifest, topics=topics),
+        number=archive.recorded,
+        recorded_safe_at=manifest.captured_at if archive.recorded_safe_at is None else archive.recorded_safe_at,
+        safe_at=archive.safe_at,
+        records=records,
+        left=tuple(left),
     )
 
 

@@ -216,7 +216,7 @@ def _with_archived(
         ids = recovery.savepoints_of(manifest.application_id).ids()
         newest = ids[-1:] == [manifest.savepoint_id]
         return source, None, tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
-    archived = ArchivedInput(entry=found.number, safe_at=found.safe_at, records=found.records)
+    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
     return replace(source, manifest=found.manifest), archived, ()
 
 

@@ -106,11 +106,11 @@ def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None
     if parent is None or ticket.safety or not recovery.config.archive.enabled:
         return {}
     try:
-        archive = archives_of.ask(recovery, ticket.savepoint_id) or archives_of.read_archive(recovery)
+        archive = archives_of.ask(recovery, ticket.savepoint_id)
     except Damaged as error:
         LOGGER.warning("the archive is not used, and inputs are copied: %s", error.reason)
         return {}
-    return archive.newest if archive.cluster_id == parent.cluster_id else {}
+    return archive.newest if archive is not None and archive.cluster_id == parent.cluster_id else {}
 
 
 def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:

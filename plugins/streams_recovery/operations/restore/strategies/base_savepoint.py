@@ -177,7 +177,7 @@ class BaseSavepointFinder:
             return
         if found is not None and not found.left:
             made = replace(found.manifest, captured_at=max(found.safe_at, newest.captured_at))
-            self._behind[id(made)] = ArchivedInput(entry=found.number, safe_at=found.safe_at, records=found.records)
+            self._behind[id(made)] = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
             yield made
 
     def archived(self, archive: Manifest) -> ArchivedInput | None:
