@@ -86,7 +86,7 @@ class Archiver:
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _said: Tick | None = field(default=None, init=False)
-    _others: str = field(default="", init=False)
+    _others: list[ArchiveEntry] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._repository = self.access.repository()
@@ -94,7 +94,7 @@ class Archiver:
         self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
         self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.application_id)
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
-        self._joined_at = self.monotonic()
+        self._joined_at = self._based_at = self.monotonic()
         self._cluster_id = ""
 
     def run(self) -> ArchiveResult:
@@ -141,6 +141,9 @@ class Archiver:
         elif not copied:
             return said
         self._remove_replaced()
+        if now - self._based_at > HEARTBEAT_SECONDS:
+            # A savepoint that nobody here was asked for may have copied inputs itself.
+            self._positions, self._based_at = archived_to(self._archive, self._base(), self._ids()), now
         return now
 
     def _begin(self) -> None:
@@ -154,7 +157,7 @@ class Archiver:
             )
         if self._archive.cluster_id != self._cluster_id:
             self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None)
-        self._positions = archived_to(self._archive, base)
+        self._positions = archived_to(self._archive, base, self._ids())
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
             for tp, to in sorted(self._positions.items())
@@ -162,6 +165,9 @@ class Archiver:
             if tp.topic in self.spec.topics and not to.anew
         )
         self._append(self._entry(ArchiveEvent.BEGUN, logs=begins))
+
+    def _ids(self) -> dict[str, str]:
+        return {name: topic.topic_id for name, topic in self.cluster.describe_topics(self.spec.topics).items()}
 
     def _base(self) -> Manifest | None:
         """The newest savepoint of this cluster; of one that cannot be read nothing is said."""
@@ -247,16 +253,15 @@ class Archiver:
         if groups:
             wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
-        before, self._others = self._archive.number, ""
+        before, self._others = self._archive.number, []
         self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
-        # Who has asked meanwhile may use what was there before, and is still to be answered.
-        others, self._others = self._others, ""
-        if others:
-            self._archive = replace(self._archive, asked=others)
-        else:
+        asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
+        self._archive = replace(self._archive, asked=asked)
+        # What somebody uses that was there before.
+        if not any(entry.event is ArchiveEvent.KEPT for entry in self._others):
             self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
-        self._joined_at = self.monotonic()
-        self._positions = archived_to(self._archive, base)
+        self._joined_at = self._based_at = self.monotonic()
+        self._positions = archived_to(self._archive, base, self._ids())
         # Readers go back to this entry. What is before the one before it is asked for by nobody.
         self._log.prune(self._archive.number - before + _KEPT, whole=False)
 
@@ -277,8 +282,10 @@ class Archiver:
                 break
             new.append((number, entry))
         for number, entry in reversed(new):
+            if entry.event in (ArchiveEvent.ASKED, ArchiveEvent.KEPT):
+                self._others.append(entry)
             # One of its own is one that it was told could not be stored.
-            if entry.event is not ArchiveEvent.ASKED and entry.run != self.spec.run:
+            elif entry.run != self.spec.run:
                 raise LockLost(
                     f"{entry.run} archives {self.spec.application_id} by now (entry {number}, {moment(entry.at)})",
                     next_step="this archiver has ended; nothing is archived twice",
@@ -289,7 +296,6 @@ class Archiver:
 
     def _take(self, number: int, entry: ArchiveEntry) -> None:
         """What is stored is what counts: only now the next look begins behind it."""
-        self._others = entry.run if entry.event is ArchiveEvent.ASKED else self._others
         self._archive = self._archive.with_entry(number, entry)
         self._positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in entry.logs}
 

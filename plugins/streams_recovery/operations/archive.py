@@ -108,30 +108,34 @@ def is_at_work(archive: Archive, now: int) -> bool:
     return archive.runs and archive.at is not None and now - archive.at < silence
 
 
-def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> int | None:
-    """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the entry's
-    number, None where there is no archive.
+def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:
+    """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the archive up
+    to there, None where there is none.
     """
     archive = read_archive(recovery, application_id)
     if not archive.exists:
         return None
-    entry = ArchiveEntry(event=ArchiveEvent.ASKED, run=run, at=recovery.clock(), cluster_id=archive.cluster_id)
-    return archive_log(recovery, application_id).append(entry)
+    number = archive_log(recovery, application_id).append(_word(recovery, archive, ArchiveEvent.KEPT, run))
+    return read_archive(recovery, application_id, upto=number)
+
+
+def _word(recovery: RecoveryContext, archive: Archive, event: ArchiveEvent, run: str) -> ArchiveEntry:
+    return ArchiveEntry(event=event, run=run, at=recovery.clock(), cluster_id=archive.cluster_id)
 
 
 def ask(recovery: RecoveryContext, run: str) -> Archive | None:
-    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none answers it is the archive as it was
-    at this call, whose files stay: None where there is none.
+    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none answers, it is what there is, and
+    its files are kept; None where there is no archive.
     """
-    number = keep_files(recovery, run)
-    if number is None:
-        return None
-    archive = read_archive(recovery, upto=number)
-    if not is_at_work(archive, recovery.clock()):
-        return archive
+    archive = read_archive(recovery)
+    if is_at_work(archive, recovery.clock()):
+        archive_log(recovery).append(_word(recovery, archive, ArchiveEvent.ASKED, run))
 
-    def answered() -> Archive | None:
-        found = read_archive(recovery)
-        return found if found.answered == run else None
+        def answered() -> Archive | None:
+            found = read_archive(recovery)
+            return found if found.answered == run else None
 
-    return poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver") or archive
+        found = poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver")
+        if found is not None:
+            return found
+    return keep_files(recovery, run)

@@ -13,17 +13,23 @@ from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Man
 
 def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
     """What of an archive is behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes across
-    that; and one from before the archive began anew, where only that goes on from the savepoint.
+    that; and the one before it, where the topic was created again since the savepoint.
     """
     images = {} if base is None else partition_images(base.topics)
     ids = {} if base is None else {topic.name: topic.topic_id for topic in base.topics}
     found = {}
     for tp, logs in archive.logs.items():
         image = images.get(tp)
-        rest = [None if image is None or ids[tp.topic] != log.topic_id else log.from_boundary(image.end) for log in logs]
-        former = next((log for log in reversed(rest[:-1]) if log is not None), None) if rest[-1] is None else None
+        rest = [None if image is None or ids[tp.topic] != log.topic_id else _rest(log, image.end) for log in logs]
+        other = image is not None and ids[tp.topic] != logs[-1].topic_id
+        former = next((log for log in reversed(rest[:-1]) if log is not None), None) if other else None
         found[tp] = (*(() if former is None else (former,)), rest[-1] or logs[-1])
     return found
+
+
+def _rest(log: ArchivedLog, end: int) -> ArchivedLog | None:
+    """What is behind the end of a savepoint, all of a log where a file goes across that: what the savepoint has before may fit; None where nothing can."""
+    return log.from_boundary(end) or (log if log.start <= end < log.end else None)
 
 
 def groups_to_join(

@@ -28,14 +28,15 @@ ARCHIVED_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
 
 
 class ArchiveEvent(enum.StrEnum):
-    """What an entry tells. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint is about to take what is
-    archived, and ``joined``: this is all of it, in as few files as it may have.
+    """What an entry tells. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint waits for what is
+    archived by now, and ``joined``: this is all of it, in as few files as it may have. ``kept``: somebody uses the files that there are.
     """
 
     BEGUN = "begun"
     COPIED = "copied"
     STILL = "still"
     ASKED = "asked"
+    KEPT = "kept"
     JOINED = "joined"
     ENDED = "ended"
 
@@ -135,9 +136,9 @@ class ArchiveEntry:
 class Archive:
     """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``run``, ``at``, ``safe_at`` and ``waiting`` are what an
     archiver said last. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries,
-    the one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or somebody
-    ``asked``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered`` who
-    has it.
+    the one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when
+    they were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and
+    ``answered`` who has it.
     """
 
     number: int = 0
@@ -177,7 +178,9 @@ class Archive:
     def with_entry(self, number: int, entry: ArchiveEntry) -> Archive:
         """The archive with one more entry. Raises ``Damaged`` for one whose records are not behind those before, and that does not say why."""
         if entry.event is ArchiveEvent.ASKED:
-            return replace(self, number=number, asked=entry.run, boundaries=_ends_of(self.logs))
+            return replace(self, number=number, asked=entry.run)
+        if entry.event is ArchiveEvent.KEPT:
+            return replace(self, number=number, boundaries=_ends_of(self.logs))
         whole = entry.event is ArchiveEvent.JOINED
         logs = {} if whole or entry.cluster_id != self.cluster_id else dict(self.logs)
         for log in entry.logs:
@@ -287,10 +290,11 @@ def _longer(image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequ
     mine = [log for log in logs if log.topic_id == topic_id]
     if not mine:
         return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
-    found = next(((log, behind) for log in reversed(mine) for at in _ends(image) if (behind := log.from_boundary(at)) is not None), None)
-    if found is None:
-        return f"what is archived of {tp} begins at {mine[-1].start}, and the savepoint ends at {image.end}"
-    log, behind = found
+    # An older one is of a log that was truncated since: what is promised is not promised of it.
+    log = mine[-1]
+    behind = next((found for at in _ends(image) if (found := log.from_boundary(at)) is not None), None)
+    if behind is None:
+        return f"what is archived of {tp} begins at {log.start}, and the savepoint ends at {image.end}"
     if log.end <= image.end:
         return image
     return replace(

@@ -94,9 +94,10 @@ class Tick:
         return tuple(f"{part.now.tp} [{part.gap.start}, {part.gap.end})" for part in self.parts if part.gap is not None)
 
 
-def archived_to(archive: Archive, base: Manifest | None) -> dict[TopicPartition, ArchivedTo]:
+def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, ArchivedTo]:
     """Behind which offsets an archiver goes on: where the archive ends, or the savepoint ``base`` where the archive does not go on from that one: it has copied
-    records itself, or was merged across the end of a file. ``base`` is the newest one of this cluster, None when there is none.
+    records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is none, and
+    ``ids`` are those of the topics that are there now.
     """
     images = (
         {}
@@ -107,9 +108,9 @@ def archived_to(archive: Archive, base: Manifest | None) -> dict[TopicPartition,
     found = {tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for tp, log in newest.items()}
     for tp, (topic, image) in images.items():
         log = newest.get(tp)
-        if topic.role not in ARCHIVED_ROLES or not topic.archived or (log is not None and log.topic_id != topic.topic_id):
+        if topic.role not in ARCHIVED_ROLES or not topic.archived or (log is not None and ids.get(topic.name) != topic.topic_id):
             continue
-        if log is None or log.from_boundary(image.end) is None:
+        if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
             anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}" if base is not None else ""
             found[tp] = ArchivedTo(topic_id=topic.topic_id, end=image.end, leader_epoch=image.leader_epoch, anew=anew)
     return found

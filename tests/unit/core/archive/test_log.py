@@ -32,7 +32,7 @@ PARTITIONS = 2
 @dataclass
 class Log:
     """A partition as it is on its broker. ``records`` are all that were ever written under its id, by offset: the moment of their commit, None while their
-    transaction is open; offsets that are not there are markers. ``lost`` of them were deleted.
+    transaction is open; offsets that are not there are markers. ``ends`` are the ends of former leader epochs.
     """
 
     topic_id: str
@@ -40,6 +40,7 @@ class Log:
     start: int = 0
     end: int = 0
     records: dict[int, int | None] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
 
     @property
     def stable(self) -> int:
@@ -88,8 +89,10 @@ class World:
     def truncate(self, number: int, count: int) -> None:
         """An unclean election: the end is lost, and other records will come there."""
         log = self.logs[number]
-        log.epoch += 1
+        self.reached.clear()
         log.end = max(log.start, log.end - count)
+        log.ends = {epoch: min(end, log.end) for epoch, end in log.ends.items()} | {log.epoch: log.end}
+        log.epoch += 1
         log.records = {at: committed for at, committed in log.records.items() if at < log.end}
 
     def recreate(self) -> None:
@@ -101,7 +104,6 @@ class World:
     def seen(self, number: int) -> LogNow:
         log = self.logs[number]
         to = self.positions.get(self.tp(number))
-        cut = to is not None and to.leader_epoch is not None and to.leader_epoch < log.epoch and to.end > log.end
         return LogNow(
             tp=self.tp(number),
             topic_id=log.topic_id,
@@ -109,7 +111,7 @@ class World:
             log_start=log.start,
             last_stable=log.stable,
             high=log.end,
-            epoch_end=log.end if cut else None,
+            epoch_end=None if to is None or to.leader_epoch is None else log.ends.get(to.leader_epoch),
         )
 
     def copied(self, wanted: RangeToCopy, attempt: int) -> RangeCopied:
@@ -153,7 +155,7 @@ class World:
         numbered = [(number, entry) for number, entry in enumerate(self.entries, 1)]
         self.archive = archive_of(reversed(numbered))
         self.safety, self.known = Safety(), self.savepoint
-        self.positions = archived_to(self.archive, self.known)
+        self.positions = archived_to(self.archive, self.known, {"t": self.logs[0].topic_id})
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
             for tp, to in self.positions.items()
@@ -195,7 +197,7 @@ class World:
         groups = groups_to_join(self.archive, logs, file_records=LIMITS.file_records)
         self.add(ArchiveEvent.JOINED, with_joined(logs, [self.merged(group) for group in groups]))
         self.removed |= {file.key for group in groups for file in group.files}
-        self.positions = archived_to(self.archive, self.known)
+        self.positions = archived_to(self.archive, self.known, {"t": self.logs[0].topic_id})
 
     def merged(self, group: GroupToMerge) -> Accepted:
         offsets = tuple(at for file in group.files for at in self.files[file.key][1])
@@ -221,7 +223,7 @@ class World:
     def save(self, *, takes: bool) -> None:
         """One that takes what is archived, or one that copies it all itself."""
         if takes and self.entries:
-            self.add(ArchiveEvent.ASKED)
+            self.add(ArchiveEvent.KEPT)
         images = []
         before = {} if self.savepoint is None else {one.partition: one for one in self.savepoint.topics[0].partitions}
         same = self.savepoint is not None and self.savepoint.topics[0].topic_id == self.logs[0].topic_id
@@ -277,8 +279,10 @@ class World:
         for held in () if found is None else found.manifest.topics[0].partitions:
             self.check_image(found.manifest.topics[0].topic_id if found is not None else "", held)
             key = held.partition, held.leader_epoch or 0
-            assert held.end >= self.reached.get(key, 0), "what was archived behind a savepoint stays"
-            self.reached[key] = held.end
+            # Of a log that was truncated the archive goes on with what is left.
+            if self.logs[held.partition].epoch == held.leader_epoch:
+                assert held.end >= self.reached.get(key, 0), "what was archived behind a savepoint stays"
+                self.reached[key] = held.end
         if found is not None and not found.left:
             self.check_promise(found.manifest, found.safe_at)
 
@@ -439,6 +443,6 @@ def test_a_forged_key_is_no_file_of_an_archive() -> None:
 def test_what_one_asks_changes_nothing_of_what_is_archived() -> None:
     archive = Archive().with_entry(1, entry(ArchiveEvent.BEGUN, log_of(5), safe_at=1))
     asked = archive.with_entry(2, ArchiveEntry(event=ArchiveEvent.ASKED, run="s", at=9, cluster_id="other"))
-    assert asked == replace(archive, number=2, asked="s", boundaries={TopicPartition("t", 0): 5})
+    assert asked == replace(archive, number=2, asked="s")
     answered = asked.with_entry(3, entry(ArchiveEvent.JOINED, log_of(5), answers="s"))
     assert (answered.asked, answered.answered) == ("", "s")
