@@ -13,6 +13,7 @@ import typer
 from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, seal, state
 from streams_recovery.cli.advise import advise
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
+from streams_recovery.cli.archive import archive
 from streams_recovery.cli.compact import compact, merge
 from streams_recovery.cli.compatible import compatible
 from streams_recovery.cli.context import (
@@ -222,6 +223,7 @@ app.command(RestoreTopics.COMMAND)(restore_topics)
 app.command(Failover.COMMAND)(restore.failover)
 app.command()(restore.resume)
 app.command("append-quarantine")(append.append_quarantine)
+app.command()(archive)
 app.command()(clone.clone)
 app.command("compare-outputs")(compare_outputs)
 app.command("cut-over")(clone.cut_over)

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.access import Access
 from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
+from streams_recovery.config.archive import ArchiveSection
 from streams_recovery.config.archive_check import archive_problems
 from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
 from streams_recovery.config.clone import Clone, clone_problems, real_outputs
@@ -54,6 +55,7 @@ class ApplicationConfig(Section):
     outputs: dict[TopicName, Output] = Field(default_factory=dict)
     storage: Storage
     backup: Backup = Field(description=SURVIVE_CLUSTER_LOSS)
+    archive: ArchiveSection = ArchiveSection()
     restore: Restore = Restore()
     retention: Retention = Retention()
     check: Check = Check()
@@ -201,6 +203,8 @@ class ApplicationConfig(Section):
     @model_validator(mode="after")
     def _archived_as_promised(self) -> Self:
         problems = [*archive_problems(self.declared(self.backup.profile))]
+        if self.archive.enabled and not self.backup.survive_cluster_loss:
+            problems.append("archive: what it archives is behind the inputs that savepoints have; write backup.survive_cluster_loss: true")
         if problems:
             raise ValueError("; ".join(problems))
         return self

@@ -19,7 +19,7 @@ from streams_recovery.engine.master import is_local, shuffle_partitions
 from streams_recovery.engine.rpc import rpc_settings, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
 
-JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "state", "compare_outputs"]
+JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "state", "compare_outputs", "archive"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"

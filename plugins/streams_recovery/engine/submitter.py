@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from streams_recovery.core.archive.job import ArchiveResult
 from streams_recovery.core.compaction.merge import MergeResult
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs.progress import JobProgress
@@ -35,6 +36,7 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "merge": MergeResult,
         "state": StateResult,
         "compare_outputs": OutputsResult,
+        "archive": ArchiveResult,
     }
 )
 """What each job leaves."""

@@ -66,6 +66,10 @@ class AppendLog(Generic[T]):
         """
         return (entry.value for entry in self._entries_back(whole=whole, readable=True))
 
+    def numbered_back(self, *, readable: bool = False) -> Iterator[tuple[int, T]]:
+        """The same as ``read_back``, each with its number. With ``readable``, entries that cannot be read are passed over, and numbers may be missing."""
+        return ((self.number(entry.key), entry.value) for entry in self._entries_back(whole=not readable, readable=readable))
+
     def dated_back(self, *, readable: bool = False) -> Iterator[tuple[T, int]]:
         """The same as ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
         ``readable``, entries that cannot be read are passed over, and numbers may be missing.

@@ -21,6 +21,7 @@ COMMANDS: Any = typer.main.get_command(app)
 # These mean several things, and the help of each command says which. Each reason says what it is kept with.
 SEVERAL_THINGS = {
     "--as-of",
+    "--for",
     "--from",
     "--group",
     "--in-place",

@@ -180,6 +180,16 @@ class Layout:
         return f"{self.application_id}/outputs-compared/"
 
     @property
+    def archive(self) -> str:
+        """Prefix of the numbered entries of the continuous archive."""
+        return f"{self.application_id}/archive/"
+
+    @property
+    def archiving(self) -> ArchiverLayout:
+        """The same application's objects, with the lock of its archiver for the lock of its runs."""
+        return ArchiverLayout(self.application_id)
+
+    @property
     def segments(self) -> str:
         """Prefix of all segments."""
         return f"{self.application_id}/segments/"
@@ -242,3 +252,14 @@ class SafetyLayout(Layout):
     def savepoints(self) -> str:
         """Prefix of all safety savepoints."""
         return f"{self.application_id}/safety/"
+
+
+class ArchiverLayout(Layout):
+    """An archiver has a lock of its own: it goes on while savepoints are taken and restores run."""
+
+    __slots__ = ()
+
+    @property
+    def locks(self) -> str:
+        """Prefix of the numbered lock objects of the archiver."""
+        return f"{self.application_id}/archive-locks/"

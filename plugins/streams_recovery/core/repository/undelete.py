@@ -44,7 +44,7 @@ def left_alone(layout: Layout) -> tuple[str, ...]:
     """Prefixes of what does not come back. Who is at work is what locks, holds, held applications and run artifacts say now: an old lock is nobody's. Of
     the status, of what people were told and of inspections this software itself deletes all but the newest.
     """
-    at_work = (layout.locks, layout.holds, layout.quiesce_records, layout.artifacts)
+    at_work = (layout.locks, layout.archiving.locks, layout.holds, layout.quiesce_records, layout.artifacts)
     return (*at_work, layout.status, layout.alerts, layout.inspections, layout.outputs_compared)
 
 

@@ -38,6 +38,7 @@ _PARTS: Final = {
     "what is taken out of the inputs (`--in-place`, `--other-group`)": ("in_place",),
     "topics of other applications whose names begin like this one's": ("claimed",),
     "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
+    "the input that was archived behind the savepoint": ("archived",),
     "the site (`--to`, `--lost`)": ("move",),
     "the command that deploys (`deploy.command`)": ("deploy",),
     "the new version (`--topology`, `--lose`, `--watch`)": ("upgrade",),
@@ -125,6 +126,17 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedInput:
+    """``records`` of inputs and globals that were archived behind the savepoint, in the entries of the archive up to ``entry``: all that was committed by the
+    moment ``safe_at``.
+    """
+
+    entry: int
+    safe_at: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointInTime:
     """The moment that an application is brought to: the state of the plan's savepoint, or none unless ``with_state``, and its input up to there, from
     the files of the savepoint ``archive``. The application processes it to its end and stops. With a ``slice`` the input is that of an interval, and
@@ -148,7 +160,7 @@ class RestorePlan:
     committed offsets nobody touches, whatever they are by then. ``single`` is None unless topics are brought back alone: then no internal topic is in the
     plan, and the state stays as it is. ``move`` is None unless the application goes to another site, whose topics these are. ``deploy`` is
     the command that is run before the start, empty where none is configured. ``upgrade`` is None unless a new version goes on with the state that is there:
-    then nothing is loaded, and nothing is built again.
+    then nothing is loaded, and nothing is built again. ``archived`` is None unless inputs go on behind the savepoint, with what an archiver has copied.
     """
 
     application_id: str
@@ -174,6 +186,7 @@ class RestorePlan:
     move: SiteMove | None = None
     deploy: tuple[str, ...] = ()
     upgrade: VersionChange | None = None
+    archived: ArchivedInput | None = None
 
     @property
     def hash(self) -> str:

@@ -42,6 +42,7 @@ def markdown(plan: RestorePlan) -> Markdown:
             *_head(plan),
             _EMPTY,
             *_duration(plan),
+            *_archived(plan),
             *_point(plan),
             *_in_place(plan),
             *_warnings(plan),
@@ -373,6 +374,20 @@ def _emptied(plan: RestorePlan) -> list[Markdown]:
         md("| topic | offsets in it | then |"),
         md("|---|---:|---|"),
         *(md("| {} | {:,} | {} |", name, plan.observed.offsets_replaced.get(name, 0), then) for name, then in gone),
+    ]
+
+
+def _archived(plan: RestorePlan) -> list[Markdown]:
+    found = plan.archived
+    if found is None:
+        return []
+    return [
+        md(
+            "Input up to **{}**: {:,} records of inputs and globals were archived behind the savepoint, and are loaded too.",
+            moment(found.safe_at),
+            found.records,
+        ),
+        _EMPTY,
     ]
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Guarantee
+from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import first_names
 
@@ -56,9 +56,10 @@ def of_stop(guarantee: Guarantee, silent: Iterable[str], closed: str) -> tuple[s
     return (f"its label assumes that {', '.join(names)} {closed}",)
 
 
-def deletions_kept(copied: Iterable[RangeCopied], known: int | None, last: int) -> int | None:
+def deletions_kept(copied: Iterable[tuple[CopiedRange, int]], known: int | None, last: int) -> int | None:
     """The moment since which a topic that shares files with the savepoint of ``last`` takes for granted that no deletion was cleaned away, None when the
-    log proves that none was. ``copied`` are the ranges that were read since, ``known`` is what that savepoint took for granted.
+    log proves that none was. ``copied`` are the ranges that were read since, each with what a consumer received of it, ``known`` is what that savepoint took
+    for granted.
 
     The cleaner keeps a deletion for as long as ``delete.retention.ms`` says at the time when it comes by, and nothing in Kafka tells what the setting was
     then. So where the setting was lowered and put back between two savepoints, only a missing offset is left of a deletion, and the shared files bring
@@ -66,7 +67,7 @@ def deletions_kept(copied: Iterable[RangeCopied], known: int | None, last: int) 
     """
     if known is not None:
         return known
-    return last if any(piece.fetched != piece.copied.end - piece.copied.start for piece in copied) else None
+    return last if any(fetched != piece.end - piece.start for piece, fetched in copied) else None
 
 
 def of_deletions(since: Mapping[str, int]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import HeldSavepoint, KeptWork, Pins, RunWork, StoredFile
 from streams_recovery.operations import pins
+from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.records import lost
 from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
@@ -36,7 +37,8 @@ class Expired:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
     """Savepoints that can be read, safety savepoints, expired ones of both, segments, range tables, and what cannot be read or is lost: ids of manifests,
-    keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables does.
+    keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables or the
+    archive does.
     ``broken`` are hashes of tables that are not whole. ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that
     leads back from it.
     """
@@ -92,6 +94,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
     segments = tuple(recovery.repository.listed(recovery.layout.segments))
     needed = (*savepoints, *safety, *(one.summary for one in expired.values() if one.summary is not None))
     opened = _opened(recovery, {(topic, ref) for one in needed for topic, refs in one.tables.items() for ref in refs}, segments)
+    archived, torn_archive = _archived(recovery)
     return Holdings(
         savepoints=tuple(savepoints),
         safety=tuple(safety),
@@ -99,12 +102,21 @@ def holdings(recovery: RecoveryContext) -> Holdings:
         segments=segments,
         tables=tables,
         needed=opened.keys,
-        named=opened.named,
+        named=bytes(named or file.key in archived for file, named in zip(segments, opened.named, strict=True)),
         broken=opened.broken,
-        unreadable=(*unreadable, *torn, *gone, *opened.unreadable),
+        unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive),
         pins=pins.pins_of(recovery),
         in_use=needed_savepoints(recovery),
     )
+
+
+def _archived(recovery: RecoveryContext) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Files of the continuous archive, which no savepoint may have yet; and its name where that cannot be told."""
+    try:
+        archive = read_archive(recovery)
+    except Damaged:
+        return frozenset(), ("the continuous archive",)
+    return frozenset(one.file.key for logs in archive.logs.values() for log in logs for one in log.ranges if one.file is not None), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from streams_recovery.core.archive.log import MOST_BYTES_OF_ARCHIVE_ENTRY, ArchiveEntry
 from streams_recovery.core.bounded_json import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
@@ -76,6 +77,8 @@ def _families(layout: Layout) -> list[_Family]:
         _Family(prefix=layout.read_up_to, kind=ReadUpTo),
         _Family(prefix=layout.sites, kind=SiteEntry),
         _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
+        _Family(prefix=layout.archive, kind=ArchiveEntry, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
+        _Family(prefix=layout.archiving.locks, kind=LockRecord, shortened=True),
     ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from streams_recovery.core.approval import check_approved
-from streams_recovery.core.errors import Altered, LockHeld
+from streams_recovery.core.errors import Altered, LockHeld, RecoveryError
 from streams_recovery.core.ids import new_id
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
@@ -13,6 +15,7 @@ from streams_recovery.core.restore.plan_check import check_plan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.archive import keep_files
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
@@ -84,6 +87,7 @@ def open_restore(
         if request.site is None:
             recovery.sites.require_current(recovery.site)
             recovery.sites.lift_fences()
+        _keep_archived(recovery, request, run_id)
         current = plan(recovery, request)
         check_approved(current, approved_hash)
         require_agreement(current, request.safeguards)
@@ -112,6 +116,12 @@ def open_restore(
         recovery.lock.release(lock)
         raise
     return ticket
+
+
+def _keep_archived(recovery: RecoveryContext, request: RestoreRequest, run_id: str) -> None:
+    # What the plan names must still be there when it is loaded. Where this may not be written, the archiver removes what it has joined an hour later.
+    with suppress(RecoveryError):
+        keep_files(recovery, f"restore {run_id}", getattr(request, "source", ""))
 
 
 def lock_within(recovery: RecoveryContext, owner: str, purpose: str, seconds: float) -> LockTicket:

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.archive.log import ARCHIVED_ROLES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.restore.estimate import Estimate, estimate
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
-from streams_recovery.core.restore.placement import Placed, place
-from streams_recovery.core.restore.plan import Observed, OffsetToSet, RestorePlan
+from streams_recovery.core.restore.placement import Placed, place, target_name
+from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetToSet, RestorePlan
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import attributions, input_partitions
 from streams_recovery.operations.preflight import required_for_restore
@@ -121,6 +123,7 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """
     safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
+    source, archived, left = _with_archived(recovery, source, mine)
     manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
     proven_inputs = source.move.kept if source.move is not None else ()
     later = later_topics(source) if source.in_place else ()
@@ -169,6 +172,7 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         offsets_agree=chosen.agree,
         warnings=(
             *source.warnings,
+            *left,
             *_warnings(recovery),
             *(f"{claim.topic} is in the savepoint and stays as it is: {claim.why}" for claim in stays.values()),
             *chosen.warnings,
@@ -184,8 +188,36 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         claimed=tuple(one.claim for one in whose.values() if one.claim is not None),
         evidence=evidence,
         move=source.move,
+        archived=archived,
     )
     return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
+
+
+def _with_archived(
+    recovery: RecoveryContext, source: RestoreSource, mine: Mapping[str, set[str]]
+) -> tuple[RestoreSource, ArchivedInput | None, tuple[str, ...]]:
+    """The source with what is archived behind its savepoint of inputs and globals that are gone; and where it is the newest one, which of them do not go on."""
+    manifest = source.manifest
+    if source.point is not None or source.archive_entry == 0:
+        return source, source.archived, ()
+    present = present_topics(recovery, manifest, mine)
+    topic_map, dialect = recovery.config.restore.topic_map, recovery.config.dialect
+    gone = {
+        topic.name
+        for topic in manifest.topics
+        if topic.role in ARCHIVED_ROLES
+        and topic.archived
+        and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
+    }
+    found = archived_behind(recovery, manifest, upto=source.archive_entry, topics=gone) if gone else None
+    if found is None:
+        return source, None, ()
+    if found.left:
+        ids = recovery.savepoints_of(manifest.application_id).ids()
+        newest = ids[-1:] == [manifest.savepoint_id]
+        return source, None, tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
+    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
+    return replace(source, manifest=found.manifest), archived, ()
 
 
 def _expected(recovery: RecoveryContext, planned: RestorePlan) -> Estimate:

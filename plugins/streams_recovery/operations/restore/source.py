@@ -10,7 +10,7 @@ from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.failover import SiteMove
-from streams_recovery.core.restore.plan import PointInTime
+from streams_recovery.core.restore.plan import ArchivedInput, PointInTime
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
 from streams_recovery.core.rollout.upgrade import VersionChange
@@ -23,7 +23,8 @@ class RestoreSource:
     ``passed_archive`` is why the newest archive was. ``offsets`` says where the
     inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
     ``move`` says to which site the application goes, ``running`` what runs at the one that it leaves, and ``warnings`` what to tell of that.
-    ``deletes`` are internal topics that a version has made which is taken back.
+    ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is the last entry of the continuous archive that counts, None
+    for the newest one, 0 for none; ``archived`` is what was found in it already.
     """
 
     manifest: Manifest
@@ -37,6 +38,8 @@ class RestoreSource:
     running: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
+    archive_entry: int | None = None
+    archived: ArchivedInput | None = None
 
     @property
     def in_place(self) -> bool:

@@ -7,15 +7,21 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 
+from streams_recovery.core.archive.join import taken
+from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.warnings import inputs_changed
+from streams_recovery.operations import archive as archives_of
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
@@ -35,6 +41,7 @@ from streams_recovery.operations.savepoint.values import (
     Ticket,
 )
 
+LOGGER = logger("streams_recovery.operations.savepoint")
 # Savepoints before the newest one that are opened for an archive that it has not.
 _OLDER = 50
 PLAN, SPEC, RESULT, COPIED = "copy-plan", "backup-spec", "backup-result", "copied"
@@ -51,7 +58,7 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     parent = newest if newest and _whole(recovery, newest) else None
     if parent is not None:
         parent = _with_archives(recovery, parent, draft) or parent
-    plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last)
+    plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last, archived=_archived(recovery, ticket, parent))
     if newest is not None and parent is None:
         plan = replace(plan, not_whole=newest.savepoint_id)
     plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
@@ -94,6 +101,18 @@ def has_news(recovery: RecoveryContext) -> bool:
         return False
 
 
+def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None) -> Mapping[TopicPartition, ArchivedLog]:
+    """What the continuous archive has, joined by its archiver where one is at work. Without it the job copies what is missing."""
+    if parent is None or ticket.safety or not recovery.config.archive.enabled:
+        return {}
+    try:
+        archive = archives_of.ask(recovery, ticket.savepoint_id)
+    except Damaged as error:
+        LOGGER.warning("the archive is not used, and inputs are copied: %s", error.reason)
+        return {}
+    return archive.newest if archive is not None and archive.cluster_id == parent.cluster_id else {}
+
+
 def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:
     """The newest savepoint that has archived the inputs, outputs and globals that ``newest`` left out, None when it left out none or nobody has them. Without
     it one savepoint that archives less would begin every archive anew, and what came before would be in older savepoints only.
@@ -125,17 +144,18 @@ def copy_plan(
     settings: Mapping[str, Mapping[str, str]],
     *,
     last: Manifest | None = None,
+    archived: Mapping[TopicPartition, ArchivedLog] = MappingProxyType({}),
 ) -> CopyPlan:
     """The copy of every archived partition except repartition tails, which were copied with the cut. ``epoch_ends`` is where the logs end now that
     the parent saw, ``settings`` what is in force on each archived topic. ``last`` is the newest savepoint that can be read, also when it cannot be the
-    parent.
+    parent. ``archived`` is what the continuous archive has, which is taken and not copied.
     """
     if parent is not None and parent.cluster_id != draft.cluster_id:
         parent = None
     if last is not None and last.cluster_id != draft.cluster_id:
         last = None
     planned = [
-        _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name])
+        _planned(topic, draft, parent, policy, epoch_ends, settings[topic.name], archived)
         for topic in draft.topics
         if topic.archived and topic.role is not TopicRole.REPARTITION
     ]
@@ -172,6 +192,7 @@ def _planned(
     policy: ChainPolicy,
     epoch_ends: Mapping[TopicPartition, int | None],
     settings: Mapping[str, str],
+    archived: Mapping[TopicPartition, ArchivedLog],
 ) -> list[PlannedPartition]:
     why_full = topic_full_reason(topic.role, topic.topic_id, settings, draft.captured_at, parent, topic.name, policy)
     before = parent.topic(topic.name) if parent else None
@@ -180,16 +201,28 @@ def _planned(
     for cut in topic.partitions:
         known = images.get(cut.tp.partition)
         copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
-        result.append(
-            PlannedPartition(
-                tp=TopicPartition(topic.name, cut.tp.partition),
-                shares=copy.shares,
-                gaps=copy.gaps,
-                missing=copy.missing,
-                full_because=copy.full_because,
-            )
+        planned = PlannedPartition(
+            tp=TopicPartition(topic.name, cut.tp.partition),
+            shares=copy.shares,
+            gaps=copy.gaps,
+            missing=copy.missing,
+            full_because=copy.full_because,
         )
+        log = archived.get(cut.tp)
+        own = log is not None and log.topic_id == topic.topic_id and copy.shares
+        behind = taken(cut, topic.role, known, log) if own and known is not None else None
+        result.append(planned if behind is None or known is None else _with_archived(planned, cut, known, behind))
     return result
+
+
+def _with_archived(planned: PlannedPartition, cut: PartitionCut, parent: PartitionImage, behind: ArchivedLog) -> PlannedPartition:
+    """The rest is copied, if the archive does not go as far as the cut. What the log has lost meanwhile the archive may have."""
+    rest = (
+        RangeToCopy(tp=cut.tp, start=behind.end, end=cut.end, size_hint=cut.end - behind.end, may_lose=True)
+        if behind.end < cut.end
+        else None
+    )
+    return replace(planned, gaps=(*parent.gaps, *behind.gaps), missing=rest, archived=behind)
 
 
 def _policy(recovery: RecoveryContext) -> ChainPolicy:
@@ -221,13 +254,14 @@ def gather(recovery: RecoveryContext, ticket: Ticket, planned: ArtifactRef | Non
     )
     ranges = (*draft.tails, *job.ranges)
     files = [piece.copied.file for piece in ranges if piece.copied.file is not None]
-    shared = _check_stored(recovery, plan, files)
+    taken_over = [one.file for part in plan.partitions if part.archived is not None for one in part.archived.ranges if one.file is not None]
+    shared = _check_stored(recovery, plan, [*files, *taken_over])
     copied = Copied(planned=planned, ranges=ranges, lost=job.lost, noticed=noticed)
     return GatherSummary(
-        files_checked=len(files) + shared,
+        files_checked=len(files) + len(taken_over) + shared,
         rows=sum(file.rows for file in files),
         fetched=sum(piece.fetched for piece in ranges),
-        shared_files=shared,
+        shared_files=shared + len(taken_over),
         lost=sum(piece.end - piece.start for piece in job.lost),
         copied=recovery.artifacts.write(ticket.savepoint_id, COPIED, copied),
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
@@ -30,6 +29,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.assumptions import deletions_kept
 from streams_recovery.core.savepoint.chain import compacted, joined
+from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
@@ -78,7 +78,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
     lost = () if plan.not_whole is None else (_with_lost_files(recovery, ticket, plan.not_whole),)
     warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *lost, *plan.begun_anew, *unkept, *assumed, *copied.noticed)
-    return summary(manifest, key, copied, warnings)
+    return summary(manifest, key, copied, plan, warnings)
 
 
 def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
@@ -98,6 +98,8 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
     pieces: dict[TopicPartition, list[CopiedRange]] = {}
     for piece in copied.ranges:
         pieces.setdefault(piece.tp, []).append(piece.copied)
+    for partition in plan.partitions:
+        pieces.setdefault(partition.tp, []).extend(_archived_of(partition))
     gaps: dict[TopicPartition, list[Gap]] = {}
     for lost in copied.lost:
         gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
@@ -135,11 +137,12 @@ def _deletions_kept(
         before = parent.topic(topic.name) if parent is not None and shares else None
         if parent is None or before is None or not compacted(topic.role, topic.config, before.config):
             continue
-        since = deletions_kept(
-            (piece for piece in copied.ranges if piece.tp.topic == topic.name and piece.tp.partition in shares),
-            parent.provenance.deletions_kept_since.get(topic.name),
-            parent.captured_at,
+        # What an archiver's consumer received is not on record: a record for each offset is what proves it.
+        archived = (
+            (piece, 0 if piece.file is None else piece.file.rows) for plan in plans[topic.name].values() for piece in _archived_of(plan)
         )
+        own = ((piece.copied, piece.fetched) for piece in copied.ranges if piece.tp.topic == topic.name and piece.tp.partition in shares)
+        since = deletions_kept((*own, *archived), parent.provenance.deletions_kept_since.get(topic.name), parent.captured_at)
         found |= {} if since is None else {topic.name: since}
     return found
 
@@ -165,7 +168,7 @@ def _topic(
         full_since=before.full_since if before and shares else captured_at,
         partitions=tuple(
             PartitionImage(
-                **codec.fields_of(LogAtCut, cut),
+                **codec.fields_of(LogAtCut, _as_archived(cut, plans.get(cut.tp.partition))),
                 partition=cut.tp.partition,
                 ranges=_ranges(topic.role, plans.get(cut.tp.partition), known.get(cut.tp.partition), pieces.get(cut.tp, [])),
                 gaps=(*(plans[cut.tp.partition].gaps if cut.tp.partition in plans else ()), *gaps.get(cut.tp, ())),
@@ -173,6 +176,13 @@ def _topic(
             for cut in topic.partitions
         ),
     )
+
+
+def _as_archived(cut: PartitionCut, plan: PlannedPartition | None) -> PartitionCut:
+    """The cut of a partition; it ends where the archive does that was taken, which may be behind it."""
+    if plan is None or plan.archived is None or plan.archived.end <= cut.end:
+        return cut
+    return replace(cut, end=plan.archived.end, last_stable=max(cut.last_stable, plan.archived.end))
 
 
 def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None, pieces: list[CopiedRange]) -> Ranges:
@@ -184,12 +194,12 @@ def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None
     return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
 
 
-def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, ...]) -> PublishedSavepoint:
+def summary(manifest: Manifest, key: str, copied: Copied, plan: CopyPlan, warnings: tuple[str, ...]) -> PublishedSavepoint:
     """A manifest in numbers."""
     return PublishedSavepoint(
         **codec.fields_of(SavepointFacts, savepoint_facts(manifest)),
         manifest_key=key,
-        new_records=_rows(copied.ranges),
+        new_records=_rows((*(piece.copied for piece in copied.ranges), *_archived(plan))),
         fetched=sum(piece.fetched for piece in copied.ranges),
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
         topics=len(manifest.topics),
@@ -197,5 +207,14 @@ def summary(manifest: Manifest, key: str, copied: Copied, warnings: tuple[str, .
     )
 
 
-def _rows(ranges: tuple[RangeCopied, ...]) -> int:
-    return sum(piece.copied.file.rows for piece in ranges if piece.copied.file is not None)
+def _archived(plan: CopyPlan) -> Iterator[CopiedRange]:
+    for partition in plan.partitions:
+        yield from _archived_of(partition)
+
+
+def _archived_of(plan: PlannedPartition) -> tuple[CopiedRange, ...]:
+    return () if plan.archived is None else plan.archived.ranges
+
+
+def _rows(ranges: Iterable[CopiedRange]) -> int:
+    return sum(one.file.rows for one in ranges if one.file is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import (
     Consistency,
@@ -95,13 +96,16 @@ class ResumeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPartition:
-    """The copy of one partition: whether it shares what the parent has, what is gone, what is missing."""
+    """The copy of one partition: whether it shares what the parent has, what is gone, what is missing. ``archived`` is what the continuous archive has behind
+    the parent, which is not copied again; None where it has nothing that goes on there.
+    """
 
     tp: TopicPartition
     shares: bool
     gaps: tuple[Gap, ...]
     missing: RangeToCopy | None
     full_because: str | None
+    archived: ArchivedLog | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history
             assert brought[key].harm is (Harm.DELETED if now is None else Harm.REPLACED)
 
 
-LEFT = {"locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
+LEFT = {"archive_locks", "locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
 ARGUMENTS = {
     "segment": (TopicPartition("t", 0), 0, 1, "a"),
     "range_table": ("t", "0" * 64),
@@ -63,13 +63,13 @@ def every_kind(layout: Layout) -> dict[str, str]:
     """A key of each kind that there is, by the name of what makes it."""
     kinds = {}
     for name, made in inspect.getmembers_static(Layout):
-        if isinstance(made, property) and name != "safety":
+        if isinstance(made, property) and name not in ("safety", "archiving"):
             kinds[name] = f"{getattr(layout, name)}x"
         elif inspect.isfunction(made) and not name.startswith("_"):
             found = getattr(layout, name)(*ARGUMENTS.get(name, ("x",)))
             # Those that read a key make none.
             kinds |= {name: f"{found}x" if found.endswith("/") else found} if isinstance(found, str) else {}
-    return kinds
+    return kinds | {"archive_locks": f"{layout.archiving.locks}x"}
 
 
 @pytest.mark.parametrize("layout", [Layout("orders"), Layout("orders").safety], ids=["savepoints", "safety"])

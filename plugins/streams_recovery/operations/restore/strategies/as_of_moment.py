@@ -29,7 +29,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
 from streams_recovery.operations.restore.source import RestoreSource, restored_state
 from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase, topic_of
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 _NAMED = 5
 _HOUR_MS = 3_600_000
@@ -41,7 +41,8 @@ class AsOfMoment(RestoreStrategy):
     base, or ``latest``: the newest one that had read nothing later, or ``none``: all state is built from the archived input. ``source`` is the
     application id whose past it is, empty for the application's own.
     With ``in_place`` the application's own inputs are cut at the moment, which takes their later records away from everybody: ``groups`` names each
-    other group that has read them, to say that it may be moved.
+    other group that has read them, to say that it may be moved. What was archived behind the newest savepoint counts up to ``archive_entry``: see
+    ``RestoreSource``.
     """
 
     KIND: ClassVar = "as_of_moment"
@@ -74,6 +75,7 @@ class AsOfMoment(RestoreStrategy):
     allow_ahead: bool = False
     in_place: bool = False
     groups: tuple[str, ...] = ()
+    archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """What to restore. Raises ``Refused`` with the facts when no savepoint and no archive fit the moment, and ``Damaged`` for files that cannot be used."""
@@ -81,7 +83,10 @@ class AsOfMoment(RestoreStrategy):
             raise Refused(f"{moment(self.as_of.moment)} is not over yet", next_step="choose a moment of the past")
         _check_place(recovery, self)
         wanted = RequestedBase(source=self.source or recovery.application_id, savepoint=self.savepoint, allow_ahead=self.allow_ahead)
-        search = BaseSavepointFinder(recovery=recovery, wanted=wanted, as_of=self.as_of)
+        # What is cut out of inputs in place stays in a savepoint, from which it can be appended again.
+        search = BaseSavepointFinder(
+            recovery=recovery, wanted=wanted, as_of=self.as_of, archive_entry=0 if self.in_place else self.archive_entry
+        )
         base, archive = search.without_state() if self.savepoint == NO_STATE else search.with_state()
         cuts = search.cuts(archive)
         check_files(recovery, archive, pieces_with(archive.topics, (file for cut in cuts.values() for file in cut.files)))
@@ -99,10 +104,12 @@ class AsOfMoment(RestoreStrategy):
             unreadable=tuple(search.unreadable),
             passed_archive=search.passed_archive,
             may_move=self.groups if self.in_place else None,
+            archived=search.archived(archive),
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
+        entry = named_entry(self.archive_entry, planned)
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 
 def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:

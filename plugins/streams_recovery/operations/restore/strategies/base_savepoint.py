@@ -10,6 +10,7 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.ids import LATEST, time_of
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.plan import ArchivedInput
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
     CUT_ROLES,
@@ -27,6 +28,7 @@ from streams_recovery.core.restore.point_in_time import (
 )
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.timestamps import moment
+from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state
 from streams_recovery.segments.queries import split_at
@@ -46,22 +48,25 @@ class RequestedBase:
 
 @dataclass(kw_only=True)
 class BaseSavepointFinder:
-    """Goes through the savepoints of the source, newest first. One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive``
+    """Goes through the savepoints of the source, newest first, and before them what an archiver has copied behind the newest one, up to ``archive_entry`` (None
+    for its last one, 0 for nothing of it). One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive``
     is why the newest archive is not the one of the base, empty if it is.
     """
 
     recovery: RecoveryContext
     wanted: RequestedBase
     as_of: AsOf
+    archive_entry: int | None = None
     _archives: list[Manifest] = field(default_factory=list)
     _archive: Manifest | None = None
     _read: list[Manifest] = field(default_factory=list)
     _unread: Iterator[Manifest] | None = None
-    _cuts: dict[str, dict[TopicPartition, LogCut]] = field(default_factory=dict)
+    _cuts: dict[int, dict[TopicPartition, LogCut]] = field(default_factory=dict)
     _passed: list[str] = field(default_factory=list)
     _unfit: list[dict[str, object]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     passed_archive: str = ""
+    _behind: dict[int, ArchivedInput] = field(default_factory=dict)
 
     def with_state(self) -> tuple[Manifest, Manifest]:
         """The base and the archive that goes with it."""
@@ -90,14 +95,13 @@ class BaseSavepointFinder:
         none, or none of the moment or later.
         """
         found: list[Manifest] = []
-        for manifest in self._newest_first():
-            if (
-                manifest.captured_at >= self.as_of.moment
-                and _is_archive(manifest)
-                and all(why_not_continued(manifest, known) for known in found)
-            ):
-                found.append(manifest)
-                yield manifest
+        at = 0
+        for _ in self._newest_first():
+            for manifest in self._archives[at:]:
+                at += 1
+                if manifest.captured_at >= self.as_of.moment and all(why_not_continued(manifest, known) for known in found):
+                    found.append(manifest)
+                    yield manifest
         if not found:
             self._check_archive()
 
@@ -129,9 +133,9 @@ class BaseSavepointFinder:
 
     def cuts(self, archive: Manifest) -> dict[TopicPartition, LogCut]:
         """Every archived partition of inputs and globals as of the moment."""
-        if archive.savepoint_id not in self._cuts:
+        if id(archive) not in self._cuts:
             written = self.written(archive, self.as_of.moment)
-            self._cuts[archive.savepoint_id] = {
+            self._cuts[id(archive)] = {
                 TopicPartition(topic.name, image.partition): cut_log(
                     image.files(),
                     self.as_of,
@@ -142,7 +146,7 @@ class BaseSavepointFinder:
                 if topic.role in CUT_ROLES and topic.archived
                 for image in topic.partitions
             }
-        return self._cuts[archive.savepoint_id]
+        return self._cuts[id(archive)]
 
     def _newest_first(self) -> Iterator[Manifest]:
         """Every savepoint that can be read, those that are an archive taken note of."""
@@ -159,9 +163,26 @@ class BaseSavepointFinder:
             if found is None:
                 return None
             if _is_archive(found):
-                self._archives.append(found)
+                self._archives += [*(() if self._archives else self._with_archive(found)), found]
             self._read.append(found)
         return self._read[at]
+
+    def _with_archive(self, newest: Manifest) -> Iterator[Manifest]:
+        """The newest savepoint with what an archiver has copied behind it, if all of its inputs go on there."""
+        try:
+            found = archived_behind(self.recovery, newest, upto=self.archive_entry)
+        except Damaged as error:
+            self.unreadable.append("the archive behind them")
+            self._pass_over("the archive behind the newest savepoint", error.reason, error.facts)
+            return
+        if found is not None and not found.left:
+            made = replace(found.manifest, captured_at=max(found.safe_at, newest.captured_at))
+            self._behind[id(made)] = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
+            yield made
+
+    def archived(self, archive: Manifest) -> ArchivedInput | None:
+        """What of an archive was copied behind its savepoint, None when it is the savepoint alone."""
+        return self._behind.get(id(archive))
 
     def _all(self) -> Iterator[Manifest]:
         store, now = self.recovery.savepoints_of(self.wanted.source), self.recovery.clock()

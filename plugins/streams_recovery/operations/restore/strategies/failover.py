@@ -17,7 +17,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.source import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ class Failover(RestoreStrategy):
     savepoint: str = LATEST
     allow_ahead: bool = False
     allow_damaged: bool = False
+    archive_entry: int | None = None
 
     @property
     def site(self) -> str:
@@ -68,6 +69,7 @@ class Failover(RestoreStrategy):
             manifest=there.manifest,
             move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
             running=seen.in_use,
+            archive_entry=self.archive_entry,
             warnings=(
                 *(
                     f"{seen.site} cannot be asked ({one}), and is left on your word: what is left there is stopped once it answers"
@@ -82,7 +84,8 @@ class Failover(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
+        entry = named_entry(self.archive_entry, planned)
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:

@@ -16,13 +16,14 @@ from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, CO
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.source import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromSavepoint(RestoreStrategy):
     """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or
-    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``.
+    ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``. Inputs that are gone go on with what was archived behind it, up to
+    ``archive_entry``: see ``RestoreSource``.
     """
 
     KIND: ClassVar = "from_savepoint"
@@ -34,6 +35,7 @@ class FromSavepoint(RestoreStrategy):
     allow_ahead: bool = False
     allow_damaged: bool = False
     offsets: OffsetStrategy = EXACT
+    archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """What to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
@@ -42,10 +44,11 @@ class FromSavepoint(RestoreStrategy):
                 "restore.time_window_end is set, and this restore would bring back all of a savepoint",
                 next_step="restore to that moment (DAG streams_restore_pitr, option --as-of), or remove it from the configuration",
             )
-        return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets)
+        return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets, archive_entry=self.archive_entry)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
+        entry = named_entry(self.archive_entry, planned)
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 
 def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:

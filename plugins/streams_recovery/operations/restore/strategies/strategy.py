@@ -65,3 +65,10 @@ class RestoreStrategy(ABC):
 def named(wanted: str, planned: str | None) -> str:
     """``wanted``, or what was planned where that is ``latest``."""
     return planned if wanted == LATEST and planned is not None else wanted
+
+
+def named_entry(wanted: int | None, planned: RestorePlan) -> int:
+    """The last entry of the archive that counts: the one that was ``wanted``, else what was planned, 0 where that has nothing of it."""
+    if wanted is not None:
+        return wanted
+    return 0 if planned.archived is None else planned.archived.entry

@@ -20,6 +20,8 @@ ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COM
 MADE_OF = {
     "as_of": ("as_of", "by"),
     "cut_at": ("as_of", "by"),
+    # What a plan found in the archive, which its approval is about.
+    "archive_entry": (),
     "restore_id": ("restore",),
     "safeguards": tuple(one.name for one in fields(Safeguards)),
     "source": (),

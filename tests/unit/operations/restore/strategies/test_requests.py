@@ -13,6 +13,7 @@ from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
+from streams_recovery.core.restore.plan import ArchivedInput
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
@@ -32,6 +33,7 @@ VALUES: Final[dict[Any, Any]] = {
     AsOf: AsOf(moment=7, by=CutBy.POSITION),
     AsOf | None: AsOf(moment=7, by=CutBy.POSITION),
     tuple[int, ...]: (3,),
+    int | None: 5,
     ReadOn: ReadOn.END,
     interval.IntervalSlice: interval.IntervalSlice(interval=interval.Interval(start=1, end=2), overlap=3, tables=("a",)),
 }
@@ -92,15 +94,17 @@ def test_nothing_is_latest_any_more_once_it_was_planned(recovery: RecoveryContex
 
 
 def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext) -> None:
-    assert FromSavepoint(reason="").pinned(recovery, PLANNED) == FromSavepoint(reason="", savepoint=SECOND)
+    assert FromSavepoint(reason="").pinned(recovery, PLANNED) == FromSavepoint(reason="", savepoint=SECOND, archive_entry=0)
     taken_by = recovery.savepoints.read(SECOND).provenance.run_id
     assert Undo(reason="").pinned(recovery, PLANNED) == Undo(reason="", restore_id=taken_by)
     rebuild = Rebuild(reason="", offsets=EXACT)
     assert replace(rebuild, inputs_from=LATEST).pinned(recovery, PLANNED) == replace(rebuild, inputs_from=str(PLANNED.inputs_from))
     moment = AsOfMoment(reason="", as_of=VALUES[AsOf])
-    assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND)
+    assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0)
 
 
 def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContext) -> None:
     rebuild, moment = Rebuild(reason="", offsets=EXACT), AsOfMoment(reason="", as_of=VALUES[AsOf], savepoint=NO_STATE)
-    assert (rebuild.pinned(recovery, PLANNED), moment.pinned(recovery, PLANNED)) == (rebuild, moment)
+    assert (rebuild.pinned(recovery, PLANNED), moment.pinned(recovery, PLANNED)) == (rebuild, replace(moment, archive_entry=0))
+    archived = replace(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
+    assert FromSavepoint(reason="").pinned(recovery, archived).archive_entry == 7

@@ -1,0 +1,78 @@
+"""Making the small files of an archive into larger ones, and the entry that has all that is behind the newest savepoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog
+from streams_recovery.core.compaction.merge import Accepted, GroupToMerge, MergeLimits, groups
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Manifest, PartitionImage, partition_images
+
+
+def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
+    """What of an archive is behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes across
+    that; and the one before it, where the topic was created again since the savepoint.
+    """
+    images = {} if base is None else partition_images(base.topics)
+    ids = {} if base is None else {topic.name: topic.topic_id for topic in base.topics}
+    found = {}
+    for tp, logs in archive.logs.items():
+        image = images.get(tp)
+        rest = [None if image is None or ids[tp.topic] != log.topic_id else _rest(log, image.end) for log in logs]
+        other = image is not None and ids[tp.topic] != logs[-1].topic_id
+        former = next((log for log in reversed(rest[:-1]) if log is not None), None) if other else None
+        found[tp] = (*(() if former is None else (former,)), rest[-1] or logs[-1])
+    return found
+
+
+def _rest(log: ArchivedLog, end: int) -> ArchivedLog | None:
+    """What is behind the end of a savepoint, all of a log where a file goes across that: what the savepoint has before may fit; None where nothing can."""
+    return log.from_boundary(end) or (log if log.start <= end < log.end else None)
+
+
+def groups_to_join(
+    archive: Archive, logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], *, file_records: int
+) -> tuple[GroupToMerge, ...]:
+    """The files of each partition behind its boundary that become one."""
+    limits = MergeLimits(max_records=file_records, least_files=2)
+    return tuple(
+        GroupToMerge(
+            tp=tp,
+            start=pieces[0].start,
+            end=pieces[-1].end,
+            compacted=None,
+            files=tuple(piece.file for piece in pieces if piece.file is not None),
+        )
+        for tp, several in sorted(logs.items())
+        for pieces in groups(tuple(one for one in several[-1].ranges if one.start >= archive.boundaries.get(tp, 0)), limits)
+        if sum(piece.file is not None for piece in pieces) > 1
+    )
+
+
+def with_joined(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], accepted: Sequence[Accepted]) -> tuple[ArchivedLog, ...]:
+    """The logs with the new files in place of those that they were made of."""
+    made: dict[TopicPartition, list[CopiedRange]] = {}
+    for one in accepted:
+        made.setdefault(one.group.tp, []).append(one.merged)
+    return tuple(log for tp, several in sorted(logs.items()) for log in (*several[:-1], _with(several[-1], made.get(tp, ()))))
+
+
+def _with(log: ArchivedLog, merged: Sequence[CopiedRange]) -> ArchivedLog:
+    return replace(log, ranges=tuple(sorted((*_outside(log, merged), *merged), key=lambda piece: piece.start)))
+
+
+def _outside(log: ArchivedLog, merged: Sequence[CopiedRange]) -> list[CopiedRange]:
+    return [piece for piece in log.ranges if not any(one.start <= piece.start and piece.end <= one.end for one in merged)]
+
+
+def taken(cut: LogAtCut, role: TopicRole, parent: PartitionImage, log: ArchivedLog | None) -> ArchivedLog | None:
+    """What a savepoint takes of the archive of an input or a global, behind what its ``parent`` has of it; None where nothing goes on there. It may have come
+    after the cut: an application that is restored reads it as it would have. One that begins at the end of a log that it has read nothing of must not: it would
+    skip it.
+    """
+    behind = None if log is None or role not in ARCHIVED_ROLES else log.from_boundary(parent.end)
+    if behind is None or behind.end == parent.end:
+        return None
+    return None if role is TopicRole.INPUT and cut.committed is None and behind.end > cut.end else behind

@@ -1,0 +1,314 @@
+"""The continuous archive of an application: a log of entries behind its savepoints, and what they amount to.
+
+An archiver adds an entry when it has copied records, and once a minute when there were none. Of each partition a piece begins where the one before it ends, so
+the entries are the log of the partition from the end of a savepoint on. One that begins elsewhere says why: another topic came under the same name, the log was
+truncated, or a savepoint has copied the records itself. What was archived before stays, for as long as the newest savepoint may be restored with it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
+
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.checked_names import check_partitions, check_segment_key
+from streams_recovery.core.repository.checked_numbers import check_epoch
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.ranges import Ranges
+
+# An entry that has all that is behind a savepoint has a range for each file of it.
+MOST_BYTES_OF_ARCHIVE_ENTRY: Final = 32 << 20
+# Whose records an archive has: what an application only reads, and nobody can make again.
+ARCHIVED_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
+
+
+class ArchiveEvent(enum.StrEnum):
+    """What an entry tells. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint waits for what is
+    archived by now, and ``joined``: this is all of it, in as few files as it may have. ``kept``: somebody uses the files that there are.
+    """
+
+    BEGUN = "begun"
+    COPIED = "copied"
+    STILL = "still"
+    ASKED = "asked"
+    KEPT = "kept"
+    JOINED = "joined"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedLog:
+    """The offsets ``[start, end)`` of one partition: ``ranges`` and ``gaps`` tile them, read in this leader epoch. ``anew`` is why they are not behind what was
+    archived before, empty where they are.
+    """
+
+    tp: TopicPartition
+    topic_id: str
+    start: int
+    end: int
+    leader_epoch: int | None
+    ranges: tuple[CopiedRange, ...]
+    gaps: tuple[Gap, ...] = ()
+    anew: str = ""
+
+    def __post_init__(self) -> None:
+        pieces = sorted([*((one.start, one.end) for one in self.ranges), *((gap.start, gap.end) for gap in self.gaps)])
+        joined = all(left[1] == right[0] for left, right in pairwise(pieces))
+        ordered = all(left.end <= right.start for left, right in pairwise(self.ranges))
+        # A log of nothing says where the archive of a partition begins.
+        inside = (pieces[0][0], pieces[-1][1]) == (self.start, self.end) if pieces else 0 <= self.start == self.end
+        if not (joined and ordered and inside) or any(one.compacted is not None for one in self.ranges):
+            raise Damaged(
+                f"the ranges and gaps of {self.tp} are not its log from {self.start} to {self.end}: {pieces[:10]}",
+                next_step="do not use this archive; verify the repository, and find out who can write to it",
+            )
+
+    @property
+    def files(self) -> int:
+        """How many files it has."""
+        return sum(one.file is not None for one in self.ranges)
+
+    def goes_on(self, before: ArchivedLog | None) -> bool:
+        """True when it begins where ``before`` ends, in the same log."""
+        return before is not None and (before.topic_id, before.end) == (self.topic_id, self.start)
+
+    def with_behind(self, more: ArchivedLog) -> ArchivedLog:
+        """Both, ``more`` behind this one."""
+        return replace(more, start=self.start, ranges=joined((*self.ranges, *more.ranges)), gaps=(*self.gaps, *more.gaps), anew=self.anew)
+
+    def from_boundary(self, at: int) -> ArchivedLog | None:
+        """What is behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
+        across = (one.file for one in self.ranges if one.start < at < one.end)
+        if not self.start <= at <= self.end or any(file is not None and file.first_offset < at for file in across):
+            return None
+        ranges = tuple(replace(one, start=max(one.start, at)) for one in self.ranges if one.end > at)
+        gaps = tuple(replace(gap, start=max(gap.start, at)) for gap in self.gaps if gap.end > at)
+        return replace(self, start=at, ranges=ranges, gaps=gaps)
+
+
+def joined(pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
+    """Ranges in the order of offsets, those without a record made one with the one before that has none either."""
+    found: list[CopiedRange] = []
+    for piece in pieces:
+        last = found[-1] if found else None
+        idle = last is not None and piece.file is None and last.file is None and last.end == piece.start
+        found.append(replace(piece, start=found.pop().start) if idle else piece)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveEntry:
+    """One entry. ``run`` is the archiver's, or that of the savepoint which asked; ``answers`` is the one that asked, empty unless it ``joined``. Moments are
+    milliseconds: ``at`` is when the ends of the logs were read, and all that was committed by ``safe_at`` is archived, None while that is not so of any moment.
+    ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all there are.
+    """
+
+    event: ArchiveEvent
+    run: str
+    at: int
+    cluster_id: str
+    safe_at: int | None = None
+    waiting: int = 0
+    answers: str = ""
+    logs: tuple[ArchivedLog, ...] = ()
+
+    def checked(self, application_id: str, where: str) -> ArchiveEntry:
+        """The same entry. Raises ``Damaged`` for one that names what is not this application's."""
+        # Only an entry that has them all may have two of one partition: the log before it came anew, and the one behind.
+        whole = self.event is ArchiveEvent.JOINED
+        check_partitions("the archive", {log.tp for log in self.logs} if whole else [log.tp for log in self.logs], where=where)
+        for log in self.logs:
+            check_epoch(log.leader_epoch, what=str(log.tp), where=where)
+            for one in log.ranges:
+                if one.file is not None:
+                    check_segment_key(one.file.key, application_id, log.tp, where=where)
+                    if not one.file.possible:
+                        raise one.file.damaged("cannot have the numbers that the archive says of it")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``run``, ``at``, ``safe_at`` and ``waiting`` are what an
+    archiver said last. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries,
+    the one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when
+    they were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and
+    ``answered`` who has it.
+    """
+
+    number: int = 0
+    event: ArchiveEvent | None = None
+    run: str = ""
+    at: int | None = None
+    safe_at: int | None = None
+    waiting: int = 0
+    cluster_id: str = ""
+    logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    boundaries: Mapping[TopicPartition, int] = field(default_factory=lambda: MappingProxyType({}))
+    asked: str = ""
+    answered: str = ""
+    recorded: int = 0
+    recorded_safe_at: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        """False before an archiver has ever begun."""
+        return self.event is not None
+
+    @property
+    def runs(self) -> bool:
+        """True unless the newest word of an archiver was that it ended."""
+        return self.event not in (None, ArchiveEvent.ENDED)
+
+    @property
+    def files(self) -> int:
+        """How many files are behind the savepoints."""
+        return sum(log.files for logs in self.logs.values() for log in logs)
+
+    @property
+    def newest(self) -> dict[TopicPartition, ArchivedLog]:
+        """Of each partition the log that goes on."""
+        return {tp: logs[-1] for tp, logs in self.logs.items()}
+
+    def with_entry(self, number: int, entry: ArchiveEntry) -> Archive:
+        """The archive with one more entry. Raises ``Damaged`` for one whose records are not behind those before, and that does not say why."""
+        if entry.event is ArchiveEvent.ASKED:
+            return replace(self, number=number, asked=entry.run)
+        if entry.event is ArchiveEvent.KEPT:
+            return replace(self, number=number, boundaries=_ends_of(self.logs))
+        whole = entry.event is ArchiveEvent.JOINED
+        logs = {} if whole or entry.cluster_id != self.cluster_id else dict(self.logs)
+        for log in entry.logs:
+            before = logs.get(log.tp, ())
+            if not whole and before and log.goes_on(before[-1]):
+                logs[log.tp] = (*before[:-1], before[-1].with_behind(log))
+                continue
+            if before and not log.anew:
+                raise Damaged(
+                    f"entry {number} of the archive has {log.tp} from {log.start} on, and what is before ends at {before[-1].end}",
+                    next_step="what is behind this entry is not used; verify the repository, and find out who can write to it",
+                )
+            logs[log.tp] = (*before, log)
+        settled = entry.event in (ArchiveEvent.BEGUN, ArchiveEvent.JOINED)
+        return replace(
+            self,
+            number=number,
+            event=entry.event,
+            run=entry.run,
+            at=entry.at,
+            safe_at=entry.safe_at,
+            waiting=entry.waiting,
+            cluster_id=entry.cluster_id,
+            logs=MappingProxyType(logs),
+            boundaries=_ends_of(logs) if settled else self.boundaries,
+            asked="" if whole else self.asked,
+            answered=entry.answers if whole else self.answered,
+            recorded=number if entry.logs or whole else self.recorded,
+            recorded_safe_at=entry.safe_at if entry.logs or whole else self.recorded_safe_at,
+        )
+
+
+def _ends_of(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]]) -> Mapping[TopicPartition, int]:
+    return MappingProxyType({tp: several[-1].end for tp, several in logs.items()})
+
+
+def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = None) -> Archive:
+    """What entries with their numbers amount to, from the newest back: none before the last one that ``joined`` is read. With ``upto``, what was archived up to
+    the entry of this number, and what was promised of it since.
+    """
+    needed: list[tuple[int, ArchiveEntry]] = []
+    for number, entry in entries:
+        if upto is not None and number > upto and (entry.logs or entry.event is ArchiveEvent.JOINED):
+            needed.clear()
+            continue
+        needed.append((number, entry))
+        if entry.event is ArchiveEvent.JOINED:
+            break
+    found = Archive()
+    for number, entry in reversed(needed):
+        found = found.with_entry(number, entry)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extended:
+    """A savepoint whose inputs and globals go on with what is archived behind it, up to the moment ``safe_at``: so many ``records``, the last of them in the
+    entry ``number`` of the archive, which was safe at ``recorded_safe_at``. Those that are ``left`` do not go on, each with the reason.
+    """
+
+    manifest: Manifest
+    number: int
+    recorded_safe_at: int
+    safe_at: int
+    records: int
+    left: tuple[str, ...]
+
+
+def extended(manifest: Manifest, archive: Archive, topics_wanted: Collection[str] | None = None) -> Extended | None:
+    """``manifest``, read with its ranges, and the archive behind it, of these topics or of all. None where that has nothing newer, or is of another cluster."""
+    if archive.safe_at is None or archive.cluster_id != manifest.cluster_id:
+        return None
+    left: list[str] = []
+    topics = tuple(
+        _topic(topic, archive, left) if _archived(topic) and (topics_wanted is None or topic.name in topics_wanted) else topic
+        for topic in manifest.topics
+    )
+    records = sum(after.rows - before.rows for before, after in zip(manifest.topics, topics, strict=True))
+    if not left and not records and archive.safe_at <= manifest.captured_at:
+        return None
+    return Extended(
+        manifest=replace(manifest, topics=topics),
+        number=archive.recorded,
+        recorded_safe_at=manifest.captured_at if archive.recorded_safe_at is None else archive.recorded_safe_at,
+        safe_at=archive.safe_at,
+        records=records,
+        left=tuple(left),
+    )
+
+
+def _archived(topic: TopicImage) -> bool:
+    return topic.role in ARCHIVED_ROLES and topic.archived
+
+
+def _topic(topic: TopicImage, archive: Archive, left: list[str]) -> TopicImage:
+    images = []
+    for image in topic.partitions:
+        tp = TopicPartition(topic.name, image.partition)
+        found = _longer(image, tp, topic.topic_id, archive.logs.get(tp, ()))
+        if isinstance(found, str):
+            left.append(found)
+        images.append(image if isinstance(found, str) else found)
+    return replace(topic, partitions=tuple(images))
+
+
+def _longer(image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog]) -> PartitionImage | str:
+    mine = [log for log in logs if log.topic_id == topic_id]
+    if not mine:
+        return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
+    # An older one is of a log that was truncated since: what is promised is not promised of it.
+    log = mine[-1]
+    behind = next((found for at in _ends(image) if (found := log.from_boundary(at)) is not None), None)
+    if behind is None:
+        return f"what is archived of {tp} begins at {log.start}, and the savepoint ends at {image.end}"
+    if log.end <= image.end:
+        return image
+    return replace(
+        image,
+        end=log.end,
+        last_stable=max(image.last_stable, log.end),
+        leader_epoch=log.leader_epoch,
+        ranges=Ranges.of((*(one for one in image.ranges if one.end <= behind.start), *behind.ranges)),
+        gaps=(*(gap for gap in image.gaps if gap.end <= behind.start), *behind.gaps),
+    )
+
+
+def _ends(image: PartitionImage) -> Iterator[int]:
+    """Offsets up to which a savepoint has a partition: its end, and where its pieces end before, because it may have copied the last ones itself."""
+    yield image.end
+    pieces = sorted({*(one.end for one in image.ranges), *(gap.end for gap in image.gaps), image.archived_from}, reverse=True)
+    yield from (at for at in pieces if at < image.end)

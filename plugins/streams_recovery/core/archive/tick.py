@@ -1,0 +1,215 @@
+"""One look of an archiver at its logs: what is to be copied, where an archive begins anew, and up to which moment nothing is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog, joined
+from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.kafka_types import TopicPartition, truncation
+from streams_recovery.core.repository.manifest import Gap, Manifest
+
+BEFORE: Final = "deleted by retention before it was copied"
+MEANWHILE: Final = "deleted by retention while it was copied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogNow:
+    """A partition as its broker shows it. ``high`` is its end, records of open transactions included, ``last_stable`` where the first of these begins.
+    ``epoch_end`` is where the records end that were written up to the leader epoch of what is archived; None when it cannot be told.
+    """
+
+    tp: TopicPartition
+    topic_id: str
+    leader_epoch: int | None
+    log_start: int
+    last_stable: int
+    high: int
+    epoch_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedTo:
+    """How far a partition is archived, and in which log. ``anew`` says why that is not where the archive itself ends, empty where it is."""
+
+    topic_id: str
+    end: int
+    leader_epoch: int | None
+    anew: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickLimits:
+    """At most ``records`` are copied at once, in files of ``file_records`` at most: what is left comes with the next look, and a crash costs no more."""
+
+    records: int
+    file_records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickPart:
+    """What one look does for a partition: it copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is."""
+
+    now: LogNow
+    start: int
+    end: int
+    gap: Gap | None = None
+    anew: str = ""
+
+    @property
+    def begins(self) -> int:
+        """Where its entry begins."""
+        return self.start if self.gap is None else self.gap.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One look. ``parts`` are partitions of which something is to be said, and ``waiting`` records stay behind for the next one."""
+
+    parts: tuple[TickPart, ...]
+    waiting: int
+    limits: TickLimits
+
+    @property
+    def ranges(self) -> tuple[RangeToCopy, ...]:
+        """What is to be copied, the largest backlog divided into several."""
+        step = self.limits.file_records
+        return tuple(
+            RangeToCopy(tp=part.now.tp, start=start, end=min(start + step, part.end), size_hint=min(step, part.end - start), may_lose=True)
+            for part in self.parts
+            for start in range(part.start, part.end, step)
+        )
+
+    @property
+    def begun_anew(self) -> tuple[str, ...]:
+        """Partitions whose archive begins anew, each with the reason."""
+        return tuple(f"{part.now.tp}: {part.anew}" for part in self.parts if part.anew)
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """Records that were gone before they could be archived."""
+        return tuple(f"{part.now.tp} [{part.gap.start}, {part.gap.end})" for part in self.parts if part.gap is not None)
+
+
+def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, ArchivedTo]:
+    """Behind which offsets an archiver goes on: where the archive ends, or the savepoint ``base`` where the archive does not go on from that one: it has copied
+    records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is none, and
+    ``ids`` are those of the topics that are there now.
+    """
+    images = (
+        {}
+        if base is None
+        else {TopicPartition(topic.name, image.partition): (topic, image) for topic in base.topics for image in topic.partitions}
+    )
+    newest = archive.newest
+    found = {tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for tp, log in newest.items()}
+    for tp, (topic, image) in images.items():
+        log = newest.get(tp)
+        if topic.role not in ARCHIVED_ROLES or not topic.archived or (log is not None and ids.get(topic.name) != topic.topic_id):
+            continue
+        if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
+            anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}" if base is not None else ""
+            found[tp] = ArchivedTo(topic_id=topic.topic_id, end=image.end, leader_epoch=image.leader_epoch, anew=anew)
+    return found
+
+
+def plan_tick(logs: Iterable[LogNow], archived: Mapping[TopicPartition, ArchivedTo], limits: TickLimits) -> Tick:
+    """What is to be copied of ``logs`` behind what is ``archived``. Where there is more than the limit every partition gets a part of it."""
+    several = [_part(now, archived.get(now.tp)) for now in logs]
+    backlog = sum(part.end - part.start for part in several)
+    share = min(1.0, limits.records / backlog) if backlog else 1.0
+    parts = [_shortened(part, share) for part in several]
+    waiting = sum(max(part.now.high - part.end, 0) for part in parts)
+    said = (part for part in parts if part.begins < part.end or part.anew or part.now.tp not in archived)
+    return Tick(parts=tuple(said), waiting=waiting, limits=limits)
+
+
+def _part(now: LogNow, before: ArchivedTo | None) -> TickPart:
+    anew = None if before is None else _why_anew(now, before)
+    if before is None or anew is not None:
+        return TickPart(now=now, start=now.log_start, end=max(now.last_stable, now.log_start), anew=anew or "")
+    end = max(now.last_stable, before.end)
+    if now.log_start <= before.end:
+        return TickPart(now=now, start=before.end, end=end, anew=before.anew)
+    start = min(now.log_start, end)
+    return TickPart(
+        now=now, start=start, end=end, anew=before.anew, gap=Gap(start=before.end, end=start, reason=BEFORE) if start > before.end else None
+    )
+
+
+def _why_anew(now: LogNow, before: ArchivedTo) -> str | None:
+    if now.topic_id != before.topic_id:
+        return f"the topic was created again: id {before.topic_id} became {now.topic_id}"
+    if now.high < before.end:
+        return f"the log ends at {now.high}, before the archive's {before.end}: it was truncated"
+    cut_back = truncation(seen=before.leader_epoch, upto=before.end, now=now.leader_epoch, epoch_end=now.epoch_end)
+    return None if cut_back is None else f"the log was truncated: {cut_back}"
+
+
+def _shortened(part: TickPart, share: float) -> TickPart:
+    wanted = part.end - part.start
+    if share >= 1 or not wanted:
+        return part
+    # At least one record, or a partition with few would wait for as long as another one has many.
+    return TickPart(now=part.now, start=part.start, end=part.start + max(1, int(wanted * share)), gap=part.gap, anew=part.anew)
+
+
+def archived_logs(tick: Tick, result: BackupResult | None) -> tuple[ArchivedLog, ...]:
+    """What an entry says of a look, once its ranges were copied. Raises ``Damaged`` unless they are all there, whole, and nothing else is."""
+    copied: dict[TopicPartition, list[RangeCopied]] = {}
+    lost: dict[TopicPartition, list[RangeLost]] = {}
+    for piece in () if result is None else result.ranges:
+        copied.setdefault(piece.tp, []).append(piece)
+    for gone in () if result is None else result.lost:
+        lost.setdefault(gone.tp, []).append(gone)
+    unasked = sorted({*copied, *lost} - {part.now.tp for part in tick.parts})
+    if unasked:
+        raise Damaged(f"{unasked[0]} was copied, and nobody asked for it", next_step="nothing was recorded; start the archiver again")
+    return tuple(_archived(part, copied.get(part.now.tp, ()), lost.get(part.now.tp, ())) for part in tick.parts)
+
+
+def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[RangeLost]) -> ArchivedLog:
+    gaps = [] if part.gap is None else [part.gap]
+    return ArchivedLog(
+        tp=part.now.tp,
+        topic_id=part.now.topic_id,
+        start=part.begins,
+        end=part.end,
+        leader_epoch=part.now.leader_epoch,
+        ranges=joined(sorted((piece.copied for piece in copied), key=lambda one: one.start)),
+        anew=part.anew,
+        gaps=(*gaps, *(Gap(start=gone.start, end=gone.end, reason=MEANWHILE) for gone in lost)),
+    )
+
+
+@dataclass(slots=True)
+class Safety:
+    """Up to which moment all that was committed is archived. A look notes where the logs ended; that moment is safe once everything up to there is archived,
+    whatever came in between: a backlog, or a transaction that stayed open.
+    """
+
+    _looks: list[tuple[int, dict[TopicPartition, int]]] = field(default_factory=list)
+    _safe_at: int | None = None
+
+    def forget(self) -> None:
+        """What was noted is of logs that are gone."""
+        self._looks.clear()
+
+    def look(self, at: int, high: Mapping[TopicPartition, int]) -> None:
+        """The logs ended there, read at a moment after ``at`` (ms)."""
+        self._looks.append((at, dict(high)))
+        # As many as an archive that lags for hours would gather say nothing more than some of them.
+        if len(self._looks) > _MOST_LOOKS:
+            del self._looks[1::2]
+
+    def safe_at(self, archived: Mapping[TopicPartition, int]) -> int | None:
+        """The newest moment that is safe, with partitions archived up to there. None when none is."""
+        while self._looks and all(archived.get(tp, 0) >= end for tp, end in self._looks[0][1].items()):
+            self._safe_at = self._looks.pop(0)[0]
+        return self._safe_at
+
+
+_MOST_LOOKS: Final = 256

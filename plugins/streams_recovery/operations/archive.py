@@ -1,0 +1,141 @@
+"""The continuous archive of an application: telling an archiver what to do, asking one for a boundary, and what is archived behind a savepoint."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.archive.job import ARCHIVER_LEASE_SECONDS, HEARTBEAT_SECONDS, ArchiveSpec
+from streams_recovery.core.archive.log import (
+    ARCHIVED_ROLES,
+    MOST_BYTES_OF_ARCHIVE_ENTRY,
+    Archive,
+    ArchiveEntry,
+    ArchiveEvent,
+    Extended,
+    archive_of,
+    extended,
+)
+from streams_recovery.core.archive.tick import TickLimits
+from streams_recovery.core.durations import milliseconds
+from streams_recovery.core.errors import Refused
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.waiting import poll
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import discover
+from streams_recovery.storage.append_log import AppendLog
+
+SPEC, RESULT = "archive-spec", "archive-result"
+# One look of an archiver: what is left comes with the next one.
+_MOST_RECORDS: Final = 4_000_000
+_HAND_OVER_SECONDS: Final = 86_400.0
+_ASK_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiverTicket:
+    """What an archiver is given."""
+
+    run: str
+    topics: tuple[str, ...]
+    spec: ArtifactRef
+    result_key: str
+
+
+def begin(recovery: RecoveryContext, run: str, *, hand_over_seconds: float = _HAND_OVER_SECONDS) -> ArchiverTicket:
+    """Say what is archived from now on. Raises ``Refused`` where the configuration does not ask for it, and where no input has its records in savepoints."""
+    section = recovery.config.archive
+    if not section.enabled:
+        raise Refused(
+            f"the configuration of {recovery.config.name} does not ask for an archive",
+            next_step="write archive: {enabled: true} there, and backup.survive_cluster_loss: true",
+            application_id=recovery.application_id,
+        )
+    recovery.sites.require_current(recovery.site)
+    topics = tuple(sorted(topic.name for topic in discover(recovery).inventory.topics if topic.role in ARCHIVED_ROLES and topic.archived))
+    if not topics:
+        raise Refused(
+            f"savepoints of {recovery.application_id} have the records of no input, so nothing can be archived behind them",
+            next_step="write backup.survive_cluster_loss: true in the configuration",
+            application_id=recovery.application_id,
+        )
+    interval = milliseconds(section.interval) / 1000
+    records = _MOST_RECORDS if section.records_per_second is None else max(1, int(section.records_per_second * interval))
+    spec = ArchiveSpec(
+        application_id=recovery.application_id,
+        run=run,
+        topics=topics,
+        interval_seconds=interval,
+        hand_over_seconds=hand_over_seconds,
+        limits=TickLimits(records=min(records, _MOST_RECORDS), file_records=recovery.config.backup.segment_max_records),
+        compression_level=recovery.config.backup.compression_level,
+    )
+    written = recovery.artifacts.write(run, SPEC, spec)
+    return ArchiverTicket(run=run, topics=topics, spec=written, result_key=recovery.artifacts.answer(written.key, RESULT))
+
+
+def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[ArchiveEntry]:
+    """The log of an archive, by default the application's own."""
+    layout = Layout(application_id or recovery.application_id)
+    return AppendLog(recovery.repository, layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+
+
+def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: int | None = None) -> Archive:
+    """What is archived behind the savepoints; ``upto`` as for ``archive_of``. Raises ``Damaged`` for entries that cannot be used."""
+    application_id = application_id or recovery.application_id
+    where = Layout(application_id).archive
+    entries = archive_log(recovery, application_id).numbered_back()
+    return archive_of(((number, entry.checked(application_id, where)) for number, entry in entries), upto)
+
+
+def archived_behind(
+    recovery: RecoveryContext, manifest: Manifest, *, upto: int | None = None, topics: Collection[str] | None = None
+) -> Extended | None:
+    """``manifest``, read with its ranges, with what is archived behind it of all its topics or of these; None where that is nothing. ``upto`` as for
+    ``read_archive``, 0 for nothing.
+    """
+    archive = Archive() if upto == 0 else read_archive(recovery, manifest.application_id, upto=upto)
+    return extended(manifest, archive, topics) if archive.exists else None
+
+
+def is_at_work(archive: Archive, now: int) -> bool:
+    """Whether an archiver has said something lately."""
+    silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
+    return archive.runs and archive.at is not None and now - archive.at < silence
+
+
+def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:
+    """Say in the archive that ``run`` is about to use what it has: from now on no archiver makes other files of these, nor removes them. Returns the archive up
+    to there, None where there is none.
+    """
+    archive = read_archive(recovery, application_id)
+    if not archive.exists:
+        return None
+    number = archive_log(recovery, application_id).append(_word(recovery, archive, ArchiveEvent.KEPT, run))
+    return read_archive(recovery, application_id, upto=number)
+
+
+def _word(recovery: RecoveryContext, archive: Archive, event: ArchiveEvent, run: str) -> ArchiveEntry:
+    return ArchiveEntry(event=event, run=run, at=recovery.clock(), cluster_id=archive.cluster_id)
+
+
+def ask(recovery: RecoveryContext, run: str) -> Archive | None:
+    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none answers, it is what there is, and
+    its files are kept; None where there is no archive.
+    """
+    archive = read_archive(recovery)
+    if is_at_work(archive, recovery.clock()):
+        archive_log(recovery).append(_word(recovery, archive, ArchiveEvent.ASKED, run))
+
+        def answered() -> Archive | None:
+            found = read_archive(recovery)
+            return found if found.answered == run else None
+
+        found = poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver")
+        if found is not None:
+            return found
+    return keep_files(recovery, run)

@@ -1,0 +1,325 @@
+"""The archiver: it looks at the logs again and again, has tasks copy what is new, and adds what they copied to the archive's log."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkContext
+
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms.merge import merge_groups
+from spark_jobs.transforms.range_copy import copy_ranges
+from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.core.archive.job import (
+    ARCHIVER_LEASE_SECONDS,
+    HEARTBEAT_SECONDS,
+    JOIN_SECONDS,
+    REPLACED_SECONDS,
+    ArchiveResult,
+    ArchiveSpec,
+)
+from streams_recovery.core.archive.join import behind, groups_to_join, with_joined
+from streams_recovery.core.archive.log import (
+    MOST_BYTES_OF_ARCHIVE_ENTRY,
+    Archive,
+    ArchivedLog,
+    ArchiveEntry,
+    ArchiveEvent,
+    archive_of,
+)
+from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, Tick, archived_logs, archived_to, plan_tick
+from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
+from streams_recovery.core.errors import Damaged, LockLost, Refused, TransientError
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.jobs.spec import BackupSpec
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.timestamps import moment
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.savepoints import SavepointStore
+
+if TYPE_CHECKING:
+    from streams_recovery.kafka.cluster import KafkaCluster
+
+LOGGER = logger("streams_recovery.archiver")
+# What a broker or a store that does not answer may take before it is asked again.
+_LEAST_PAUSE, _MOST_PAUSE = 1.0, 30.0
+_CALL_SECONDS: Final = 30.0
+
+
+def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
+    """Archive until it is time to hand over. Raises ``LockHeld`` where another archiver is at work, and ``LockLost`` when another one has taken over."""
+    # Imported here: no other driver needs a Kafka client.
+    from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415
+
+    connection = access.cluster
+    with KafkaCluster(lambda: connection, timeout=_CALL_SECONDS) as cluster:
+        return Archiver(context=context, spec=spec, access=access, cluster=cluster).run()
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(kw_only=True)
+class Archiver:
+    """One archiver, of one application."""
+
+    context: SparkContext
+    spec: ArchiveSpec
+    access: JobAccess
+    cluster: KafkaCluster
+    clock: Callable[[], int] = _wall_clock
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], object] = time.sleep
+    _archive: Archive = field(default_factory=Archive, init=False)
+    _positions: dict[TopicPartition, ArchivedTo] = field(default_factory=dict, init=False)
+    _safety: Safety = field(default_factory=Safety, init=False)
+    _replaced: deque[tuple[float, list[str]]] = field(default_factory=deque, init=False)
+    _entries: int = field(default=0, init=False)
+    _records: int = field(default=0, init=False)
+    _said: Tick | None = field(default=None, init=False)
+    _others: list[ArchiveEntry] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._repository = self.access.repository()
+        self._layout = Layout(self.spec.application_id)
+        self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+        self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.application_id)
+        self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
+        self._joined_at = self._based_at = self.monotonic()
+        self._cluster_id = ""
+
+    def run(self) -> ArchiveResult:
+        """From its lock to its end."""
+        started = self.monotonic()
+        ticket = self._lock.acquire(self.spec.run, lease_seconds=ARCHIVER_LEASE_SECONDS, purpose="archiving")
+        self._cluster_id = self.cluster.cluster_id()
+        self._archive = self._read()
+        self._begin()
+        pause, renewed, said = _LEAST_PAUSE, self.monotonic(), 0.0
+        while self.monotonic() - started < self.spec.hand_over_seconds:
+            began = self.monotonic()
+            try:
+                if began - renewed > ARCHIVER_LEASE_SECONDS / 3:
+                    self._lock.renew(ticket, lease_seconds=ARCHIVER_LEASE_SECONDS)
+                    renewed = began
+                said = self._look(said)
+                pause = _LEAST_PAUSE
+            except (TransientError, TaskFailed) as error:
+                cause = error.cause if isinstance(error, TaskFailed) else error
+                if not isinstance(cause, TransientError):
+                    raise
+                # What was copied and not recorded is copied again.
+                LOGGER.warning("nothing was archived: %s", cause.reason)
+                self.sleep(pause)
+                pause = min(2 * pause, _MOST_PAUSE)
+                continue
+            self.sleep(max(0.0, self.spec.interval_seconds - (self.monotonic() - began)))
+        self._join("")
+        self._append(self._entry(ArchiveEvent.ENDED))
+        self._lock.release(ticket)
+        return ArchiveResult(entries=self._entries, records=self._records, seconds=self.monotonic() - started)
+
+    def _look(self, said: float) -> float:
+        """One look, and when anything was last said."""
+        self._catch_up()
+        asked = self._archive.asked
+        copied = self._copy()
+        now = self.monotonic()
+        if asked or now - self._joined_at > JOIN_SECONDS:
+            self._join(asked)
+        elif not copied and now - said > HEARTBEAT_SECONDS - self.spec.interval_seconds:
+            self._append(self._entry(ArchiveEvent.STILL))
+        elif not copied:
+            return said
+        self._remove_replaced()
+        if now - self._based_at > HEARTBEAT_SECONDS:
+            # A savepoint that nobody here was asked for may have copied inputs itself.
+            self._positions, self._based_at = archived_to(self._archive, self._base(), self._ids()), now
+        return now
+
+    def _begin(self) -> None:
+        """Say where each partition goes on. Raises ``Refused`` on another cluster than the archive's, unless a savepoint was taken of this one since."""
+        base = self._base()
+        if base is None and self._archive.exists and self._archive.cluster_id != self._cluster_id:
+            raise Refused(
+                f"the archive of {self.spec.application_id} is of cluster {self._archive.cluster_id}, and this is {self._cluster_id}",
+                next_step="restore the application here, and take a savepoint; the archive goes on behind that one",
+                application_id=self.spec.application_id,
+            )
+        if self._archive.cluster_id != self._cluster_id:
+            self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None)
+        self._positions = archived_to(self._archive, base, self._ids())
+        begins = tuple(
+            ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
+            for tp, to in sorted(self._positions.items())
+            # Of one that begins anew what is there stays until its records were copied again.
+            if tp.topic in self.spec.topics and not to.anew
+        )
+        self._append(self._entry(ArchiveEvent.BEGUN, logs=begins))
+
+    def _ids(self) -> dict[str, str]:
+        return {name: topic.topic_id for name, topic in self.cluster.describe_topics(self.spec.topics).items()}
+
+    def _base(self) -> Manifest | None:
+        """The newest savepoint of this cluster; of one that cannot be read nothing is said."""
+        try:
+            found = self._savepoints.latest(read=self._savepoints.outline)
+        except Damaged:
+            return None
+        return found if found is not None and found.cluster_id == self._cluster_id else None
+
+    def _now(self) -> list[LogNow]:
+        topics = self.cluster.describe_topics(self.spec.topics)
+        there = [(TopicPartition(name, number), topic) for name, topic in sorted(topics.items()) for number in range(topic.partitions)]
+        partitions = [tp for tp, _ in there]
+        high = self.cluster.high_watermarks(partitions)
+        stable = self.cluster.last_stable_offsets(partitions)
+        starts = self.cluster.log_starts(partitions)
+        epochs = {tp: topic.leader_epochs[tp.partition] for tp, topic in there}
+        moved = {
+            tp: known.leader_epoch
+            for tp, known in self._positions.items()
+            if tp in epochs and known.leader_epoch is not None and known.leader_epoch != epochs[tp]
+        }
+        ends = self.cluster.epoch_ends(moved) if moved else {}
+        return [
+            LogNow(
+                tp=tp,
+                topic_id=topic.topic_id,
+                leader_epoch=epochs[tp],
+                log_start=starts[tp],
+                last_stable=stable[tp],
+                high=high[tp],
+                epoch_end=ends.get(tp),
+            )
+            for tp, topic in there
+        ]
+
+    def _copy(self) -> bool:
+        """Copy what is new and record it. False when there was nothing."""
+        at, logs = self.clock(), self._now()
+        tick = plan_tick(logs, self._positions, self.spec.limits)
+        if tick.begun_anew:
+            self._safety.forget()
+        self._safety.look(at, {log.tp: log.high for log in logs})
+        if not tick.parts:
+            self._said = tick
+            return False
+        for what in (*tick.begun_anew, *tick.gaps):
+            LOGGER.warning("archived anew or not at all: %s", what)
+        result = None
+        if tick.ranges:
+            wanted = BackupSpec(application_id=self.spec.application_id, ranges=tick.ranges, compression_level=self.spec.compression_level)
+            result = copy_ranges(self.context, wanted, self.access)
+        copied = archived_logs(tick, result)
+        self._said = tick
+        ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
+        self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
+        self._records += sum(one.file.rows for log in copied for one in log.ranges if one.file is not None)
+        return True
+
+    def _entry(self, event: ArchiveEvent, *, logs: tuple[ArchivedLog, ...] = (), answers: str = "") -> ArchiveEntry:
+        return ArchiveEntry(
+            event=event,
+            run=self.spec.run,
+            at=self.clock(),
+            cluster_id=self._cluster_id,
+            safe_at=self._safe_at({tp: to.end for tp, to in self._positions.items()}),
+            waiting=self._said.waiting if self._said is not None else 0,
+            answers=answers,
+            logs=logs,
+        )
+
+    def _safe_at(self, ends: Mapping[TopicPartition, int]) -> int | None:
+        """An archiver that has just begun promises what the one before it did."""
+        found = self._safety.safe_at(ends)
+        return self._archive.safe_at if found is None else found
+
+    def _join(self, answers: str) -> None:
+        """Make small files into larger ones, and say all that is behind the newest savepoint."""
+        base = self._base()
+        logs = behind(self._archive, base)
+        groups = groups_to_join(self._archive, logs, file_records=self.spec.limits.file_records)
+        accepted: tuple[Accepted, ...] = ()
+        if groups:
+            wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
+            accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
+        before, self._others = self._archive.number, []
+        self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
+        asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
+        self._archive = replace(self._archive, asked=asked)
+        # What somebody uses that was there before.
+        if not any(entry.event is ArchiveEvent.KEPT for entry in self._others):
+            self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
+        self._joined_at = self._based_at = self.monotonic()
+        self._positions = archived_to(self._archive, base, self._ids())
+        # Readers go back to this entry. What is before the one before it is asked for by nobody.
+        self._log.prune(self._archive.number - before + _KEPT, whole=False)
+
+    def _remove_replaced(self) -> None:
+        while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
+            _, keys = self._replaced.popleft()
+            self._repository.delete(keys)
+
+    def _read(self) -> Archive:
+        entries = ((number, entry.checked(self.spec.application_id, self._layout.archive)) for number, entry in self._log.numbered_back())
+        return archive_of(entries)
+
+    def _catch_up(self) -> None:
+        """Take note of entries that others have added. Raises ``LockLost`` for those of another archiver."""
+        new = []
+        for number, entry in self._log.numbered_back():
+            if number <= self._archive.number:
+                break
+            new.append((number, entry))
+        for number, entry in reversed(new):
+            if entry.event in (ArchiveEvent.ASKED, ArchiveEvent.KEPT):
+                self._others.append(entry)
+            # One of its own is one that it was told could not be stored.
+            elif entry.run != self.spec.run:
+                raise LockLost(
+                    f"{entry.run} archives {self.spec.application_id} by now (entry {number}, {moment(entry.at)})",
+                    next_step="this archiver has ended; nothing is archived twice",
+                    owner=self.spec.run,
+                    number=number,
+                )
+            self._take(number, entry)
+
+    def _take(self, number: int, entry: ArchiveEntry) -> None:
+        """What is stored is what counts: only now the next look begins behind it."""
+        self._archive = self._archive.with_entry(number, entry)
+        self._positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in entry.logs}
+
+    def _append(self, entry: ArchiveEntry) -> None:
+        while True:
+            expected = self._archive.number + 1
+
+            def decide(_newest: ArchiveEntry | None, number: int, expected: int = expected) -> ArchiveEntry:
+                if number != expected:
+                    raise _NotNewest
+                return entry
+
+            try:
+                number = self._log.append_after(decide)
+            except _NotNewest:
+                self._catch_up()
+                continue
+            self._take(number, entry)
+            self._entries += 1
+            return
+
+
+_KEPT: Final = 2_000
+
+
+class _NotNewest(Exception):
+    """Raised where another entry was added since the log was read."""

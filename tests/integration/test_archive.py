@@ -1,0 +1,263 @@
+"""An archiver on a real broker: what it copies while records come, what becomes of it when it is killed, and what savepoints and restores make of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from embedded import spark_start
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms import archiver
+from streams_recovery.core.archive.job import ArchiveSpec
+from streams_recovery.core.archive.log import Archive, ArchiveEvent
+from streams_recovery.core.errors import LockHeld
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.operations import archive, restore
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.storage.lock import ApplicationLock
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import published
+from tests.support.applications.small import Small, asked, configured, lose, rows_of, surviving
+from tests.support.applications.topic_records import produce
+from tests.support.project import PROJECT
+from tests.support.repository.golden import checked
+from tests.support.spark.session import InSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def archived(small: Small) -> Small:
+    """The application, whose configuration asks for an archive every second."""
+    small = surviving(small)
+    config = configured(small.recovery, archive={"enabled": True, "interval": "PT1S"})
+    return replace(small, recovery=replace(small.recovery, config=config))
+
+
+@dataclass
+class Archiver:
+    """One that runs in a thread."""
+
+    recovery: RecoveryContext
+    error: BaseException | None = None
+
+    def upto(self, tp: TopicPartition, seconds: float = 30) -> Archive:
+        """Wait until all that is in a log by now is archived, and return the archive."""
+        end = self.recovery.cluster.high_watermarks([tp])[tp]
+
+        def there() -> Archive | None:
+            if self.error is not None:
+                raise self.error
+            found = archive.read_archive(self.recovery)
+            return found if tp in found.logs and found.newest[tp].end >= end else None
+
+        found = poll(there, seconds=seconds, interval=0.1)
+        assert found is not None, archive.read_archive(self.recovery)
+        return found
+
+
+@contextmanager
+def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archiver]:
+    """An archiver beside the block. At the block's end it is made to think that a day has passed, and hands over."""
+    ticket = archive.begin(recovery, f"test-{uuid.uuid4().hex}")
+    found, later = Archiver(recovery), threading.Event()
+
+    def run() -> None:
+        try:
+            with KafkaCluster(lambda: recovery.connection) as cluster:
+                archiver.Archiver(
+                    context=session.spark.sparkContext,
+                    spec=recovery.artifacts.read(ArchiveSpec, ticket.spec),
+                    access=JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None),
+                    cluster=cluster,
+                    monotonic=lambda: time.monotonic() + (100_000 if later.is_set() else 0),
+                    sleep=lambda seconds: later.wait(min(seconds, 0.5)),
+                ).run()
+        except BaseException as error:  # noqa: BLE001  # the test is told
+            found.error = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield found
+    finally:
+        later.set()
+        thread.join()
+    if found.error is not None:
+        raise found.error
+
+
+def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        for _ in range(3):
+            produce(recovery, source, 7)
+            found = beside.upto(source)
+            behind = archive.archived_behind(recovery, base)
+            assert behind is not None
+            assert behind.left == ()
+    assert found.newest[source].end == 26
+    ended = archive.read_archive(recovery)
+    assert ended.event is ArchiveEvent.ENDED
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert behind.records == 21
+    rows = rows_of(recovery, behind.manifest, source)
+    assert [row["offset"] for row in rows] == list(range(26))
+    assert ended.newest[source].files == 1, "joined at the end"
+
+
+def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        for _ in range(3):
+            produce(recovery, source, 7)
+            beside.upto(source)
+        produce(archived.recovery, archived.changelog, 3)
+        small_files = {file.key for log in archive.read_archive(recovery).newest.values() for one in log.ranges if (file := one.file)}
+        assert len(small_files) == 3
+        taken = published(archived)
+        assert taken.parent_id == base.savepoint_id
+        before = archive.read_archive(recovery)
+        produce(recovery, source, 4)
+        beside.upto(source)
+        assert archive.archived_behind(recovery, taken) is not None
+    image = taken.topic(source.topic)
+    assert image is not None
+    assert [file.rows for file in image.partitions[0].files()] == [5, 21], "joined before it was taken"
+    assert not small_files & {file.key for _, file in taken.files()}
+    assert before.newest[source].end == 26
+    behind = archive.archived_behind(recovery, taken)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(30))
+    assert checked(recovery, "full").good
+    # And without an archiver the rest is copied, behind what it has left.
+    produce(recovery, source, 2)
+    last = published(archived)
+    assert [row["offset"] for row in rows_of(recovery, last, source)] == list(range(32))
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 1)
+        beside.upto(source)
+    behind = archive.archived_behind(recovery, last)
+    assert behind is not None
+    assert (behind.records, behind.left) == (1, ())
+
+
+def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 9)
+        found = beside.upto(source)
+    assert found.newest[source].end == 14
+    lose(archived)
+    asked_for = asked(recovery)
+    planned = restore.plan(recovery, asked_for)
+    assert planned.archived is not None
+    assert planned.archived.records == 9
+    assert "9 records of inputs and globals were archived behind the savepoint" in markdown(planned)
+    assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
+    ticket = opened(recovery, asked_for)
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 14 + 4 + 3
+    assert recovery.cluster.high_watermarks([source])[source] == 14
+    restore.abandon(recovery, ticket)
+
+
+def test_a_second_archiver_is_refused_and_one_that_was_killed_is_followed(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        with pytest.raises(LockHeld), archiving(recovery, in_session):
+            pass
+    lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+    ticket = lock.acquire("dead", lease_seconds=1, purpose="archiving")
+    time.sleep(1.5)
+    assert not lock.holds(replace(ticket, owner="another"))
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(11))
+
+
+def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 4)
+        beside.upto(source)
+        recovery.cluster.delete_topics([source.topic])
+        recovery.cluster.create_topic(source.topic, partitions=1, replication_factor=1, config={})
+        produce(recovery, source, 2)
+        again = beside.upto(source)
+        while len(again.logs[source]) < 2:
+            time.sleep(0.2)
+            again = archive.read_archive(recovery)
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
+    assert archive.read_archive(recovery).newest[source].start == 0
+
+
+def command(archived: Small, directory: Path, *more: str) -> subprocess.Popen[str]:
+    """``streams-recovery archive`` of the application, as a service starts it."""
+    plain = json.loads((directory / "small.yaml").read_text())
+    plain |= {"backup": plain["backup"] | {"survive_cluster_loss": True}, "archive": {"enabled": True, "interval": "PT1S"}}
+    (directory / "small.yaml").write_text(json.dumps(plain))
+    kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": archived.recovery.connection.bootstrap_servers}}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "STREAMS_RECOVERY"))},
+        **spark_start.environment(),
+        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(kafka),
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)]),
+    }
+    arguments = [sys.executable, "-m", "streams_recovery", "archive", "small", "--configs", str(directory), "--logs", str(directory), *more]
+    return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_recorded(archived: Small, tmp_path: Path) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    process = command(archived, tmp_path)
+    produce(recovery, source, 4)
+    beside = Archiver(recovery)
+    assert beside.upto(source, 90).event is ArchiveEvent.COPIED
+    process.kill()
+    assert process.wait(10) == -signal.SIGKILL
+    second = command(archived, tmp_path, "--for", "2")
+    said, _ = second.communicate(timeout=90)
+    assert second.returncode == LockHeld.exit_code, said
+    assert "archiving" in said
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
+    lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+    held = lock.holder()
+    assert held is not None
+    assert lock.take_from(held.owner)
+    third = command(archived, tmp_path, "--for", "2")
+    said, _ = third.communicate(timeout=90)
+    assert third.returncode == 0, said
+    assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
