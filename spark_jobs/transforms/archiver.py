@@ -6,6 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +36,7 @@ from streams_recovery.core.archive.log import (
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, Tick, archived_logs, archived_to, plan_tick
 from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
-from streams_recovery.core.errors import Damaged, LockLost, Refused, TransientError
+from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupSpec
 from streams_recovery.core.kafka_types import TopicPartition
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.archiver")
+# Entries that stay besides those that readers go back to.
+_KEPT: Final = 2_000
 # What a broker or a store that does not answer may take before it is asked again.
 _LEAST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 _CALL_SECONDS: Final = 30.0
@@ -86,6 +90,7 @@ class Archiver:
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _said: Tick | None = field(default=None, init=False)
+    _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -263,16 +268,20 @@ class Archiver:
         self._joined_at = self._based_at = self.monotonic()
         self._positions = archived_to(self._archive, base, self._ids())
         # Readers go back to this entry. What is before the one before it is asked for by nobody.
-        self._log.prune(self._archive.number - before + _KEPT, whole=False)
+        kept = self._archive.number - before + _KEPT
+        self._tidy("old entries of the archive", lambda: self._log.prune(kept, whole=False))
 
     def _remove_replaced(self) -> None:
         while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
             _, keys = self._replaced.popleft()
-            self._repository.delete(keys)
+            self._tidy("files that were joined", partial(self._repository.delete, keys))
 
     def _read(self) -> Archive:
-        entries = ((number, entry.checked(self.spec.application_id, self._layout.archive)) for number, entry in self._log.numbered_back())
-        return archive_of(entries)
+        entries = self._log.numbered_back()
+        first = list(islice(entries, 1))
+        self._newest = first[0][1] if first else None
+        where = self._layout.archive
+        return archive_of((number, entry.checked(self.spec.application_id, where)) for number, entry in chain(first, entries))
 
     def _catch_up(self) -> None:
         """Take note of entries that others have added. Raises ``LockLost`` for those of another archiver."""
@@ -296,18 +305,19 @@ class Archiver:
 
     def _take(self, number: int, entry: ArchiveEntry) -> None:
         """What is stored is what counts: only now the next look begins behind it."""
-        self._archive = self._archive.with_entry(number, entry)
+        self._archive, self._newest = self._archive.with_entry(number, entry), entry
         self._positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in entry.logs}
 
     def _append(self, entry: ArchiveEntry) -> None:
+        """Add an entry behind all that there are. Raises ``LockLost`` when another archiver was faster."""
+
+        def decide(newest: ArchiveEntry | None, _number: int) -> ArchiveEntry:
+            # Not by number: one that is forged takes a number, and is nothing else.
+            if newest != self._newest:
+                raise _NotNewest
+            return entry
+
         while True:
-            expected = self._archive.number + 1
-
-            def decide(_newest: ArchiveEntry | None, number: int, expected: int = expected) -> ArchiveEntry:
-                if number != expected:
-                    raise _NotNewest
-                return entry
-
             try:
                 number = self._log.append_after(decide)
             except _NotNewest:
@@ -317,8 +327,12 @@ class Archiver:
             self._entries += 1
             return
 
-
-_KEPT: Final = 2_000
+    def _tidy(self, what: str, call: Callable[[], object]) -> None:
+        """What may be removed goes. Where it cannot, expiry removes it, or nobody: nothing depends on it."""
+        try:
+            call()
+        except RecoveryError as error:
+            LOGGER.warning("%s stay: %s", what, error.reason)
 
 
 class _NotNewest(Exception):
