@@ -102,6 +102,19 @@ def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archive
         raise found.error
 
 
+@contextmanager
+def torn_object(recovery: RecoveryContext, key: str) -> Iterator[None]:
+    """An object of a repository in a directory that is cut short for a while."""
+    path = Path(str(recovery.repository.location.path)) / key
+    whole = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(whole[:-10])
+    try:
+        yield
+    finally:
+        path.write_bytes(whole)
+
+
 def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -174,6 +187,11 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     assert planned.archived.records == 9
     assert "9 records of inputs and globals were archived behind the savepoint" in markdown(planned)
     assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
+    [torn] = list(recovery.repository.keys(recovery.layout.archive))[-1:]
+    with torn_object(recovery, torn):
+        without = restore.plan(recovery, asked_for)
+        assert without.archived is None
+        assert any("because the archive cannot be read" in warning for warning in without.warnings)
     ticket = opened(recovery, asked_for)
     saved(recovery, ticket)
     assert loaded(recovery, ticket) == 14 + 4 + 3

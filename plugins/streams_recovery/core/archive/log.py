@@ -283,6 +283,11 @@ def _topic(topic: TopicImage, archive: Archive, left: list[str]) -> TopicImage:
         if isinstance(found, str):
             left.append(found)
         images.append(image if isinstance(found, str) else found)
+    known = {image.partition for image in topic.partitions}
+    added = sorted(
+        tp for tp, log in archive.newest.items() if (tp.topic, log.topic_id) == (topic.name, topic.topic_id) and tp.partition not in known
+    )
+    left += [f"{tp} was added since the savepoint" for tp in added]
     return replace(topic, partitions=tuple(images))
 
 

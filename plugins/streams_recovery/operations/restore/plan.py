@@ -209,7 +209,15 @@ def _with_archived(
         and topic.archived
         and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
     }
-    found = archived_behind(recovery, manifest, upto=source.archive_entry, topics=gone) if gone else None
+    try:
+        found = archived_behind(recovery, manifest, upto=source.archive_entry, topics=gone) if gone else None
+    except Damaged as error:
+        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
+        return (
+            source,
+            None,
+            (f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}",),
+        )
     if found is None:
         return source, None, ()
     if found.left:

@@ -440,6 +440,18 @@ def test_a_forged_key_is_no_file_of_an_archive() -> None:
         twice.checked("orders", "entry")
 
 
+def test_a_partition_that_was_added_since_is_told_of() -> None:
+    world = World()
+    world.write(0, 3)
+    world.save(takes=False)
+    world.look()
+    world.add(ArchiveEvent.COPIED, (replace(log_of(0, 2, topic_id="id-0"), tp=TopicPartition("t", PARTITIONS)),))
+    assert world.savepoint is not None
+    found = extended(world.savepoint, world.archive)
+    assert found is not None
+    assert found.left == (f"t-{PARTITIONS} was added since the savepoint",)
+
+
 def test_what_one_asks_changes_nothing_of_what_is_archived() -> None:
     archive = Archive().with_entry(1, entry(ArchiveEvent.BEGUN, log_of(5), safe_at=1))
     asked = archive.with_entry(2, ArchiveEntry(event=ArchiveEvent.ASKED, run="s", at=9, cluster_id="other"))
