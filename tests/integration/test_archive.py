@@ -22,13 +22,16 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms import archiver
 from streams_recovery.core.archive.job import ArchiveSpec
 from streams_recovery.core.archive.log import Archive, ArchiveEvent
-from streams_recovery.core.errors import LockHeld
+from streams_recovery.core.errors import LockHeld, Refused
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations import archive, restore
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
 from streams_recovery.storage.lock import ApplicationLock
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
@@ -118,10 +121,13 @@ def torn_object(recovery: RecoveryContext, key: str) -> Iterator[None]:
 def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
+    moments = []
     with archiving(recovery, in_session) as beside:
         for _ in range(3):
             produce(recovery, source, 7)
             found = beside.upto(source)
+            moments.append(recovery.clock())
+            time.sleep(0.01)
             behind = archive.archived_behind(recovery, base)
             assert behind is not None
             assert behind.left == ()
@@ -134,6 +140,24 @@ def test_what_comes_is_archived_behind_the_savepoint(archived: Small, in_session
     rows = rows_of(recovery, behind.manifest, source)
     assert [row["offset"] for row in rows] == list(range(26))
     assert ended.newest[source].files == 1, "joined at the end"
+    for number, moment in enumerate(moments[:2], 1):
+        assert as_of(recovery, moment) == 5 + 7 * number
+    assert as_of(recovery, moments[0], archive_entry=ended.recorded) == 12
+    with pytest.raises(Refused, match="is archived up to"):
+        as_of(recovery, moments[0], archive_entry=0)
+
+
+def as_of(recovery: RecoveryContext, at: int, **more: int) -> int:
+    """How many records of the input belong to a moment, by what was archived behind the savepoint."""
+    search = BaseSavepointFinder(
+        recovery=recovery,
+        wanted=RequestedBase(source=recovery.application_id, savepoint="latest"),
+        as_of=AsOf(moment=at, by=CutBy.TIMESTAMP),
+        **more,
+    )
+    _, found = search.with_state()
+    assert search.archived(found) is not None
+    return sum(cut.rows.rows for cut in search.cuts(found).values())
 
 
 def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Small, in_session: InSession) -> None:

@@ -175,7 +175,10 @@ class BaseSavepointFinder:
             self.unreadable.append("the archive behind them")
             self._pass_over("the archive behind the newest savepoint", error.reason, error.facts)
             return
-        if found is not None and not found.left:
+        if found is not None and found.safe_at > self.recovery.clock() + CLOCK_DIFFERENCE_MS:
+            why = f"it says that it has all up to {moment(found.safe_at)}, which has not come yet"
+            self._pass_over("the archive behind the newest savepoint", why, {"safe_at": found.safe_at})
+        elif found is not None and not found.left:
             made = replace(found.manifest, captured_at=max(found.safe_at, newest.captured_at))
             self._behind[id(made)] = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
             yield made
