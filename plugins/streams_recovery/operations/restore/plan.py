@@ -29,7 +29,7 @@ from streams_recovery.operations.restore.payload_checks import check_whole, warn
 from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
-from streams_recovery.operations.restore.savepoint_checks import check_confirmed
+from streams_recovery.operations.restore.savepoint_checks import check_confirmed, check_files, pieces_of
 from streams_recovery.operations.restore.source import RestoreSource, TopicsSource, UpgradeSource
 from streams_recovery.operations.restore.strategies import RestoreRequest, Undo, UpgradeInPlace
 from streams_recovery.operations.restore.target_checks import (
@@ -123,12 +123,13 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """
     safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
-    source, archived, left = _with_archived(recovery, source, mine)
     manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
     proven_inputs = source.move.kept if source.move is not None else ()
     later = later_topics(source) if source.in_place else ()
     names = {topic.name for topic in later}
     found = required_for_restore(recovery, manifest, safeguards, cut=names)
+    source, archived, left = _with_archived(recovery, source, mine)
+    manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
     present = present_topics(recovery, manifest, mine)
     filled = spans(recovery, present)
     placed = place(manifest, target_of(recovery, manifest, _staying(recovery, source, present, names), filled, source.move))
@@ -224,6 +225,7 @@ def _with_archived(
         ids = recovery.savepoints_of(manifest.application_id).ids()
         newest = ids[-1:] == [manifest.savepoint_id]
         return source, None, tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
+    check_files(recovery, found.manifest, pieces_of(topic for topic in found.manifest.topics if topic.name in gone))
     archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
     return replace(source, manifest=found.manifest), archived, ()
 
