@@ -20,16 +20,18 @@ def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tupl
     found = {}
     for tp, logs in archive.logs.items():
         image = images.get(tp)
-        rest = [None if image is None or ids[tp.topic] != log.topic_id else _rest(log, image.end) for log in logs]
+        rest = [None if image is None or ids[tp.topic] != log.topic_id else _rest(log, image) for log in logs]
         other = image is not None and ids[tp.topic] != logs[-1].topic_id
         former = next((log for log in reversed(rest[:-1]) if log is not None), None) if other else None
         found[tp] = (*(() if former is None else (former,)), rest[-1] or logs[-1])
     return found
 
 
-def _rest(log: ArchivedLog, end: int) -> ArchivedLog | None:
+def _rest(log: ArchivedLog, image: PartitionImage) -> ArchivedLog | None:
     """What is behind the end of a savepoint, all of a log where a file goes across that: what the savepoint has before may fit; None where nothing can."""
-    return log.from_boundary(end) or (log if log.start <= end < log.end else None)
+    if log.replaces(image):
+        return log
+    return log.from_boundary(image.end) or (log if log.start <= image.end < log.end else None)
 
 
 def groups_to_join(

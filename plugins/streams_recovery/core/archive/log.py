@@ -44,7 +44,8 @@ class ArchiveEvent(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedLog:
     """The offsets ``[start, end)`` of one partition: ``ranges`` and ``gaps`` tile them, read in this leader epoch. ``anew`` is why they are not behind what was
-    archived before, empty where they are.
+    archived before, empty where they are. ``since_epoch`` is the leader epoch in which a log was read anew that was truncated: what a savepoint has of epochs
+    before it may be other records.
     """
 
     tp: TopicPartition
@@ -55,6 +56,7 @@ class ArchivedLog:
     ranges: tuple[CopiedRange, ...]
     gaps: tuple[Gap, ...] = ()
     anew: str = ""
+    since_epoch: int | None = None
 
     def __post_init__(self) -> None:
         pieces = sorted([*((one.start, one.end) for one in self.ranges), *((gap.start, gap.end) for gap in self.gaps)])
@@ -77,9 +79,20 @@ class ArchivedLog:
         """True when it begins where ``before`` ends, in the same log."""
         return before is not None and (before.topic_id, before.end) == (self.topic_id, self.start)
 
+    def replaces(self, image: PartitionImage) -> bool:
+        """True when a savepoint with this image is from before the log was truncated."""
+        return self.since_epoch is not None and (image.leader_epoch is None or image.leader_epoch < self.since_epoch)
+
     def with_behind(self, more: ArchivedLog) -> ArchivedLog:
         """Both, ``more`` behind this one."""
-        return replace(more, start=self.start, ranges=joined((*self.ranges, *more.ranges)), gaps=(*self.gaps, *more.gaps), anew=self.anew)
+        return replace(
+            more,
+            start=self.start,
+            ranges=joined((*self.ranges, *more.ranges)),
+            gaps=(*self.gaps, *more.gaps),
+            anew=self.anew,
+            since_epoch=self.since_epoch,
+        )
 
     def from_boundary(self, at: int) -> ArchivedLog | None:
         """What is behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
@@ -297,10 +310,13 @@ def _longer(image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequ
         return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
     # An older one is of a log that was truncated since: what is promised is not promised of it.
     log = mine[-1]
-    behind = next((found for at in _ends(image) if (found := log.from_boundary(at)) is not None), None)
+    other = log.replaces(image)
+    # Of a savepoint from before a log was truncated nothing counts that this log has itself.
+    ends = (at for at in _ends(image) if not other or at == log.start)
+    behind = next((found for at in ends if (found := log.from_boundary(at)) is not None), None)
     if behind is None:
         return f"what is archived of {tp} begins at {log.start}, and the savepoint ends at {image.end}"
-    if log.end <= image.end:
+    if log.end <= image.end and not other:
         return image
     return replace(
         image,

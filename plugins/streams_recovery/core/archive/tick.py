@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog, joined
@@ -51,13 +51,16 @@ class TickLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickPart:
-    """What one look does for a partition: it copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is."""
+    """What one look does for a partition: it copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is.
+    ``truncated``: because the log was cut back.
+    """
 
     now: LogNow
     start: int
     end: int
     gap: Gap | None = None
     anew: str = ""
+    truncated: bool = False
 
     @property
     def begins(self) -> int:
@@ -130,7 +133,8 @@ def plan_tick(logs: Iterable[LogNow], archived: Mapping[TopicPartition, Archived
 def _part(now: LogNow, before: ArchivedTo | None) -> TickPart:
     anew = None if before is None else _why_anew(now, before)
     if before is None or anew is not None:
-        return TickPart(now=now, start=now.log_start, end=max(now.last_stable, now.log_start), anew=anew or "")
+        cut_back = before is not None and before.topic_id == now.topic_id
+        return TickPart(now=now, start=now.log_start, end=max(now.last_stable, now.log_start), anew=anew or "", truncated=cut_back)
     end = max(now.last_stable, before.end)
     if now.log_start <= before.end:
         return TickPart(now=now, start=before.end, end=end, anew=before.anew)
@@ -154,7 +158,7 @@ def _shortened(part: TickPart, share: float) -> TickPart:
     if share >= 1 or not wanted:
         return part
     # At least one record, or a partition with few would wait for as long as another one has many.
-    return TickPart(now=part.now, start=part.start, end=part.start + max(1, int(wanted * share)), gap=part.gap, anew=part.anew)
+    return replace(part, end=part.start + max(1, int(wanted * share)))
 
 
 def archived_logs(tick: Tick, result: BackupResult | None) -> tuple[ArchivedLog, ...]:
@@ -181,6 +185,7 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
         leader_epoch=part.now.leader_epoch,
         ranges=joined(sorted((piece.copied for piece in copied), key=lambda one: one.start)),
         anew=part.anew,
+        since_epoch=part.now.leader_epoch if part.truncated else None,
         gaps=(*gaps, *(Gap(start=gone.start, end=gone.end, reason=MEANWHILE) for gone in lost)),
     )
 
