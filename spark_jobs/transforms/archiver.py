@@ -17,14 +17,6 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
-from streams_recovery.core.archive.job import (
-    ARCHIVER_LEASE_SECONDS,
-    HEARTBEAT_SECONDS,
-    JOIN_SECONDS,
-    REPLACED_SECONDS,
-    ArchiveResult,
-    ArchiveSpec,
-)
 from streams_recovery.core.archive.join import behind, groups_to_join, with_joined
 from streams_recovery.core.archive.log import (
     MOST_BYTES_OF_ARCHIVE_ENTRY,
@@ -34,7 +26,20 @@ from streams_recovery.core.archive.log import (
     ArchiveEvent,
     archive_of,
 )
-from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, Tick, archived_logs, archived_to, plan_tick
+from streams_recovery.core.archive.tick import (
+    ARCHIVER_LEASE_SECONDS,
+    HEARTBEAT_SECONDS,
+    JOIN_SECONDS,
+    REPLACED_SECONDS,
+    ArchivedTo,
+    ArchiveResult,
+    ArchiveSpec,
+    LogNow,
+    Safety,
+    archived_logs,
+    archived_to,
+    plan_tick,
+)
 from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
 from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
 from streams_recovery.core.escaping import logger
@@ -51,7 +56,7 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.archiver")
-# Entries that stay besides those that readers go back to.
+# Entries that stay.
 _KEPT: Final = 2_000
 # What a broker or a store that does not answer may take before it is asked again.
 _LEAST_PAUSE, _MOST_PAUSE = 1.0, 30.0
@@ -89,7 +94,7 @@ class Archiver:
     _replaced: deque[tuple[float, list[str]]] = field(default_factory=deque, init=False)
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
-    _said: Tick | None = field(default=None, init=False)
+    _waiting: int = field(default=0, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
 
@@ -216,8 +221,8 @@ class Archiver:
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
+        self._waiting = tick.waiting
         if not tick.parts:
-            self._said = tick
             return False
         for what in (*tick.begun_anew, *tick.gaps):
             LOGGER.warning("archived anew or not at all: %s", what)
@@ -226,7 +231,6 @@ class Archiver:
             wanted = BackupSpec(application_id=self.spec.application_id, ranges=tick.ranges, compression_level=self.spec.compression_level)
             result = copy_ranges(self.context, wanted, self.access)
         copied = archived_logs(tick, result)
-        self._said = tick
         ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
         self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
         self._records += sum(one.file.rows for log in copied for one in log.ranges if one.file is not None)
@@ -239,7 +243,7 @@ class Archiver:
             at=self.clock(),
             cluster_id=self._cluster_id,
             safe_at=self._safe_at({tp: to.end for tp, to in self._positions.items()}),
-            waiting=self._said.waiting if self._said is not None else 0,
+            waiting=self._waiting,
             answers=answers,
             logs=logs,
         )
@@ -258,7 +262,7 @@ class Archiver:
         if groups:
             wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
-        before, self._others = self._archive.number, []
+        self._others = []
         self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
         asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
         self._archive = replace(self._archive, asked=asked)
@@ -267,9 +271,8 @@ class Archiver:
             self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
         self._joined_at = self._based_at = self.monotonic()
         self._positions = archived_to(self._archive, base, self._ids())
-        # Readers go back to this entry. What is before the one before it is asked for by nobody.
-        kept = self._archive.number - before + _KEPT
-        self._tidy("old entries of the archive", lambda: self._log.prune(kept, whole=False))
+        # Readers go back to this entry, and plans that were made before it a little further.
+        self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
 
     def _remove_replaced(self) -> None:
         while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
@@ -306,7 +309,7 @@ class Archiver:
     def _take(self, number: int, entry: ArchiveEntry) -> None:
         """What is stored is what counts: only now the next look begins behind it."""
         self._archive, self._newest = self._archive.with_entry(number, entry), entry
-        self._positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in entry.logs}
+        self._positions |= {log.tp: ArchivedTo.of(log) for log in entry.logs}
 
     def _append(self, entry: ArchiveEntry) -> None:
         """Add an entry behind all that there are. Raises ``LockLost`` when another archiver was faster."""

@@ -29,12 +29,12 @@ def archive(
     ] = None,
 ) -> None:
     """Archive inputs and globals all the time, every archive.interval, until it is stopped. After an error it begins again, and waits longer each time."""
-    until = None if seconds is None else time.monotonic() + seconds
+    until = float("inf") if seconds is None else time.monotonic() + seconds
     pause = _LEAST_PAUSE
-    while until is None or time.monotonic() < until:
+    while time.monotonic() < until:
         began = time.monotonic()
         try:
-            _once(name, configs, logs, None if until is None else until - began)
+            _once(name, configs, logs, min(operations.HAND_OVER_SECONDS, until - began))
             pause = _LEAST_PAUSE
         except TransientError as error:
             pause = _LEAST_PAUSE if time.monotonic() - began > _SETTLED_SECONDS else pause
@@ -43,11 +43,11 @@ def archive(
             pause = min(2 * pause, _MOST_PAUSE)
 
 
-def _once(name: str, configs: Configs, logs: Logs, seconds: float | None) -> None:
+def _once(name: str, configs: Configs, logs: Logs, seconds: float) -> None:
     """One archiver, from its start until it hands over."""
     with recovery_of(name, configs) as recovery:
         run = f"cli-{uuid.uuid4().hex}"
-        ticket = operations.begin(recovery, run) if seconds is None else operations.begin(recovery, run, hand_over_seconds=seconds)
+        ticket = operations.begin(recovery, run, hand_over_seconds=seconds)
         line(f"archiving {', '.join(ticket.topics)} of {recovery.application_id} every {recovery.config.archive.interval}")
         job = SparkJob(
             name="archive",

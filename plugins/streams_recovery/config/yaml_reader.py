@@ -84,6 +84,7 @@ if yaml.__with_libyaml__:
             Composer.__init__(self)
 
 else:
+    # mypy knows only the class above, which it is in place of.
     _Nodes = yaml.SafeLoader  # type: ignore[misc,assignment,unused-ignore]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from streams_recovery.core.archive.job import ArchiveResult
+from streams_recovery.core.archive.tick import ArchiveResult
 from streams_recovery.core.compaction.merge import MergeResult
 from streams_recovery.core.compaction.plan import CompactResult
 from streams_recovery.core.jobs.progress import JobProgress

@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.archive.job import ARCHIVER_LEASE_SECONDS, HEARTBEAT_SECONDS, ArchiveSpec
 from streams_recovery.core.archive.log import (
     ARCHIVED_ROLES,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
@@ -17,7 +16,7 @@ from streams_recovery.core.archive.log import (
     archive_of,
     extended,
 )
-from streams_recovery.core.archive.tick import TickLimits
+from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS, HEARTBEAT_SECONDS, ArchiveSpec, TickLimits
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.repository.layout import Layout
@@ -31,7 +30,7 @@ from streams_recovery.storage.append_log import AppendLog
 SPEC, RESULT = "archive-spec", "archive-result"
 # One look of an archiver: what is left comes with the next one.
 _MOST_RECORDS: Final = 4_000_000
-_HAND_OVER_SECONDS: Final = 86_400.0
+HAND_OVER_SECONDS: Final = 86_400.0
 _ASK_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.5
 
@@ -46,7 +45,7 @@ class ArchiverTicket:
     result_key: str
 
 
-def begin(recovery: RecoveryContext, run: str, *, hand_over_seconds: float = _HAND_OVER_SECONDS) -> ArchiverTicket:
+def begin(recovery: RecoveryContext, run: str, *, hand_over_seconds: float = HAND_OVER_SECONDS) -> ArchiverTicket:
     """Say what is archived from now on. Raises ``Refused`` where the configuration does not ask for it, and where no input has its records in savepoints."""
     section = recovery.config.archive
     if not section.enabled:

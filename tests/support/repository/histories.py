@@ -18,7 +18,8 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
-from streams_recovery.core.savepoint.chain import ChainPolicy, joined, plan_partition, topic_full_reason
+from streams_recovery.core.repository.segment_file import joined
+from streams_recovery.core.savepoint.chain import ChainPolicy, plan_partition, topic_full_reason
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import write_segment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 import yaml
@@ -18,10 +19,10 @@ ENVIRONMENT = {"A": "1", "EMPTY": ""}
 Outcome = tuple[object, ...]
 
 
-def _of(module: object) -> Callable[[str], Outcome]:
+def _of(module: ModuleType) -> Callable[[str], Outcome]:
     def outcome(text: str) -> Outcome:
         try:
-            document = module.read(text.encode(), ENVIRONMENT)  # type: ignore[attr-defined]
+            document = module.read(text.encode(), ENVIRONMENT)
         except ValueError as error:
             return type(error).__name__, getattr(error, "line", None), getattr(error, "hint", "")
         return document.data, document.lines

@@ -20,6 +20,7 @@ from streams_recovery.core.repository.checked_names import check_partitions, che
 from streams_recovery.core.repository.checked_numbers import check_epoch
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.segment_file import joined
 
 # An entry that has all that is behind a savepoint has a range for each file of it.
 MOST_BYTES_OF_ARCHIVE_ENTRY: Final = 32 << 20
@@ -104,16 +105,6 @@ class ArchivedLog:
         return replace(self, start=at, ranges=ranges, gaps=gaps)
 
 
-def joined(pieces: Sequence[CopiedRange]) -> tuple[CopiedRange, ...]:
-    """Ranges in the order of offsets, those without a record made one with the one before that has none either."""
-    found: list[CopiedRange] = []
-    for piece in pieces:
-        last = found[-1] if found else None
-        idle = last is not None and piece.file is None and last.file is None and last.end == piece.start
-        found.append(replace(piece, start=found.pop().start) if idle else piece)
-    return tuple(found)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
     """One entry. ``run`` is the archiver's, or that of the savepoint which asked; ``answers`` is the one that asked, empty unless it ``joined``. Moments are
@@ -147,19 +138,17 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``run``, ``at``, ``safe_at`` and ``waiting`` are what an
-    archiver said last. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries,
-    the one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when
+    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``at`` and ``safe_at`` are what an archiver said last.
+    ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
+    one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when
     they were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and
     ``answered`` who has it.
     """
 
     number: int = 0
     event: ArchiveEvent | None = None
-    run: str = ""
     at: int | None = None
     safe_at: int | None = None
-    waiting: int = 0
     cluster_id: str = ""
     logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]] = field(default_factory=lambda: MappingProxyType({}))
     boundaries: Mapping[TopicPartition, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -212,10 +201,8 @@ class Archive:
             self,
             number=number,
             event=entry.event,
-            run=entry.run,
             at=entry.at,
             safe_at=entry.safe_at,
-            waiting=entry.waiting,
             cluster_id=entry.cluster_id,
             logs=MappingProxyType(logs),
             boundaries=_ends_of(logs) if settled else self.boundaries,

@@ -1,19 +1,27 @@
-"""One look of an archiver at its logs: what is to be copied, where an archive begins anew, and up to which moment nothing is missing."""
+"""What an archiver is told and does. One look at its logs: what is to be copied, where an archive begins anew, and up to which moment nothing is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Self
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog, joined
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, truncation
 from streams_recovery.core.repository.manifest import Gap, Manifest
+from streams_recovery.core.repository.segment_file import GONE_BEFORE, GONE_MEANWHILE, joined
 
-BEFORE: Final = "deleted by retention before it was copied"
-MEANWHILE: Final = "deleted by retention while it was copied"
+# How long an archiver that says nothing is believed to be there. Well above what one look takes, well below what anybody wants to lose.
+ARCHIVER_LEASE_SECONDS: Final = 90
+# Even when nothing came: so that silence means that the archiver is gone.
+HEARTBEAT_SECONDS: Final = 60
+# A savepoint asks for its files joined; without savepoints they are joined as often.
+JOIN_SECONDS: Final = 3600
+# A file that was joined goes after this time: whoever was about to read it has read it.
+REPLACED_SECONDS: Final = 3600
+_MOST_LOOKS: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +48,11 @@ class ArchivedTo:
     leader_epoch: int | None
     anew: str = ""
 
+    @classmethod
+    def of(cls, log: ArchivedLog) -> Self:
+        """As far as this log goes."""
+        return cls(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLimits:
@@ -47,6 +60,28 @@ class TickLimits:
 
     records: int
     file_records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSpec:
+    """Archive these ``topics`` every ``interval_seconds``, for ``hand_over_seconds``; then the next archiver begins. ``run`` is who archives."""
+
+    application_id: str
+    run: str
+    topics: tuple[str, ...]
+    interval_seconds: float
+    hand_over_seconds: float
+    limits: TickLimits
+    compression_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveResult:
+    """What one archiver has done: entries that it has added, and records that it has copied."""
+
+    entries: int
+    records: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,19 +137,17 @@ def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str])
     records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is none, and
     ``ids`` are those of the topics that are there now.
     """
-    images = (
-        {}
-        if base is None
-        else {TopicPartition(topic.name, image.partition): (topic, image) for topic in base.topics for image in topic.partitions}
-    )
     newest = archive.newest
-    found = {tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for tp, log in newest.items()}
-    for tp, (topic, image) in images.items():
+    found = {tp: ArchivedTo.of(log) for tp, log in newest.items()}
+    if base is None:
+        return found
+    for topic, image in ((one, image) for one in base.topics for image in one.partitions):
+        tp = TopicPartition(topic.name, image.partition)
         log = newest.get(tp)
         if topic.role not in ARCHIVED_ROLES or not topic.archived or (log is not None and ids.get(topic.name) != topic.topic_id):
             continue
         if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
-            anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}" if base is not None else ""
+            anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}"
             found[tp] = ArchivedTo(topic_id=topic.topic_id, end=image.end, leader_epoch=image.leader_epoch, anew=anew)
     return found
 
@@ -140,7 +173,11 @@ def _part(now: LogNow, before: ArchivedTo | None) -> TickPart:
         return TickPart(now=now, start=before.end, end=end, anew=before.anew)
     start = min(now.log_start, end)
     return TickPart(
-        now=now, start=start, end=end, anew=before.anew, gap=Gap(start=before.end, end=start, reason=BEFORE) if start > before.end else None
+        now=now,
+        start=start,
+        end=end,
+        anew=before.anew,
+        gap=Gap(start=before.end, end=start, reason=GONE_BEFORE) if start > before.end else None,
     )
 
 
@@ -183,10 +220,10 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
         start=part.begins,
         end=part.end,
         leader_epoch=part.now.leader_epoch,
-        ranges=joined(sorted((piece.copied for piece in copied), key=lambda one: one.start)),
+        ranges=joined(piece.copied for piece in copied),
         anew=part.anew,
         since_epoch=part.now.leader_epoch if part.truncated else None,
-        gaps=(*gaps, *(Gap(start=gone.start, end=gone.end, reason=MEANWHILE) for gone in lost)),
+        gaps=(*gaps, *(Gap(start=gone.start, end=gone.end, reason=GONE_MEANWHILE) for gone in lost)),
     )
 
 
@@ -215,6 +252,3 @@ class Safety:
         while self._looks and all(archived.get(tp, 0) >= end for tp, end in self._looks[0][1].items()):
             self._safe_at = self._looks.pop(0)[0]
         return self._safe_at
-
-
-_MOST_LOOKS: Final = 256

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.compaction_proof import Compaction
+
+GONE_BEFORE: Final = "deleted by retention before it was copied"
+GONE_MEANWHILE: Final = "deleted by retention while it was copied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +87,13 @@ class Gap:
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
             raise Damaged(f"[{self.start}, {self.end}) is no gap", next_step="do not use this savepoint; verify the repository")
+
+
+def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
+    """Copied ranges of a partition in offset order. Adjacent ranges without a record are merged, so that idle hours add no ranges."""
+    merged: list[CopiedRange] = []
+    for piece in sorted(pieces, key=lambda one: one.start):
+        last = merged[-1] if merged else None
+        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
+        merged.append(replace(piece, start=merged.pop().start) if idle else piece)
+    return tuple(merged)

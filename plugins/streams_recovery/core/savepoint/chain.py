@@ -5,12 +5,13 @@ A manifest lists every file that it needs. So a chain of savepoints only shares 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
-from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.segment_file import GONE_BEFORE
 from streams_recovery.core.savepoint.cut import PartitionCut
 
 _DAY_MS = 86_400_000
@@ -66,7 +67,7 @@ def plan_partition(
     # The log's start is read after its end, so it may already be higher.
     begin = min(cut.log_start, cut.end)
     if begin > start:
-        gaps += (Gap(start=start, end=begin, reason="deleted by retention before it was copied"),)
+        gaps += (Gap(start=start, end=begin, reason=GONE_BEFORE),)
         start = begin
     return PartitionCopy(shares=True, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
 
@@ -177,13 +178,3 @@ def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
     if start >= cut.end:
         return None
     return RangeToCopy(tp=cut.tp, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)
-
-
-def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
-    """Copied ranges of a partition in offset order. Adjacent ranges without a record are merged, so that idle hours add no ranges."""
-    merged: list[CopiedRange] = []
-    for piece in sorted(pieces, key=lambda one: one.start):
-        last = merged[-1] if merged else None
-        idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
-        merged.append(replace(piece, start=merged.pop().start) if idle else piece)
-    return tuple(merged)

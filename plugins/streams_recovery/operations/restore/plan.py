@@ -123,13 +123,14 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
     """
     safeguards = replace(safeguards, delete=(*safeguards.delete, *source.deletes))
-    manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
+    fewer, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
+    source = replace(source, manifest=fewer)
     proven_inputs = source.move.kept if source.move is not None else ()
     later = later_topics(source) if source.in_place else ()
     names = {topic.name for topic in later}
-    found = required_for_restore(recovery, manifest, safeguards, cut=names)
+    found = required_for_restore(recovery, source.manifest, safeguards, cut=names)
     source, archived, left = _with_archived(recovery, source, mine)
-    manifest, _ = fewer_replicas(source.manifest, factor=recovery.config.restore.replication_factor, brokers=None)
+    manifest = source.manifest
     present = present_topics(recovery, manifest, mine)
     filled = spans(recovery, present)
     placed = place(manifest, target_of(recovery, manifest, _staying(recovery, source, present, names), filled, source.move))

@@ -25,10 +25,11 @@ from streams_recovery.core.repository.manifest import (
 )
 from streams_recovery.core.repository.publication import SavepointFacts, savepoint_facts
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.segment_file import GONE_MEANWHILE, joined
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.assumptions import deletions_kept
-from streams_recovery.core.savepoint.chain import compacted, joined
+from streams_recovery.core.savepoint.chain import compacted
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import first_names
@@ -102,7 +103,7 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
         pieces.setdefault(partition.tp, []).extend(_archived_of(partition))
     gaps: dict[TopicPartition, list[Gap]] = {}
     for lost in copied.lost:
-        gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason="deleted by retention while it was copied"))
+        gaps.setdefault(lost.tp, []).append(Gap(start=lost.start, end=lost.end, reason=GONE_MEANWHILE))
     plans: dict[str, dict[int, PlannedPartition]] = {}
     for partition in plan.partitions:
         plans.setdefault(partition.tp.topic, {})[partition.tp.partition] = partition

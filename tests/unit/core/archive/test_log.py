@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
 from streams_recovery.core.repository.compaction_proof import MergeProof
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, SegmentFile
+from streams_recovery.core.repository.ranges import Ranges
 from tests.support.examples.savepoints import manifest_of, topic
 
 LIMITS = TickLimits(records=40, file_records=16)
@@ -148,7 +150,7 @@ class World:
         entry = codec.loads(ArchiveEntry, codec.dumps(entry), where="entry").checked("orders", "entry")
         self.entries.append(entry)
         self.archive = self.archive.with_entry(len(self.entries), entry)
-        self.positions |= {log.tp: ArchivedTo(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch) for log in logs}
+        self.positions |= {log.tp: ArchivedTo.of(log) for log in logs}
 
     def begin(self) -> None:
         """Another archiver: it knows what is stored and nothing else."""
@@ -247,7 +249,7 @@ class World:
             end=log.stable,
             leader_epoch=log.epoch,
             committed=CommittedOffset(offset=log.start, metadata=""),
-            ranges=(),  # type: ignore[arg-type]
+            ranges=Ranges.of(()),
             gaps=(),
         )
         found = self.archive.newest.get(tp)
@@ -263,7 +265,7 @@ class World:
         end = max(begin, log.stable)
         if begin < end:
             pieces.append(self.copied(RangeToCopy(tp=tp, start=begin, end=end, size_hint=0), -2).copied)
-        return replace(cut, end=end, last_stable=max(end, log.stable), ranges=tuple(pieces), gaps=tuple(gaps))  # type: ignore[arg-type]
+        return replace(cut, end=end, last_stable=max(end, log.stable), ranges=Ranges.of(pieces), gaps=tuple(gaps))
 
     # What must hold.
 
@@ -339,18 +341,18 @@ def settled(world: World) -> None:
     assert found is None or found.left == (), "the archive goes on behind every savepoint"
 
 
-def lived(world: World, steps: Sequence[tuple[object, ...]]) -> None:
+def lived(world: World, steps: Sequence[tuple[Any, ...]]) -> None:
     for name, *more in steps:
         world.now += 10
         match name:
             case "write":
-                world.write(*more)  # type: ignore[arg-type]
+                world.write(*more)
             case "open":
-                world.write(*more, opened=True)  # type: ignore[arg-type]
+                world.write(*more, opened=True)
             case "commit" | "expire" | "truncate" | "recreate":
                 getattr(world, str(name))(*more)
             case "look":
-                world.look(lose=more[0] if more else 0)  # type: ignore[arg-type]
+                world.look(lose=more[0] if more else 0)
             case "crash":
                 world.look(crash=True)
             case "join" if world.entries:
@@ -364,7 +366,7 @@ def lived(world: World, steps: Sequence[tuple[object, ...]]) -> None:
 
 @settings(max_examples=250)
 @given(st.lists(STEPS, min_size=15, max_size=60))
-def test_whatever_happens_nothing_is_twice_and_nothing_is_missing_without_a_word(steps: list[tuple[object, ...]]) -> None:
+def test_whatever_happens_nothing_is_twice_and_nothing_is_missing_without_a_word(steps: list[tuple[Any, ...]]) -> None:
     world = World()
     world.write(0, 3)
     world.save(takes=False)
@@ -393,15 +395,15 @@ def test_a_week_of_intervals_stays_small_where_savepoints_are_taken() -> None:
     assert sum(entry.event is ArchiveEvent.COPIED for entry in world.entries) == 7 * 24 * 36
 
 
-def log_of(start: int, *ends: int, topic_id: str = "id", **more: object) -> ArchivedLog:
+def log_of(start: int, *ends: int, topic_id: str = "id", **more: Any) -> ArchivedLog:
     """A log in pieces without records."""
     edges = [start, *ends]
     ranges = tuple(CopiedRange(start=a, end=b, file=None) for a, b in zip(edges, ends, strict=False))
-    return ArchivedLog(tp=TopicPartition("t", 0), topic_id=topic_id, start=start, end=edges[-1], leader_epoch=0, ranges=ranges, **more)  # type: ignore[arg-type]
+    return ArchivedLog(tp=TopicPartition("t", 0), topic_id=topic_id, start=start, end=edges[-1], leader_epoch=0, ranges=ranges, **more)
 
 
-def entry(event: ArchiveEvent, *logs: ArchivedLog, **more: object) -> ArchiveEntry:
-    return ArchiveEntry(event=event, run="r", at=1, cluster_id="c", logs=logs, **more)  # type: ignore[arg-type]
+def entry(event: ArchiveEvent, *logs: ArchivedLog, **more: Any) -> ArchiveEntry:
+    return ArchiveEntry(event=event, run="r", at=1, cluster_id="c", logs=logs, **more)
 
 
 @pytest.mark.parametrize(
@@ -414,9 +416,9 @@ def entry(event: ArchiveEvent, *logs: ArchivedLog, **more: object) -> ArchiveEnt
         {"ranges": (CopiedRange(start=0, end=9, file=None),), "gaps": (Gap(start=3, end=4, reason=""),)},
     ],
 )
-def test_what_does_not_tile_its_log_is_no_piece_of_it(more: dict[str, object]) -> None:
+def test_what_does_not_tile_its_log_is_no_piece_of_it(more: dict[str, Any]) -> None:
     with pytest.raises(Damaged, match="are not its log"):
-        ArchivedLog(tp=TopicPartition("t", 0), topic_id="id", start=0, end=9, leader_epoch=0, **more)  # type: ignore[arg-type]
+        ArchivedLog(tp=TopicPartition("t", 0), topic_id="id", start=0, end=9, leader_epoch=0, **more)
 
 
 def test_an_entry_that_skips_offsets_without_a_word_is_refused() -> None:

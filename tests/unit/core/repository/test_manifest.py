@@ -18,7 +18,7 @@ from streams_recovery.core.repository.manifest import (
     CopiedRange,
     Gap,
 )
-from streams_recovery.core.savepoint.chain import joined
+from streams_recovery.core.repository.segment_file import joined
 from tests.support.examples.manifests import copied, manifest_with, partition
 from tests.support.repository.stored import stored
 

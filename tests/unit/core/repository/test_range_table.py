@@ -21,8 +21,8 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
 from streams_recovery.core.repository.range_columns import RangeColumns
 from streams_recovery.core.repository.ranges import TableRef
+from streams_recovery.core.repository.segment_file import joined
 from streams_recovery.core.repository.table_tiers import MOST_TABLES, kept_tables
-from streams_recovery.core.savepoint.chain import joined
 
 TOPIC = "orders-t-changelog"
 STAMP = st.integers(-(2**61), 2**61)

@@ -17,12 +17,12 @@ from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
 from streams_recovery.core.repository.range_columns import RangeColumns
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.segment_file import joined
 from streams_recovery.core.savepoint.assumptions import deletions_kept
 from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
     PartitionCopy,
     archives,
-    joined,
     lacking,
     plan_partition,
     split,
