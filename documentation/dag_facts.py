@@ -153,6 +153,13 @@ FACTS: Final[Mapping[str, DagFacts]] = {
         command="",
         more="strategies/run.md",
     ),
+    "streams_archive": DagFacts(
+        when="all the time, with `archive.enabled`: a new run each day",
+        stops=NOTHING,
+        how_long="it takes no lock of savepoints: these and restores continue",
+        command="streams-recovery archive orders",
+        more="archive.md",
+    ),
     "streams_check": DagFacts(
         when="`check.schedule`: weekly by default; and by hand",
         stops=NOTHING,

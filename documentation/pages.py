@@ -38,6 +38,8 @@ def write() -> Iterator[str]:
             }
         )
         os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
+        # The example has every DAG that there is.
+        os.environ["STREAMS_RECOVERY_ARCHIVE"] = "true"
         for name, text in {**plain_pages(), **dag_pages()}.items():
             path = DOCS / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:

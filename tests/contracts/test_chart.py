@@ -59,6 +59,7 @@ APPROVED = {"enabled": True, "approve": 64 * "0", "reason": "a bad release"}
 # What somebody may want, by a name.
 CASES: dict[str, Values] = {
     "default": {},
+    "archive": {"archive": {"enabled": True}},
     "other application": {
         "application": "orders",
         "configs": {"orders.yaml": ORDERS, "order-processing.yaml": None},

@@ -23,6 +23,8 @@ os.environ.update(
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        # The example has every DAG that there is.
+        "STREAMS_RECOVERY_ARCHIVE": "true",
     }
 )
 

@@ -16,7 +16,7 @@ from tests.support.airflow.restore_dags import OF_ALL
 from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"
-OWN = ("backup", "check", "expire", "compact", "drill", "run", "reprocess")
+OWN = ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from streams_recovery.triggers.application import WatchTrigger
 from tests.support.airflow.parsed_dags import (
+    ARCHIVE,
     BACKUP,
     COMPACT,
     NAME,
@@ -50,7 +51,7 @@ def test_no_dag_is_paused_when_it_appears(dags: dict[str, Any]) -> None:
 def test_only_a_backup_runs_at_once_and_the_others_when_they_are_due(dags: dict[str, Any]) -> None:
     # A check or a drill of a repository that is still empty could only fail.
     scheduled = {dag_id for dag_id in PER_APPLICATION if dags[dag_id].schedule is not None and dag_id != REPROCESS}
-    assert {dag_id for dag_id in scheduled if dags[dag_id].start_date is not None} == {BACKUP}
+    assert {dag_id for dag_id in scheduled if dags[dag_id].start_date is not None} == {BACKUP, ARCHIVE}
 
 
 def test_a_mistake_in_assets_harms_no_savepoint_and_no_restore(dags: dict[str, Any]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from airflow.sdk.definitions.timetables.simple import ContinuousTimetable
 from airflow.sdk.exceptions import AirflowException
 
 from streams_recovery.config.schedules import plain
-from tests.support.airflow.parsed_dags import COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
+from tests.support.airflow.parsed_dags import ARCHIVE, COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
 
 
 def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
@@ -27,6 +29,18 @@ def test_an_application_that_was_started_for_a_run_is_stopped_whatever_becomes_o
     assert dag.get_task("await_ends").upstream_task_ids == {"start_application"}
     leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids and not task.is_teardown}
     assert leaves == {"ends_reached"}, "a waiting that failed fails the run, which a stop that succeeds would hide"
+
+
+def test_archiving_goes_on_for_ever_in_one_run_behind_the_other_and_gives_up_after_failures_in_a_row(dags: dict[str, Any]) -> None:
+    dag = dags[ARCHIVE]
+    assert (dag.max_active_runs, dag.catchup, dag.max_consecutive_failed_dag_runs) == (1, False, 5)
+    assert isinstance(dag.timetable, ContinuousTimetable)
+    job = dag.get_task("archive_inputs")
+    assert (job.retry_exponential_backoff, job.retry_delay, job.max_retry_delay) == (True, timedelta(seconds=5), timedelta(minutes=1))
+    assert job.retries * job.max_retry_delay > job.execution_timeout > timedelta(days=1), (
+        "what fails is tried again until the next run takes over"
+    )
+    assert set(dag.task_ids) & DESTRUCTIVE == set()
 
 
 @pytest.mark.parametrize("level", ["sample=10", "everything", "full; true"])

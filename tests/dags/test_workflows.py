@@ -33,6 +33,7 @@ from tests.support.airflow.restore_dags import RESTORE_DAGS
 PROJECT = Path(__file__).resolve().parents[2]
 WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_backup_order-processing", ""): savepoint.SAVEPOINT,
+    ("streams_archive_order-processing", ""): savepoint.ARCHIVE,
     **{(dag_id, ""): restore.workflow_of(strategy) for dag_id, strategy in RESTORE_DAGS.items()},
     ("streams_upgrade", "roll_back."): restore.FROM_SAVEPOINT,
     ("streams_clone", "clone."): restore.FROM_SAVEPOINT,
@@ -133,6 +134,7 @@ def test_each_operator_is_drawn_in_a_dag_and_each_step_is_taken_there(dags: dict
 # What the command line takes by ``steps``: it calls what comes before them itself, because a person is asked in between.
 BY_HAND: dict[Any, Workflow[Any]] = {
     runs.backup: savepoint.SAVEPOINT,
+    runs.archive: savepoint.ARCHIVE,
     runs.check: maintenance.CHECK,
     runs.compact: maintenance.COMPACTION,
     runs.merge: maintenance.MERGE,
@@ -183,7 +185,18 @@ class Anything:
 
 @pytest.mark.parametrize("run", BY_HAND, ids=lambda run: run.__name__)
 def test_the_command_line_takes_the_same_list(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for operation in ("savepoint", "maintenance", "compaction", "state", "restore", "sandbox", "interval", "rollout", "outputs"):
+    for operation in (
+        "savepoint",
+        "archives",
+        "maintenance",
+        "compaction",
+        "state",
+        "restore",
+        "sandbox",
+        "interval",
+        "rollout",
+        "outputs",
+    ):
         monkeypatch.setattr(runs, operation, Anything())
     recording = Recording()
     facts = {
@@ -277,6 +290,7 @@ COPIED = (savepoint.QUIESCE, savepoint.CAPTURE_CUT, savepoint.COPY_RECORDS, save
 SAFE: list[tuple[str, Sequence[Step]]] = [
     ("savepoint.SAVEPOINT", COPIED),
     ("savepoint.SAVEPOINT", (savepoint.CAPTURE_CUT, savepoint.RESUME, savepoint.COPY_RECORDS)),
+    ("savepoint.ARCHIVE", (savepoint.BEGIN_ARCHIVE, savepoint.ARCHIVE_INPUTS)),
     ("restore.FROM_SAVEPOINT", (*REPLACED, restore.FINISH, restore.ABANDON)),
     ("restore.FAILOVER", (*REPLACED, restore.ARRIVE, restore.FINISH, restore.ABANDON)),
     ("restore.REBUILD", (*REPLACED, restore.FINISH, restore.ABANDON)),
@@ -371,7 +385,7 @@ def test_what_destroys_is_below_the_phase_that_says_it_is_done() -> None:
 
 def test_a_job_without_a_lock_changes_no_topic() -> None:
     free = {step.job for step in steps_of_workflows() if isinstance(step, JobStep) and not step.locked}
-    assert free == {"check", "compact", "merge", "state", "compare_outputs"}
+    assert free == {"archive", "check", "compact", "merge", "state", "compare_outputs"}
 
 
 def test_only_a_safety_savepoint_that_nobody_requires_may_fail() -> None:

@@ -77,7 +77,7 @@ class Archiver:
 @contextmanager
 def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archiver]:
     """An archiver beside the block. At the block's end it is made to think that a day has passed, and hands over."""
-    ticket = archive.begin(recovery, f"test-{uuid.uuid4().hex}")
+    order = archive.plan_archiver(recovery, archive.begin(recovery, f"test-{uuid.uuid4().hex}"))
     found, later = Archiver(recovery), threading.Event()
 
     def run() -> None:
@@ -85,7 +85,7 @@ def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archive
             with KafkaCluster(lambda: recovery.connection) as cluster:
                 archiver.Archiver(
                     context=session.spark.sparkContext,
-                    spec=recovery.artifacts.read(ArchiveSpec, ticket.spec),
+                    spec=recovery.artifacts.read(ArchiveSpec, order.spec),
                     access=JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None),
                     cluster=cluster,
                     monotonic=lambda: time.monotonic() + (100_000 if later.is_set() else 0),

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from streams_recovery.core.errors import Refused
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext, wall_clock
-from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, JobPlan, Quiesced, Ticket
+from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, Quiesced, Ticket
 from tests.support.applications.savepoint_steps import begun, copied
 from tests.support.applications.small import Small
 from tests.support.applications.topic_records import produce

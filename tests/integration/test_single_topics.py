@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.application.factory import open_application
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, PrefixDiffers, Refused, StateDamaged, TargetNotEmpty
-from streams_recovery.core.jobs.spec import CutBy, RestoreSpec
+from streams_recovery.core.jobs.spec import CutBy, JobPlan, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
@@ -25,7 +25,6 @@ from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.operations.unfinished import unfinished_restore
 from tests.support.applications.restore_steps import checked, load, load_of, verified
 from tests.support.applications.savepoint_steps import publish, take

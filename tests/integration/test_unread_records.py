@@ -15,6 +15,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.operations import conditions, scheduled_run
+from streams_recovery.operations.archive import ArchiveSeen
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.ready import await_at_work
@@ -130,7 +131,7 @@ def test_everything_tells_the_same_lag_of_one_partition(bootstrap: str, tmp_path
             producer.produce(partition.topic, b"v", b"k", partition.partition)
         producer.flush(30)
         [told] = [one for one in look_at_group(recovery).partitions if one.topic == partition.topic]
-        seen = cluster_facts(recovery, None)
+        seen = cluster_facts(recovery, None, ArchiveSeen())
         begun = scheduled_run.begin(recovery, ENDS, run_id="run")
         report = scheduled_run.end(recovery, begun)
         waited = look(recovery, {"ends": codec.encode(begun.ends), "until": None}).message

@@ -12,12 +12,12 @@ from streams_recovery.cli.screen import command_line
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.progress import JobProgress
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob, SparkStart, Submitter, needs_cluster
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
-from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
 
 T = TypeVar("T")
@@ -146,7 +146,7 @@ class Runner:
                 if attempt > step.retries:
                     raise
                 self.say(f"{step.name}, attempt {attempt} of {step.retries + 1}: {error.reason}")
-                self.sleep(step.delay.total_seconds())
+                self.sleep(step.pause(attempt).total_seconds())
         raise AssertionError(step.name)
 
     def _called(self, step: Step[Any], arguments: Sequence[Any]) -> Any:

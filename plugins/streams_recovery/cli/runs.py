@@ -12,6 +12,7 @@ from streams_recovery.core.outputs.comparison import OutputsReport, OutputsReque
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
 from streams_recovery.core.state.export_job import StateResult
+from streams_recovery.operations import archive as archives
 from streams_recovery.operations import compaction, interval, maintenance, outputs, restore, rollout, sandbox, savepoint, state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
@@ -44,6 +45,11 @@ def backup(runner: Runner, request: SavepointRequest) -> PublishedSavepoint:
     for warning in summary.warnings:
         runner.say(f"warning: {warning}")
     return summary
+
+
+def archive(runner: Runner, run_id: str, seconds: float) -> None:
+    """Archive for so long. An archiver that fails is followed by another one."""
+    runner.run(savepoint_workflow.ARCHIVE, archives.begin(runner.recovery, run_id, seconds=seconds))
 
 
 def check(runner: Runner, *, savepoint_id: str, level: str, run_id: str) -> CheckReport:

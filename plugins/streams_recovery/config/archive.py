@@ -21,9 +21,11 @@ def _interval(text: str) -> str:
 
 class ArchiveSection(Section):
     """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. At most
-    ``records_per_second`` are read, as many as it takes where that is not set.
+    ``records_per_second`` are read, as many as it takes where that is not set. With ``dag`` a DAG archives; without it ``streams-recovery archive`` has to
+    be run as a service.
     """
 
     enabled: Switch = False
     interval: Annotated[Duration, AfterValidator(explained(_interval))] = "PT10S"
+    dag: Switch = True
     records_per_second: Annotated[Integer, Field(ge=1)] | None = None

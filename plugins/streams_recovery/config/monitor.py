@@ -56,10 +56,13 @@ Reminder = Annotated[str, AfterValidator(explained(_reminder))]
 
 
 class MonitorObjectives(Section):
-    """What was promised: how old the newest exact savepoint may be, and how long a recovery may take. Null is no promise."""
+    """What was promised: how old the newest exact savepoint may be, how long a recovery may take, and how much input the loss of the cluster may cost, as the
+    age of what is kept. Null is no promise.
+    """
 
     newest_age: Duration | None = None
     recovery_time: Duration | None = None
+    loss: Duration | None = None
 
 
 class MonitorLimits(Section):
@@ -75,6 +78,7 @@ class MonitorLimits(Section):
     lag_records: Records | None = None
     lag_growth: Records = 100_000
     transaction_age: Duration = "PT15M"
+    archive_age: Duration = "PT10M"
     hold_age: Duration = "PT6H"
     lock_age: Duration = "PT6H"
     restore_time: Duration = "PT4H"
@@ -122,6 +126,7 @@ class Monitor(Section):
         return Limits(
             newest_age=seconds(objectives.newest_age) if objectives.newest_age else None,
             recovery_time=seconds(objectives.recovery_time) if objectives.recovery_time else None,
+            loss=seconds(objectives.loss) if objectives.loss else None,
             late_after=_LATE * pause if pause is not None else None,
             docs=self.docs,
             **plain,
@@ -150,7 +155,7 @@ class Monitor(Section):
 
     @model_validator(mode="after")
     def _promised_what_can_be_kept(self) -> Self:
-        for name in ("newest_age", "recovery_time"):
+        for name in ("newest_age", "recovery_time", "loss"):
             value = getattr(self.objectives, name)
             if value is not None and seconds(value) <= 0:
                 raise ValueError(f"objectives.{name} is {value}; an objective is longer than nothing, and null is none")

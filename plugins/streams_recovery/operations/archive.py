@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from streams_recovery.core.archive.log import (
@@ -16,12 +17,13 @@ from streams_recovery.core.archive.log import (
     archive_of,
     extended,
 )
-from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS, HEARTBEAT_SECONDS, ArchiveSpec, TickLimits
+from streams_recovery.core.archive.tick import ArchiveSpec, TickLimits, is_at_work
 from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, unusable
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover
@@ -37,24 +39,29 @@ _LOOK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiverTicket:
-    """What an archiver is given."""
+    """What an archiver is begun with: the run that asked for it, and the moment (ms) at which it hands over to the next one."""
 
     run: str
-    topics: tuple[str, ...]
-    spec: ArtifactRef
-    result_key: str
+    ends_at: int
 
 
-def begin(recovery: RecoveryContext, run: str, *, hand_over_seconds: float = HAND_OVER_SECONDS) -> ArchiverTicket:
-    """Say what is archived from now on. Raises ``Refused`` where the configuration does not ask for it, and where no input has its records in savepoints."""
-    section = recovery.config.archive
-    if not section.enabled:
+def begin(recovery: RecoveryContext, run: str, *, seconds: float = HAND_OVER_SECONDS) -> ArchiverTicket:
+    """Archive from now on, for so long. Raises ``Refused`` where the configuration does not ask for it, and where the application belongs to another site."""
+    if not recovery.config.archive.enabled:
         raise Refused(
             f"the configuration of {recovery.config.name} does not ask for an archive",
             next_step="write archive: {enabled: true} there, and backup.survive_cluster_loss: true",
             application_id=recovery.application_id,
         )
     recovery.sites.require_current(recovery.site)
+    return ArchiverTicket(run=run, ends_at=recovery.clock() + round(1000 * seconds))
+
+
+def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
+    """The job that archives until its ticket's end; there is none behind that. Raises ``Refused`` where savepoints have the records of no input."""
+    left = (ticket.ends_at - recovery.clock()) / 1000
+    if left <= 0:
+        return NO_JOB
     topics = tuple(sorted(topic.name for topic in discover(recovery).inventory.topics if topic.role in ARCHIVED_ROLES and topic.archived))
     if not topics:
         raise Refused(
@@ -62,19 +69,21 @@ def begin(recovery: RecoveryContext, run: str, *, hand_over_seconds: float = HAN
             next_step="write backup.survive_cluster_loss: true in the configuration",
             application_id=recovery.application_id,
         )
+    section = recovery.config.archive
     interval = milliseconds(section.interval) / 1000
     records = _MOST_RECORDS if section.records_per_second is None else max(1, int(section.records_per_second * interval))
     spec = ArchiveSpec(
         application_id=recovery.application_id,
-        run=run,
+        # Each attempt is an archiver of its own: one that nobody hears of any more must not be taken for the one that came after it.
+        run=f"{ticket.run}-{uuid.uuid4().hex[:8]}",
         topics=topics,
         interval_seconds=interval,
-        hand_over_seconds=hand_over_seconds,
+        hand_over_seconds=left,
         limits=TickLimits(records=min(records, _MOST_RECORDS), file_records=recovery.config.backup.segment_max_records),
         compression_level=recovery.config.backup.compression_level,
     )
-    written = recovery.artifacts.write(run, SPEC, spec)
-    return ArchiverTicket(run=run, topics=topics, spec=written, result_key=recovery.artifacts.answer(written.key, RESULT))
+    written = recovery.artifacts.write(spec.run, SPEC, spec)
+    return JobPlan(spec=written, result_key=recovery.artifacts.answer(written.key, RESULT), ranges=len(topics), offsets=0)
 
 
 def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLog[ArchiveEntry]:
@@ -101,10 +110,30 @@ def archived_behind(
     return extended(manifest, archive, topics) if archive.exists else None
 
 
-def is_at_work(archive: Archive, now: int) -> bool:
-    """Whether an archiver has said something lately."""
-    silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
-    return archive.runs and archive.at is not None and now - archive.at < silence
+@dataclass(frozen=True, slots=True)
+class ArchiveSeen:
+    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. All of it is read without
+    ranges.
+    """
+
+    archive: Archive = field(default_factory=Archive)
+    status: ArchiveStatus | None = None
+    saved: Manifest | None = None
+
+
+def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSeen:
+    """The archive behind the ``newest`` exact savepoint, which is read without its ranges. One that cannot be used is told of."""
+    try:
+        archive = read_archive(recovery)
+        status = archive_status(archive, newest, recovery.clock()) if archive.exists else None
+        if newest is not None and status is not None and status.left_count:
+            # Where a savepoint has copied the last records itself, its ranges say behind which of them the archive goes on.
+            newest = recovery.savepoints.read(newest.savepoint_id, roles=ARCHIVED_ROLES)
+            status = archive_status(archive, newest, recovery.clock())
+        behind = None if newest is None else extended(newest, archive)
+    except Damaged as error:
+        return ArchiveSeen(status=unusable(error.reason), saved=newest)
+    return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
 
 
 def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:

@@ -80,6 +80,7 @@ def removed_dags(config: ApplicationConfig) -> set[str]:
     """The DAGs that an application may have, and has not by this configuration."""
     switched = {"drill": config.drill, "reprocess": config.reprocess}
     off = [kind for kind, section in switched.items() if section is None or not section.enabled]
+    off += [] if config.archive.enabled and config.archive.dag else ["archive"]
     return {f"streams_{kind}_{config.name}" for kind in (*off, *(() if config.access.own_dags else _OWN))}
 
 

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.operations import savepoint
+from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operators.base import StepOperator
 from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
@@ -100,3 +100,12 @@ class FinishSavepointOperator(StepOperator):
     """Release the compaction guard and the lock, after success and after failure. Safe to repeat."""
 
     takes = steps.FINISH
+
+
+class BeginArchiveOperator(StepOperator):
+    """Say that this run archives from now on, until the next one takes over a day later."""
+
+    takes = steps.BEGIN_ARCHIVE
+
+    def step(self, recovery: RecoveryContext, context: Context) -> archive.ArchiverTicket:
+        return archive.begin(recovery, run_id_of(context))

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from streams_recovery.config.spark import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
 from streams_recovery.engine.spark_submit import SparkCall
@@ -25,7 +26,6 @@ from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
-from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.operators.base import needed_results, results_of, site_of, treatment
 from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.workflows import maintenance, outputs, restore, savepoint
@@ -132,6 +132,12 @@ class CopyRecordsOperator(SparkJobOperator):
     """Copy what is new since the last savepoint."""
 
     takes = savepoint.COPY_RECORDS
+
+
+class ArchiveInputsOperator(SparkJobOperator):
+    """Archive inputs and globals until the next run takes over. What fails is tried again, later each time."""
+
+    takes = savepoint.ARCHIVE_INPUTS
 
 
 class CopyStateOperator(SparkJobOperator):

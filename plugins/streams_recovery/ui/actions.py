@@ -64,7 +64,7 @@ def dags_of(name: str) -> dict[str, tuple[str, ...]]:
     """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
     own = tuple(
         f"streams_{kind}_{name}"
-        for kind in ("backup", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS, _OUTPUTS)
+        for kind in ("backup", "archive", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS, _OUTPUTS)
     )
     return {"own": own, "shared": tuple(f"streams_{kind}" for kind in (*_RESTORES, *_LOOKS, _OUTPUTS))}
 

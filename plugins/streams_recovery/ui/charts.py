@@ -37,6 +37,15 @@ def charts(report: StatusReport) -> tuple[Chart, ...]:
                 objective=objective.newest_age_seconds,
             ),
         ),
+        Chart(
+            "Age of the recovery point",
+            svg.curve(
+                [(point.at, point.loss_seconds) for point in points],
+                title="Age of the recovery point",
+                say=seconds,
+                objective=objective.loss_seconds,
+            ),
+        ),
         Chart("Savepoint: duration", svg.bars([(one.captured_at, one.seconds) for one in savepoints], title="Duration", say=seconds)),
         Chart("Savepoint: hold", svg.bars([(one.captured_at, one.held_seconds) for one in savepoints], title="Hold", say=seconds)),
         Chart("Savepoint: new bytes", svg.bars([(one.captured_at, one.new_bytes) for one in savepoints], title="New bytes", say=size)),

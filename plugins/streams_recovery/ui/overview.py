@@ -187,8 +187,18 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
     if objective is not None and now - newest.captured_at > objective * 1000:
         back += Markup(", objective {}").format(seconds(objective))
     takes = f"would take about {seconds(report.estimate.total)}" if report.estimate else "how long it would take is not known"
-    survives = "survives cluster loss" if newest.survives_cluster_loss else "does not survive cluster loss"
-    return back, Markup.escape(takes), Markup.escape(survives)
+    return back, Markup.escape(takes), _loss(report, survives=newest.survives_cluster_loss)
+
+
+def _loss(report: StatusReport, *, survives: bool) -> Markup:
+    """What the loss of the cluster would cost. Ages are those of the look: what came since may be archived by now."""
+    point, loss, objective = report.recovery_point, report.loss_seconds, report.objectives.loss_seconds
+    if not survives or point is None or loss is None:
+        return Markup("does not survive cluster loss")
+    said = Markup("survives cluster loss")
+    if report.archive is not None:
+        said += Markup(" with input up to {} ({} before the look)").format(moment(point), seconds(loss))
+    return said if objective is None or loss <= objective else said + Markup(", objective {}").format(seconds(objective))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

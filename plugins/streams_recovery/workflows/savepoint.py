@@ -1,11 +1,11 @@
-"""Savepoints. The application is held from QUIESCE to RESUME: seconds, never the Spark job."""
+"""Savepoints, and the continuous archive behind them. For a savepoint the application is held from QUIESCE to RESUME: seconds, never the Spark job."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Final
 
-from streams_recovery.operations import savepoint
+from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.savepoint import CutSummary, GatherSummary, Ticket
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 
@@ -80,3 +80,19 @@ FINISH: Final = Step(
 SAVEPOINT: Final = Workflow(
     opening=BEGIN, steps=(QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH), result=PUBLISH
 )
+
+BEGIN_ARCHIVE: Final = Step(name="begin", call=archive.begin, result=archive.ArchiverTicket)
+# It goes on for as long as its ticket says, whatever becomes of one archiver: the next one begins where that one has ended.
+ARCHIVE_INPUTS: Final = JobStep(
+    name="archive_inputs",
+    job="archive",
+    call=archive.plan_archiver,
+    needs=(BEGIN_ARCHIVE,),
+    locked=False,
+    retries=2_000,
+    delay=timedelta(seconds=5),
+    most_delay=timedelta(minutes=1),
+    limit=timedelta(hours=26),
+)
+
+ARCHIVE: Final = Workflow(opening=BEGIN_ARCHIVE, steps=(ARCHIVE_INPUTS,), result=ARCHIVE_INPUTS)

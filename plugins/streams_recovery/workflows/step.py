@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import JobName
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import JobPlan
 
 T = TypeVar("T")
 
 # What a step may take that asks a cluster, and one that waits for a Spark job or an application.
 SHORT: Final = timedelta(minutes=30)
 LONG: Final = timedelta(hours=12)
+# More would be no time that a clock has.
+_MOST_DOUBLINGS: Final = 20
 
 
 class When(enum.StrEnum):
@@ -54,9 +56,9 @@ class Step(Generic[T]):
     """One step. ``name`` is its task id. ``call`` gets a RecoveryContext (two of them, the original's and the clone's, where ``pair`` is set) and the results
     of the steps it ``needs``, or parts of them, None for one that was not taken or failed; it returns a ``result``.
 
-    A transient error is tried again ``retries`` times, ``delay`` apart; ``limit`` bounds one attempt. In a restore that is resumed the step is not taken
-    again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what a person is told of a result, and
-    ``commands`` are what can be run next, each shown on a line of its own.
+    A transient error is tried again ``retries`` times, ``delay`` apart, or each time twice as long up to ``most_delay``; ``limit`` bounds one attempt. In a
+    restore that is resumed the step is not taken again once its journal shows the phase ``done_in``: those who need its result get None. ``message`` is what
+    a person is told of a result, and ``commands`` are what can be run next, each shown on a line of its own.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Step(Generic[T]):
     when: When = When.SUCCESS
     retries: int = 0
     delay: timedelta = timedelta(seconds=15)
+    most_delay: timedelta | None = None
     limit: timedelta | None = SHORT
     done_in: Phase | None = None
     message: Callable[[T], str | None] = lambda _result: None
@@ -75,6 +78,10 @@ class Step(Generic[T]):
     def part(self, of: Callable[[T], Any]) -> ResultPart:
         """What ``of`` takes out of this step's result, for a step that needs no more of it."""
         return ResultPart(self, of)
+
+    def pause(self, attempt: int) -> timedelta:
+        """How long to wait behind this attempt, the first one being 1."""
+        return self.delay if self.most_delay is None else min(self.most_delay, self.delay * 2 ** min(attempt - 1, _MOST_DOUBLINGS))
 
     @property
     def needed(self) -> tuple[Step[Any], ...]:

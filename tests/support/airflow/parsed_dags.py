@@ -15,8 +15,10 @@ from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavep
 from tests.support.airflow.restore_dags import CLONE, RESTORE_DAGS
 from tests.support.project import PROJECT
 
-PER_APPLICATION = [f"streams_{what}_order-processing" for what in ("backup", "check", "expire", "compact", "drill", "run", "reprocess")]
-BACKUP, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
+PER_APPLICATION = [
+    f"streams_{what}_order-processing" for what in ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")
+]
+BACKUP, ARCHIVE, VERIFY, EXPIRE, COMPACT, DRILL, RUN, REPROCESS = PER_APPLICATION
 RESTORE, UNDO, REBUILD, PITR = (strategy.DAG for strategy in (FromSavepoint, Undo, Rebuild, AsOfMoment))
 NAME = "order-processing"
 MOMENT = "2026-11-21T12:00:00Z"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -20,7 +21,6 @@ from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.rollout import CutoverReport, CutoverRequest, CutoverStep, CutoverTicket
 from streams_recovery.operations.rollout.discover import role
-from streams_recovery.operations.savepoint import JobPlan
 from tests.support.applications.restore_steps import compare, load, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import copied
 from tests.support.applications.small import Small, asked, small_application

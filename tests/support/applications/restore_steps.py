@@ -8,14 +8,13 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.compare import compare_rows
 from spark_jobs.transforms.load import Share, load_share
 from spark_jobs.transforms.read_back import ReadShare, read_share, whole
-from streams_recovery.core.jobs.spec import KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import JobPlan, KeysVerified, RestoreResult, RestoreSpec, VerifyResult, VerifySpec
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import LoadSummary, RestoreRequest, RestoreTicket, SafetySummary
-from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.savepoint_steps import copied
 from tests.support.applications.small import Small, asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from streams_recovery.core.jobs.spec import BackupResult, BackupSpec
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, JobPlan
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -13,7 +13,7 @@ from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.kafka.range_copy import copy_what_is_left
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint import CutSummary, JobPlan, PublishedSavepoint, SavepointRequest, Ticket
+from streams_recovery.operations.savepoint import CutSummary, PublishedSavepoint, SavepointRequest, Ticket
 from streams_recovery.operations.savepoint.values import CutDraft
 from tests.support.applications.small import Small
 from tests.support.repository.job_results import left

@@ -34,7 +34,7 @@ def pod_spec(document: Document) -> Document | None:
     match document["kind"]:
         case "Pod":
             return spec
-        case "Job":
+        case "Job" | "Deployment":
             return spec["template"]["spec"]
         case "CronJob":
             return spec["jobTemplate"]["spec"]["template"]["spec"]

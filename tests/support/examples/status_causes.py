@@ -24,12 +24,15 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     TransactionState,
 )
+from streams_recovery.core.status.recovery_point import ArchiveStatus, unusable
 from streams_recovery.core.status.report import DiskStatus, FencedSite, Part, SitesStatus, StandbySite, TopicStatus
 from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
 DEFAULTS = Monitor().limits_for(None)
 LIMITS = replace(DEFAULTS, newest_age=7200.0, recovery_time=1800.0, late_after=7200.0, changelog_bytes=100 * GIB, lag_records=1000)
 WITHOUT_OBJECTIVES = replace(LIMITS, newest_age=None, recovery_time=None)
+LOSS_PROMISED = replace(LIMITS, loss=60.0)
+ARCHIVE = ArchiveStatus(working=True, said_at=NOW - 5_000, safe_at=NOW - 9_000, waiting=12, files=7)
 
 
 def growing(name: str, daily: float, until: int = 100 * GIB) -> dict[str, Any]:
@@ -70,6 +73,11 @@ def hold(**changes: Any) -> dict[str, Any]:
 
 def check(**changes: Any) -> dict[str, Any]:
     return {"repository": {"check": replace(CheckState(check_id="c", at=NOW - DAY, causes=()), **changes)}}
+
+
+def archive(**changes: Any) -> dict[str, Any]:
+    """An archiver at work that is some seconds behind."""
+    return {"archiving": True, "repository": {"archive": replace(ARCHIVE, **changes)}}
 
 
 def deletion(**changes: Any) -> dict[str, Any]:
@@ -129,6 +137,11 @@ CAUSES: dict[str, dict[str, Any]] = {
         "newest_exact": summary(survives_cluster_loss=False),
         "repository": {"lost_with_cluster": ("the records of orders-in are not archived",)},
     },
+    "archive-stopped": archive(working=False, said_at=NOW - HOUR),
+    "archive-behind": archive(safe_at=NOW - 11 * MINUTE),
+    "archive-incomplete": archive(safe_at=None, left=("orders-in-3 was added since the savepoint",), left_count=1),
+    "archive-lost-input": archive(lost=5),
+    "archive-unreadable": {"archiving": True, "repository": {"archive": unusable("entry 7 is torn")}},
     "savepoints-unreadable": {"repository": {"damaged": ("20261121T010000Z-0000000002",)}},
     "ids-ahead": {"repository": {"ahead": ("99991231T235959Z-0123456789",)}},
     "restore-unfinished": restore(),
@@ -182,5 +195,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     },
     "instances-gone": instances(("gone", None), ("running", "RUNNING")),
 }
+# Made only where it was promised how much input a lost cluster may cost.
+OF_LOSS: dict[str, dict[str, Any]] = {"loss-over-objective": {}}
 # Made only where no objective is configured.
 BY_SCHEDULE = {"savepoint-late": {"newest_exact": OLD}}

@@ -159,6 +159,7 @@ def history(now: int, points: int = 48) -> tuple[HistoryPoint, ...]:
             repository_bytes=38_200_000_000 - number * 50_000_000,
             lag=(number * 613) % 4_000,
             newest_age_seconds=float(600 + (number * 331) % 3_000),
+            loss_seconds=float(4 + (number * 7) % 20),
         )
         for number in reversed(range(points))
     )

@@ -14,9 +14,9 @@ import pytest
 from streams_recovery.cli import runner as module
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, SparkJobFailed
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.operations.savepoint import JobPlan
 from streams_recovery.workflows.step import JobOutcome, JobStep, Step, When, Workflow
 
 LEFT = ArtifactRef.of("a/result.json", b"{}")

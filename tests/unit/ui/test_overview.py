@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedRecord
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
+from streams_recovery.core.status.recovery_point import ArchiveStatus
 from streams_recovery.core.status.report import Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
 from streams_recovery.ui.configurations import without_paths
@@ -41,6 +43,16 @@ def test_a_healthy_application_says_to_when_how_long_and_what_it_survives() -> N
     assert "last drill 6 h 1 min ago, state equal (RPO 30 min, RTO 4 min 22 s)" in text(row)
     assert "no check yet" in text(row)
     assert ">not sealed</span>" in text(row)
+
+
+def test_what_the_loss_of_the_cluster_would_cost_is_said_as_it_was_at_the_look() -> None:
+    taken = report().taken_at
+    archive = ArchiveStatus(working=True, said_at=taken, safe_at=taken - 9_000, waiting=0, files=3)
+    row = stored(archive=archive)
+    assert re.search("survives cluster loss with input up to <time .*</time> \\(9 s before the look\\)", text(shown(row, SOON)))
+    assert "before the look), objective 5 s" in text(
+        shown(stored(archive=archive, objectives=replace(report().objectives, loss_seconds=5.0)))
+    )
 
 
 def test_whether_it_is_sealed_is_said_by_who_reads_and_not_by_what_is_stored() -> None:

@@ -1,4 +1,4 @@
-{{/* The pod of every job. Takes (dict "root" $ "args" <list of words behind the program> "component" <name>). */}}
+{{/* The pod of every job. Takes (dict "root" $ "args" <list of words behind the program> "component" <name>), and "restartPolicy" unless that is Never. */}}
 {{- define "recovery.podTemplate" -}}
 {{- $root := .root -}}
 {{- $values := .root.Values -}}
@@ -23,7 +23,7 @@ spec:
 serviceAccountName: {{ include "recovery.serviceAccount" $root }}
 automountServiceAccountToken: {{ include "recovery.apiToken" $root | eq "true" }}
 enableServiceLinks: false
-restartPolicy: Never
+restartPolicy: {{ .restartPolicy | default "Never" }}
 terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
 securityContext:
   {{- toYaml $values.podSecurityContext | nindent 2 }}

@@ -138,11 +138,11 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``at`` and ``safe_at`` are what an archiver said last.
-    ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
-    one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when
-    they were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and
-    ``answered`` who has it.
+    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``at`` and ``safe_at`` are what an archiver said last, and
+    so is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
+    one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when they
+    were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered``
+    who has it.
     """
 
     number: int = 0
@@ -156,6 +156,7 @@ class Archive:
     answered: str = ""
     recorded: int = 0
     recorded_safe_at: int | None = None
+    waiting: int = 0
 
     @property
     def exists(self) -> bool:
@@ -203,6 +204,7 @@ class Archive:
             event=entry.event,
             at=entry.at,
             safe_at=entry.safe_at,
+            waiting=entry.waiting,
             cluster_id=entry.cluster_id,
             logs=MappingProxyType(logs),
             boundaries=_ends_of(logs) if settled else self.boundaries,

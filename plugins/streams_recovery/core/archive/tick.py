@@ -24,6 +24,12 @@ REPLACED_SECONDS: Final = 3600
 _MOST_LOOKS: Final = 256
 
 
+def is_at_work(archive: Archive, now: int) -> bool:
+    """Whether an archiver has said something lately."""
+    silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
+    return archive.runs and archive.at is not None and now - archive.at < silence
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogNow:
     """A partition as its broker shows it. ``high`` is its end, records of open transactions included, ``last_stable`` where the first of these begins.

@@ -10,6 +10,7 @@ from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.seal import ForgedRecord
+from streams_recovery.core.status.recovery_point import ArchiveStatus
 from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, SitesStatus, TopicStatus
 
 # How the name of a broker's disk begins.
@@ -136,6 +137,7 @@ class RepositoryFacts:
     ids of savepoints and restores that have a time that has not come, or say that they are of one.
     ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
     records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
+    ``archive`` is None where nothing was ever archived continuously.
     """
 
     newest: SavepointSummary | None
@@ -157,14 +159,15 @@ class RepositoryFacts:
     sealed: bool = False
     forged: tuple[ForgedRecord, ...] = ()
     forged_count: int = 0
+    archive: ArchiveStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputState:
-    """One input topic. ``needed_since`` is the time of the first record that the application, or a restore of the newest exact savepoint, needs and that no
-    savepoint has, None when there is none or nothing is known of it; ``retention_seconds`` None when it deletes nothing by time. ``lost`` records are gone
-    although the newest exact savepoint needs them or nobody has archived them; ``unread`` ones are gone although the application has not read them.
-    ``since_savepoint`` is how far the application would be behind with that savepoint.
+    """One input topic. ``needed_since`` is the time of the first record that the application, or a restore of the newest exact savepoint, needs and that
+    neither a savepoint nor the archive has, None when there is none or nothing is known of it; ``retention_seconds`` None when it deletes nothing by time.
+    ``lost`` records are gone although the newest exact savepoint needs them or nobody has archived them; ``unread`` ones are gone although the application has
+    not read them. ``since_savepoint`` is how far the application would be behind with that savepoint.
     """
 
     topic: str
@@ -187,8 +190,9 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What the cluster says. ``missing`` topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another
-    application's. ``refused`` is why a restore of the newest exact savepoint would be refused now.
+    """What the cluster says. ``all_archived``: there was no record of an input or global, at a moment of this look, that the archive did not have. ``missing``
+    topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another application's. ``refused`` is why a
+    restore of the newest exact savepoint would be refused now.
     """
 
     bootstrap_servers: str
@@ -199,6 +203,7 @@ class ClusterFacts:
     transactions: tuple[TransactionState, ...]
     unattributed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    all_archived: bool = False
 
     @property
     def lag(self) -> int:
@@ -240,7 +245,7 @@ class Schedules:
 class ObservedApplication:
     """One look. A part that could not be looked at is None. ``newest_exact`` and ``newest`` are the last that are known. ``history`` has this look as its
     last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look. ``used_before`` is true when an earlier
-    look saw the application in use.
+    look saw the application in use. ``archiving`` is ``archive.enabled``.
     """
 
     name: str
@@ -259,6 +264,7 @@ class ObservedApplication:
     application: tuple[InstanceFacts, ...] | None
     history: tuple[HistoryPoint, ...]
     sites: SitesStatus = field(default_factory=SitesStatus)
+    archiving: bool = False
 
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""

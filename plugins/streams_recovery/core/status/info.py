@@ -13,6 +13,7 @@ from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.status.recovery_point import ArchiveStatus, recovery_point
 from streams_recovery.core.status.report import Health, SitesStatus, StatusReport
 from streams_recovery.core.timestamps import moment
 from streams_recovery.core.words import size, span
@@ -31,6 +32,7 @@ class ApplicationInfo:
     exactly, None without one; ``objective_met`` is None where nothing was promised and nothing is scheduled. ``problems`` are parts that could not be
     looked at, with the reason, and ``damaged`` the ids of savepoints. ``sealed`` is true where records are believed by their seals; then ``forged``
     are those that were not used, and ``forged_count`` says how many. ``sites`` are as they are on record now, with what the monitor last saw of them.
+    ``recovery_point`` (ms) is up to when input would be there if the cluster were lost, by the ``archive`` as it is now, None where nothing was ever archived.
     """
 
     name: str
@@ -53,14 +55,30 @@ class ApplicationInfo:
     forged: tuple[ForgedRecord, ...]
     forged_count: int
     sites: SitesStatus
+    recovery_point: int | None
+    loss_objective_seconds: float | None
+    archive: ArchiveStatus | None
 
 
-def info_of_report(report: StatusReport, now: int, *, objective: float | None, sealed: bool, sites: SitesStatus) -> ApplicationInfo:
-    """What the status says, with ages as they are ``now``. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by the
-    schedule. ``sealed`` is whether whoever read the status asked whose it is: what it says of that itself would be anybody's word.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentFacts:
+    """What is so at ``now`` (ms), whoever has looked at the rest. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by
+    the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is whether whoever reads asked whose each record is: what a status says of that
+    itself would be anybody's word.
     """
+
+    now: int
+    objective: float | None
+    loss: float | None
+    sealed: bool
+    sites: SitesStatus
+    archive: ArchiveStatus | None
+
+
+def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationInfo:
+    """What the status says, with ages as they are now."""
     exact = None if report.newest_exact is None else _facts_of(report.newest_exact)
-    age = _age(exact, now)
+    age = _age(exact, present.now)
     return ApplicationInfo(
         name=report.name,
         application_id=report.application_id,
@@ -72,59 +90,57 @@ def info_of_report(report: StatusReport, now: int, *, objective: float | None, s
         savepoints=report.savepoint_count,
         damaged=(),
         age_seconds=age,
-        objective_seconds=objective,
-        objective_met=_met(age, objective),
+        objective_seconds=present.objective,
+        objective_met=_met(age, present.objective),
         repository_bytes=report.repository_bytes,
         recovery_seconds=None if report.estimate is None else report.estimate.total,
         findings=report.findings,
         problems={name: part.problem for name, part in sorted(report.parts.items()) if part.problem is not None},
-        sealed=sealed,
+        sealed=present.sealed,
         forged=report.forged,
         forged_count=report.forged_count,
-        sites=sites,
+        sites=present.sites,
+        recovery_point=recovery_point(exact, present.archive),
+        loss_objective_seconds=present.loss,
+        archive=present.archive,
     )
 
 
 def info_of_repository(
-    name: str,
-    application_id: str,
-    found: Mapping[str, Publication | Damaged],
-    *,
-    now: int,
-    objective: float | None,
-    sealed: bool,
-    forged: Mapping[str, str],
-    sites: SitesStatus,
+    name: str, application_id: str, found: Mapping[str, Publication | Damaged], present: PresentFacts, *, forged: Mapping[str, str]
 ) -> ApplicationInfo:
     """What its savepoints tell, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
     nobody has looked at the rest, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
     damaged = tuple(name for name, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged))
-    exact = next((_facts_of(one) for one in reversed(whole) if _brings_back(one)), None)
-    age = _age(exact, now)
-    met = _met(age, objective)
+    exact = newest_exact(found)
+    age = _age(exact, present.now)
+    met = _met(age, present.objective)
     return ApplicationInfo(
         name=name,
         application_id=application_id,
         source=InfoSource.REPOSITORY,
-        looked_at=now,
+        looked_at=present.now,
         health=_seen(found, exact, wrong=bool(damaged or forged) or met is False),
         newest=_facts_of(whole[-1]) if whole else None,
         newest_exact=exact,
         savepoints=len(whole) + len(damaged),
         damaged=damaged,
         age_seconds=age,
-        objective_seconds=objective,
+        objective_seconds=present.objective,
         objective_met=met,
         repository_bytes=None,
         recovery_seconds=None,
         findings=(),
         problems={},
-        sealed=sealed,
+        sealed=present.sealed,
         forged=forged_records(forged),
         forged_count=len(forged),
-        sites=sites,
+        sites=present.sites,
+        recovery_point=recovery_point(exact, present.archive),
+        loss_objective_seconds=present.loss,
+        archive=present.archive,
     )
 
 
@@ -139,8 +155,10 @@ def _seen(found: Mapping[str, object], exact: SavepointFacts | None, *, wrong: b
     return Health.TROUBLE if exact is None else Health.ATTENTION if wrong else Health.UNKNOWN
 
 
-def _brings_back(found: Publication) -> bool:
-    return found.consistency is Consistency.EXACT and found.profile is Profile.FULL
+def newest_exact(found: Mapping[str, Publication | Damaged]) -> SavepointFacts | None:
+    """The newest savepoint that brings state back exactly, None when there is none."""
+    whole = (one for one in reversed(list(found.values())) if isinstance(one, Publication))
+    return next((_facts_of(one) for one in whole if one.consistency is Consistency.EXACT and one.profile is Profile.FULL), None)
 
 
 def _age(exact: SavepointFacts | None, now: int) -> float | None:
@@ -168,6 +186,9 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
     yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now)
     if info.newest_exact != info.newest:
         yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now)
+    yield "recovery point", _recovery_point(info, now)
+    if info.archive is not None:
+        yield "archive", _archive(info.archive, now)
     yield "seals", SEALED if info.sealed else f"{NOT_SEALED} Next: {SEAL_IT}"
     yield "objective", _objective(info)
     if info.recovery_seconds is not None:
@@ -182,6 +203,24 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
         yield f"{part} was not looked at", problem
     for finding in info.findings:
         yield str(finding.severity), f"{finding.kind}: {finding.text}"
+
+
+def _recovery_point(info: ApplicationInfo, now: int) -> str:
+    if info.recovery_point is None:
+        return "none: what the cluster has of the input would be lost with it"
+    loss = max(0, now - info.recovery_point) / 1000
+    limit = info.loss_objective_seconds
+    objective = "" if limit is None else f"; {'met' if loss <= limit else 'MISSED'}, {span(limit)} is the limit"
+    return f"{_when(info.recovery_point, now)}: up to then input would be there if the cluster were lost now{objective}"
+
+
+def _archive(archive: ArchiveStatus, now: int) -> str:
+    if archive.problem:
+        return f"cannot be used: {archive.problem}"
+    last = "" if archive.said_at is None else f", last heard of {_when(archive.said_at, now)}"
+    waiting = f", {archive.waiting:,} records waited then" if archive.waiting else ""
+    left = f"; {archive.left_count:,} partitions do not go on: {archive.left[0]}" if archive.left_count else ""
+    return f"{'an archiver is at work' if archive.working else 'NO ARCHIVER IS AT WORK'}{last}{waiting}, {archive.files:,} files{left}"
 
 
 def _sites(sites: SitesStatus) -> str:

@@ -11,12 +11,13 @@ DAY: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``newest_age`` and ``recovery_time`` are the objectives, None where there is none. Without the first one ``late_after`` counts, which follows from
-    the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are. docs/configuration.md explains the others.
+    """``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the first one ``late_after`` counts, which follows
+    from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are. docs/configuration.md explains the others.
     """
 
     newest_age: float | None
     recovery_time: float | None
+    loss: float | None
     late_after: float | None
     changelog_growth: float
     changelog_bytes: int | None
@@ -28,6 +29,7 @@ class Limits:
     lag_records: int | None
     lag_growth: int
     transaction_age: float
+    archive_age: float
     hold_age: float
     lock_age: float
     restore_time: float

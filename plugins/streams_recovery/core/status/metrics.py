@@ -14,6 +14,10 @@ PREFIX: Final = "streams_recovery"
 GAUGES: Final = {
     "newest_age_seconds": "age of the newest exact savepoint",
     "newest_age_objective_seconds": "how old it may be, where an objective is configured",
+    "loss_seconds": "age of the recovery point: what the loss of the cluster would cost",
+    "loss_objective_seconds": "how much it may be, where an objective is configured",
+    "archive_working": "1 while an archiver is at work, else 0; only where something was archived",
+    "archive_waiting_records": "records that were not archived when the archiver last looked",
     "exact_savepoint": "1 when there is an exact savepoint, else 0",
     "survives_cluster_loss": "1 when the newest exact savepoint is enough without the cluster, else 0",
     "savepoints": "how many savepoints there are",
@@ -56,6 +60,10 @@ def gauges(report: StatusReport) -> dict[str, float]:
     found: dict[str, float | None] = {
         "newest_age_seconds": None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
         "newest_age_objective_seconds": report.objectives.newest_age_seconds,
+        "loss_seconds": report.loss_seconds,
+        "loss_objective_seconds": report.objectives.loss_seconds,
+        "archive_working": None if report.archive is None else float(report.archive.working),
+        "archive_waiting_records": None if report.archive is None else report.archive.waiting,
         "exact_savepoint": float(newest is not None),
         "survives_cluster_loss": float(newest is not None and newest.survives_cluster_loss),
         "savepoints": report.savepoint_count,

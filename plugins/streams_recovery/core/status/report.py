@@ -16,6 +16,7 @@ from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.finding import StatusFinding
+from streams_recovery.core.status.recovery_point import ArchiveStatus, recovery_point
 
 
 class Health(enum.StrEnum):
@@ -112,7 +113,9 @@ class DiskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
-    """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names."""
+    """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names. ``loss_seconds`` is the age of the
+    recovery point.
+    """
 
     at: int
     changelog_bytes: int | None
@@ -122,6 +125,7 @@ class HistoryPoint:
     newest_age_seconds: float | None
     free_bytes: dict[str, int] = field(default_factory=dict)
     repartition_bytes: int | None = None
+    loss_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,7 @@ class Objectives:
 
     newest_age_seconds: float | None
     recovery_seconds: float | None
+    loss_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +193,7 @@ class StatusReport:
     exact savepoint would take. ``history`` has points that get rarer the
     older they are. ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long a look of the monitor says
     something of the present, None where looks have no schedule. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all.
+    ``archive`` is None where nothing was ever archived continuously.
     """
 
     name: str
@@ -215,3 +221,15 @@ class StatusReport:
     forged: tuple[ForgedRecord, ...] = ()
     forged_count: int = 0
     sites: SitesStatus = SitesStatus()
+    archive: ArchiveStatus | None = None
+
+    @property
+    def recovery_point(self) -> int | None:
+        """Up to which moment (ms) input would be there if the cluster were lost now, None where nothing would bring it back."""
+        return recovery_point(self.newest_exact, self.archive)
+
+    @property
+    def loss_seconds(self) -> float | None:
+        """How old the recovery point was when the report was made."""
+        point = self.recovery_point
+        return None if point is None else max(0.0, (self.taken_at - point) / 1000)

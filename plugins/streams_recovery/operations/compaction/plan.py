@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from streams_recovery.core.compaction.plan import CompactionPlan, CompactSpec, plan_compaction
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
 from streams_recovery.core.ids import LATEST, same_moment, time_of
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.lease import LockTicket
@@ -18,7 +19,6 @@ from streams_recovery.operations.compaction.values import CompactRequest, Compac
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_another
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
-from streams_recovery.operations.savepoint.values import JobPlan
 
 SPEC, RESULT = "compact-spec", "compact-result"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from streams_recovery.core.bounded_json import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import is_ahead, is_id, new_id
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository import check
@@ -23,7 +24,6 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import leftovers
 from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
-from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges

@@ -11,7 +11,7 @@ from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.ids import LATEST, is_id
-from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreResult
+from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
@@ -25,7 +25,6 @@ from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
 from streams_recovery.operations.restore.job_specs import restore_spec
-from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
 

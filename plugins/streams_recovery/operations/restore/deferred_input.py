@@ -7,6 +7,7 @@ records while another is still being loaded is read without it, and joins and wi
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
@@ -21,7 +22,6 @@ from streams_recovery.operations.restore.start import launched
 from streams_recovery.operations.restore.topics import load_progress, refused_topics, work_of
 from streams_recovery.operations.restore.values import EndsSummary, LoadSummary, RestoreTicket, StartSummary, VerifySummary, verify_summary
 from streams_recovery.operations.restore.verify import VERIFIED, compare_job, proven, require_verified
-from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
 _BEGIN = "find out who writes there and stop that; then process the interval again from its beginning"
 

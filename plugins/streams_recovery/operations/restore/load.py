@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.core.errors import ApplicationRunning, Damaged, TargetNotEmpty
-from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionToLoad, RestoreResult
+from streams_recovery.core.jobs.spec import NO_JOB, JobPlan, PartitionLoaded, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by, reached
 from streams_recovery.core.restore.load_progress import LoadProgress
@@ -30,7 +30,6 @@ from streams_recovery.operations.restore.topics import (
     work_of,
 )
 from streams_recovery.operations.restore.values import LoadSummary, PrepareSummary, RestoreTicket
-from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
 LOAD_SPEC = "load-spec"
 LOAD_AGAIN = (

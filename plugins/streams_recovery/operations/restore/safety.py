@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
+from streams_recovery.core.jobs.spec import NO_JOB
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.request import SafetyPolicy
@@ -12,7 +13,6 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import TICKET, entries, guarded, note, stored_plan
 from streams_recovery.operations.restore.values import RestoreTicket, SafetyBegun, SafetySummary
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.operations.savepoint.values import NO_JOB
 
 
 def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:

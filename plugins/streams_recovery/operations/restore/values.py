@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.proofs import PartitionProof
@@ -11,7 +12,7 @@ from streams_recovery.core.restore.query_check import QueryCheck
 from streams_recovery.core.rollout.compatibility import CompatibilityVerdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.restore.strategies import RestoreRequest
-from streams_recovery.operations.savepoint.values import JobPlan, Ticket
+from streams_recovery.operations.savepoint.values import Ticket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

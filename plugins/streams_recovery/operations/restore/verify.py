@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.jobs.spec import PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
+from streams_recovery.core.jobs.spec import NO_JOB, JobPlan, PartitionToVerify, PartitionVerified, RestoreResult, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
@@ -16,7 +16,6 @@ from streams_recovery.operations.restore.open import entries, guarded, note, sto
 from streams_recovery.operations.restore.rebuild_checks import check_cleared
 from streams_recovery.operations.restore.topics import work_of
 from streams_recovery.operations.restore.values import ClearedSummary, RestoreTicket, VerifySummary, verify_summary
-from streams_recovery.operations.savepoint.values import NO_JOB, JobPlan
 
 VERIFY_SPEC, VERIFY_RESULT, VERIFIED = "verify-spec", "verify-result", "verified"
 _NAMED = 5

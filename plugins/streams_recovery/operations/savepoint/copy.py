@@ -13,7 +13,7 @@ from streams_recovery.core.archive.join import taken
 from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, JobPlan, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
@@ -29,13 +29,11 @@ from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
 from streams_recovery.operations.savepoint.same_logs import check_same_logs
 from streams_recovery.operations.savepoint.values import (
-    NO_JOB,
     Copied,
     CopyPlan,
     CutDraft,
     DraftTopic,
     GatherSummary,
-    JobPlan,
     PlannedCopy,
     PlannedPartition,
     Ticket,

@@ -136,22 +136,6 @@ class PlannedCopy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlan:
-    """A Spark job to run: its specification and where its result belongs. Both are None when there is nothing to do. ``plan`` is what it was planned from,
-    for the steps behind the job that need it.
-    """
-
-    spec: ArtifactRef | None
-    result_key: str | None
-    ranges: int
-    offsets: int
-    plan: ArtifactRef | None = None
-
-
-NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
     """Every range that was copied for a savepoint, checked against the plan ``planned``, and those that were deleted before. ``noticed`` is what changed
     on the cluster meanwhile without harm.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.ids import run_suffix
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.export_job import PartitionToShow, StateResult, StateSpec
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint.values import JobPlan
 from streams_recovery.operations.state.read import changelog_of, chosen, open_side
 
 SPEC, RESULT = "state-spec", "state-result"

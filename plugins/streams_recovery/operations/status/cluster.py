@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.lag import Lag, lags
@@ -14,6 +15,7 @@ from streams_recovery.core.status.facts import ClusterFacts, InputState, Transac
 from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
 from streams_recovery.core.status.report import TopicStatus
 from streams_recovery.kafka.first_records import first_timestamps
+from streams_recovery.operations.archive import ArchiveSeen
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining
 from streams_recovery.operations.status.estimate import refusals
@@ -32,8 +34,10 @@ class LogPositions:
     lags: Mapping[TopicPartition, Lag]
 
 
-def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> ClusterFacts:
-    """What rules judge. ``newest`` is the newest exact savepoint, without its ranges. Raises what asking the cluster raises."""
+def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: ArchiveSeen) -> ClusterFacts:
+    """What rules judge. ``newest`` is the newest exact savepoint, without its ranges, and ``archive`` what is behind it. Raises what asking the cluster
+    raises.
+    """
     expected = [topic.name for topic in newest.topics if topic.role.internal] if newest is not None else []
     found, missing = discover_remaining(recovery, expected)
     logs = _logs(recovery, found)
@@ -43,10 +47,11 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None) -> Cluster
         topics=tuple(_topic(found, name, logs) for name in found.topics),
         # An application that has never run has committed nothing.
         missing=tuple(name.removeprefix(_TOPIC) for name in missing if newest is not None or name.startswith(_TOPIC)),
-        inputs=_inputs(recovery, found, newest, logs),
+        inputs=_inputs(recovery, found, archive.saved, logs),
         transactions=_transactions(recovery, logs),
         unattributed=found.inventory.unattributed,
         refused=refusals(recovery, newest) if newest is not None else (),
+        all_archived=_all_archived(found, archive.archive, logs),
     )
 
 
@@ -60,6 +65,19 @@ def _logs(recovery: RecoveryContext, found: Discovery) -> LogPositions:
     stable = recovery.cluster.last_stable_offsets(partitions)
     ends = recovery.cluster.high_watermarks(partitions)
     return LogPositions(starts=starts, ends=ends, lags=lags(committed, starts, stable, ends))
+
+
+def _all_archived(found: Discovery, archive: Archive, logs: LogPositions) -> bool:
+    """Whether there is something to archive, and the archive has all of it."""
+    newest = archive.newest
+    names = [
+        topic.name for topic in found.inventory.topics if topic.role in ARCHIVED_ROLES and topic.archived and topic.name in found.topics
+    ]
+    return bool(names) and all(
+        (log := newest.get(tp)) is not None and log.topic_id == found.topics[name].topic_id and logs.ends[tp] <= log.end
+        for name in names
+        for tp in _of(found, name)
+    )
 
 
 def _role(found: Discovery, name: str) -> TopicRole:

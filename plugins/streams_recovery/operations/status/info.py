@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.status.info import ApplicationInfo, info_of_report, info_of_repository
+from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository, newest_exact
+from streams_recovery.operations.archive import see_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
-from streams_recovery.operations.status.look import limits
+from streams_recovery.operations.status.look import limits, outline
 from streams_recovery.operations.status.sites import sites_now
 
 
@@ -13,18 +14,17 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
     """What the newest status says; without one what the savepoints say. The limit is that of the configuration: what was promised, or by the schedule when
     a second savepoint is due. Raises what reading the repository raises.
     """
-    now, report, known = recovery.clock(), newest(recovery.repository, recovery.layout), limits(recovery)
-    objective = known.late_after if known.newest_age is None else known.newest_age
-    sealed, sites = recovery.repository.seals is not None, sites_now(recovery)
-    if report is not None:
-        return info_of_report(report, now, objective=objective, sealed=sealed, sites=sites)
-    return info_of_repository(
-        recovery.config.name,
-        recovery.application_id,
-        recovery.savepoints.summaries(),
-        now=now,
-        objective=objective,
-        sealed=sealed,
-        forged=recovery.repository.forged,
-        sites=sites,
+    report, known = newest(recovery.repository, recovery.layout), limits(recovery)
+    found = {} if report is not None else recovery.savepoints.summaries()
+    present = PresentFacts(
+        now=recovery.clock(),
+        objective=known.late_after if known.newest_age is None else known.newest_age,
+        loss=known.loss,
+        sealed=recovery.repository.seals is not None,
+        sites=sites_now(recovery),
+        archive=see_archive(recovery, outline(recovery, newest_exact(found) if report is None else report.newest_exact)).status,
     )
+    if report is not None:
+        return info_of_report(report, present)
+    name, application_id = recovery.config.name, recovery.application_id
+    return info_of_repository(name, application_id, found, present, forged=recovery.repository.forged)

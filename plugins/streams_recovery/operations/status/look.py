@@ -19,6 +19,7 @@ from streams_recovery.core.errors import RecoveryError, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.facts import (
@@ -47,6 +48,7 @@ from streams_recovery.core.status.report import (
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
+from streams_recovery.operations.archive import ArchiveSeen, see_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.advise import advice
@@ -54,9 +56,9 @@ from streams_recovery.operations.status.cluster import cluster_facts
 from streams_recovery.operations.status.disks import DisksSeen, disks_seen
 from streams_recovery.operations.status.estimate import estimate_of
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
-from streams_recovery.operations.status.repository import repository_facts
+from streams_recovery.operations.status.repository import repository_facts, savepoints_of_the_past
 from streams_recovery.operations.status.restores import runs
-from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints
+from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact
 from streams_recovery.operations.status.sites import recorded, tend_fences, with_standbys
 
 LOGGER = logger("streams_recovery.operations.status.look")
@@ -75,6 +77,15 @@ class _InRepository:
     runs: tuple[RunSummary, ...]
     bytes: int | None
     sites: SitesStatus
+    newest_exact: Manifest | None
+    archive: ArchiveSeen
+
+    def all_archived(self, now: int) -> _InRepository:
+        """The same, where the cluster has nothing that the archive does not have."""
+        status = self.facts.archive
+        if status is None or status.safe_at is None:
+            return self
+        return replace(self, facts=replace(self.facts, archive=replace(status, safe_at=max(now, status.safe_at))))
 
 
 def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Mapping[str, FencedSite] | None = None) -> StatusReport:
@@ -83,8 +94,12 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Map
     before = earlier if earlier is not None else _nothing(recovery, now)
     parts = dict(before.parts)
     inside = _seen(parts, PartName.REPOSITORY, now, lambda: _in_repository(recovery, earlier, now))
-    newest = _newest_exact(recovery, before, inside)
-    cluster = _seen(parts, PartName.CLUSTER, now, lambda: cluster_facts(recovery, newest))
+    newest = outline(recovery, before.newest_exact) if inside is None else inside.newest_exact
+    archive = ArchiveSeen(saved=newest) if inside is None else inside.archive
+    # In this order: what the cluster has then was there when the archive had been read.
+    cluster = _seen(parts, PartName.CLUSTER, now, lambda: cluster_facts(recovery, newest, archive))
+    if inside is not None and cluster is not None and cluster.all_archived:
+        inside = inside.all_archived(now)
     disks = _disks(recovery, parts, now, cluster)
     instances = _seen(parts, PartName.APPLICATION, now, lambda: _instances(recovery))
     report = replace(
@@ -216,10 +231,14 @@ def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now:
     measured = _measured(recovery, earlier, now)
     stored = None if measured is not None else recovery.repository.listed(f"{recovery.application_id}/")
     savepoints = list_savepoints(recovery, earlier, _segments(recovery, stored))
-    facts = repository_facts(recovery, savepoints)
+    exact = outline(recovery, newest_exact(savepoints_of_the_past(recovery, savepoints)))
+    archive = see_archive(recovery, exact)
+    facts = repository_facts(recovery, savepoints, archive.status)
     return _InRepository(
         savepoints=savepoints,
         facts=facts,
+        newest_exact=exact,
+        archive=archive,
         runs=runs(recovery, earlier, facts.restores),
         bytes=measured if stored is None else sum(file.bytes for file in stored),
         sites=recorded(recovery, SitesStatus() if earlier is None else earlier.sites, [one.restore_id for one in facts.restores]),
@@ -238,9 +257,8 @@ def _segments(recovery: RecoveryContext, stored: list[StoredFile] | None) -> lis
     return None if stored is None else [file for file in stored if file.key.startswith(recovery.layout.segments)]
 
 
-def _newest_exact(recovery: RecoveryContext, before: StatusReport, inside: _InRepository | None) -> Manifest | None:
-    """The newest exact savepoint without its ranges, None when there is none or it cannot be read."""
-    known = inside.facts.newest_exact if inside is not None else before.newest_exact
+def outline(recovery: RecoveryContext, known: SavepointFacts | None) -> Manifest | None:
+    """A savepoint without its ranges, None when there is none or it cannot be read."""
     if known is not None:
         with contextlib.suppress(RecoveryError):
             return recovery.savepoints.outline(known.savepoint_id)
@@ -295,7 +313,7 @@ def _next(recovery: RecoveryContext, now: int) -> int | None:
 
 def _objectives(recovery: RecoveryContext) -> Objectives:
     promised = limits(recovery)
-    return Objectives(newest_age_seconds=promised.newest_age, recovery_seconds=promised.recovery_time)
+    return Objectives(newest_age_seconds=promised.newest_age, recovery_seconds=promised.recovery_time, loss_seconds=promised.loss)
 
 
 def _with_repository(report: StatusReport, inside: _InRepository) -> StatusReport:
@@ -311,6 +329,7 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
         forged=inside.facts.forged,
         forged_count=inside.facts.forged_count,
         sites=inside.sites,
+        archive=inside.facts.archive,
     )
 
 
@@ -325,6 +344,7 @@ def _point(report: StatusReport, cluster: ClusterFacts | None, disks: DisksSeen)
         newest_age_seconds=None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
         free_bytes={disk.name: disk.free_bytes for disk in disks.facts.disks},
         repartition_bytes=_disk_bytes(known, TopicRole.REPARTITION),
+        loss_seconds=report.loss_seconds,
     )
 
 
@@ -364,6 +384,7 @@ def _observed(
         cluster=cluster,
         disks=disks,
         application=instances,
+        archiving=config.archive.enabled,
         history=report.history,
         sites=report.sites,
     )

@@ -32,6 +32,8 @@ from streams_recovery.core.status.facts import (
     RestoreState,
     SavepointRun,
 )
+from streams_recovery.core.status.recovery_point import ArchiveStatus
+from streams_recovery.core.status.report import SavepointSummary
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -50,10 +52,14 @@ _NEWEST: Final = 20
 _SAVEPOINT: Final = "savepoint "
 
 
-def repository_facts(recovery: RecoveryContext, found: Savepoints) -> RepositoryFacts:
-    """What rules judge. Raises what reading raises."""
-    # One of a time that has not come would have no age until then.
-    come = [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
+def savepoints_of_the_past(recovery: RecoveryContext, found: Savepoints) -> list[SavepointSummary]:
+    """One of a time that has not come would have no age until then."""
+    return [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
+
+
+def repository_facts(recovery: RecoveryContext, found: Savepoints, archive: ArchiveStatus | None = None) -> RepositoryFacts:
+    """What rules judge, with what is known of the archive. Raises what reading raises."""
+    come = savepoints_of_the_past(recovery, found)
     newest = come[-1] if come else None
     exact = newest_exact(come)
     records = _lock_records(recovery)
@@ -79,6 +85,7 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints) -> Repository
         ownership=_ownership(recovery),
         leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
         sealed=recovery.repository.seals is not None,
+        archive=archive,
     )
     # Last: all that was read by then was asked whose it is.
     forged = recovery.repository.forged

@@ -11,7 +11,8 @@ from streams_recovery.core.repository.publication import Publication, SavepointF
 from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.info import ApplicationInfo, InfoSource, info_lines, info_of_report, info_of_repository
+from streams_recovery.core.status.info import ApplicationInfo, InfoSource, PresentFacts, info_lines, info_of_report, info_of_repository
+from streams_recovery.core.status.recovery_point import ArchiveStatus
 from streams_recovery.core.status.report import (
     FencedSite,
     Health,
@@ -47,13 +48,13 @@ EXACT = Publication(
 AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
 HOME = SitesStatus()
 TORN = Damaged("torn", next_step="remove it")
+PRESENT = PresentFacts(now=NOW, objective=None, loss=None, sealed=True, sites=HOME, archive=None)
+ARCHIVE = ArchiveStatus(working=True, said_at=NOW - 5_000, safe_at=NOW - 9_000, waiting=12, files=7)
 
 
 def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
     known: dict[str, Publication | Damaged] = {one.savepoint_id: one for one in found}
-    return info_of_repository(
-        "shop", "shop", known | ({"torn": TORN} if damaged else {}), now=NOW, objective=objective, sealed=True, forged={}, sites=HOME
-    )
+    return info_of_repository("shop", "shop", known | ({"torn": TORN} if damaged else {}), replace(PRESENT, objective=objective), forged={})
 
 
 def report() -> StatusReport:
@@ -111,14 +112,14 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
-    found = info_of_report(report(), NOW, objective=1_800.0, sealed=True, sites=HOME)
+    found = info_of_report(report(), replace(PRESENT, objective=1_800.0))
     assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
 def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
-    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), NOW, objective=7_200.0, sealed=True, sites=HOME)
+    found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), replace(PRESENT, objective=7_200.0))
     assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
     text = "\n".join(info_lines(found, NOW))
     assert "status: not looked at yet" in text
@@ -126,7 +127,7 @@ def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> Non
 
 
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), NOW, objective=1_800.0, sealed=False, sites=HOME), NOW))
+    lines = list(info_lines(info_of_report(report(), replace(PRESENT, objective=1_800.0, sealed=False)), NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (
@@ -159,7 +160,7 @@ FORGERIES = {"shop/pins/000000000001.json": "it has no seal", MANIFEST: "it has 
 def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication | None) -> None:
     found: dict[str, Publication | Damaged] = {} if known is None else {known.savepoint_id: known}
     found[FORGED_ID] = Forged("forged", next_step="remove it", key=MANIFEST, why="it has no seal")
-    info = info_of_repository("shop", "shop", found, now=NOW, objective=None, sealed=True, forged=FORGERIES, sites=HOME)
+    info = info_of_repository("shop", "shop", found, PRESENT, forged=FORGERIES)
     assert (info.savepoints, info.damaged) == (0 if known is None else 1, ())
     assert info.health is (Health.TROUBLE if known is None else Health.ATTENTION)
     text = "\n".join(info_lines(info, NOW))
@@ -170,7 +171,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
 
 def test_the_status_says_which_records_are_forged_and_that_there_are_more() -> None:
     named = (ForgedRecord(key=MANIFEST, why="it has no seal"),)
-    info = info_of_report(replace(report(), forged=named, forged_count=4), NOW, objective=None, sealed=True, sites=HOME)
+    info = info_of_report(replace(report(), forged=named, forged_count=4), PRESENT)
     lines = [line.strip() for line in info_lines(info, NOW) if "forged" in line]
     assert lines == [f"forged, not used: {MANIFEST}: it has no seal", "forged, not used: 3 more: streams-recovery verify shop names them"]
 
@@ -185,7 +186,7 @@ def test_of_many_forged_records_the_savepoints_are_named_first() -> None:
 
 def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_sites() -> None:
     def told(sites: SitesStatus) -> list[str]:
-        found = info_of_report(report(), NOW, objective=None, sealed=True, sites=sites)
+        found = info_of_report(report(), replace(PRESENT, sites=sites))
         return [line.strip().removeprefix("site: ") for line in info_lines(found, NOW) if line.strip().startswith("site:")]
 
     fence = FencedSite(site="primary", since=NOW, run="r", running=(), problem=None)
@@ -196,3 +197,25 @@ def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_
     lacking = replace(good, site="d", lacks=("orders is not there",))
     lost = replace(good, site="e", problem="no broker answers")
     assert told(SitesStatus(standbys=(good, lacking, lost))) == ["primary; d is not ready for a failover; e is not ready for a failover"]
+
+
+def of_the_loss(archive: ArchiveStatus | None, loss: float | None = None, *, survives: bool = True) -> list[str]:
+    present, exact = replace(PRESENT, archive=archive, loss=loss), replace(EXACT, survives_cluster_loss=survives)
+    info = info_of_repository("shop", "shop", {exact.savepoint_id: exact}, present, forged={})
+    return [line.strip() for line in info_lines(info, NOW) if line.strip().startswith(("recovery point:", "archive:"))]
+
+
+def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_promised() -> None:
+    [point] = of_the_loss(None, 60.0)
+    assert point.endswith("1 h ago: up to then input would be there if the cluster were lost now; MISSED, 1 min is the limit")
+    point, archive = of_the_loss(ARCHIVE, 60.0)
+    assert point.endswith("9 s ago: up to then input would be there if the cluster were lost now; met, 1 min is the limit")
+    assert archive.startswith("archive: an archiver is at work, last heard of ")
+    assert archive.endswith("5 s ago, 12 records waited then, 7 files")
+    assert of_the_loss(ARCHIVE, survives=False)[0] == "recovery point: none: what the cluster has of the input would be lost with it"
+
+
+def test_an_archive_that_cannot_be_used_or_does_not_go_on_is_said() -> None:
+    assert of_the_loss(replace(ARCHIVE, problem="entry 7 is torn"))[1] == "archive: cannot be used: entry 7 is torn"
+    _, archive = of_the_loss(replace(ARCHIVE, working=False, said_at=None, waiting=0, left=("orders-3 was added",), left_count=2))
+    assert archive == "archive: NO ARCHIVER IS AT WORK, 7 files; 2 partitions do not go on: orders-3 was added"

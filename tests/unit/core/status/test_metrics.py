@@ -8,6 +8,7 @@ from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.finding import Severity
 from streams_recovery.core.status.metrics import GAUGES, gauges, metric
+from streams_recovery.core.status.recovery_point import ArchiveStatus
 from streams_recovery.core.status.report import DiskStatus, Health, Objectives, RunKind, RunSummary, StatusReport
 from streams_recovery.core.status.rule import finding
 from tests.support.examples.observed import GIB, HISTORY, MINUTE, NOW, TOPICS, summary
@@ -47,7 +48,7 @@ DRILL = RunSummary(
 FULL = replace(
     EMPTY,
     health=Health.TROUBLE,
-    objectives=Objectives(newest_age_seconds=7200.0, recovery_seconds=1800.0),
+    objectives=Objectives(newest_age_seconds=7200.0, recovery_seconds=1800.0, loss_seconds=60.0),
     findings=(finding("a", Severity.CRITICAL, "a"), finding("b", Severity.WARNING, "b"), finding("c", Severity.WARNING, "c")),
     newest=summary(),
     newest_exact=summary(),
@@ -57,6 +58,7 @@ FULL = replace(
     topics=TOPICS,
     runs=(DRILL, replace(DRILL, run="two", succeeded=False, rpo_seconds=700.0, rto_seconds=None)),
     history=HISTORY,
+    archive=ArchiveStatus(working=True, said_at=NOW, safe_at=NOW - 9_000, waiting=12, files=3),
     disks=(DiskStatus(name="a", total_bytes=100, free_bytes=50), DiskStatus(name="b", total_bytes=100, free_bytes=20)),
 )
 
@@ -77,6 +79,8 @@ def test_what_is_not_known_is_not_sent() -> None:
 def test_all_gauges_have_their_values() -> None:
     found = gauges(FULL)
     assert set(found) == set(GAUGES)
+    assert (found["loss_seconds"], found["archive_working"], found["archive_waiting_records"]) == (9, 1, 12)
+    assert gauges(replace(FULL, archive=None))["loss_seconds"] == found["newest_age_seconds"], "without an archive the savepoint counts"
     assert found["newest_age_seconds"] == 20 * MINUTE / 1000
     assert (found["findings_critical"], found["findings_warning"], found["health"]) == (1, 2, 2)
     assert (found["changelog_bytes"], found["repartition_bytes"], found["lag"]) == (2 * GIB, 1000, 10)

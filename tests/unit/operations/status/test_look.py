@@ -198,7 +198,7 @@ def test_where_nothing_may_be_removed_an_entry_an_hour_has_to_do(
 
 
 # What the status tells of in the repository, and nothing is refreshed for: it changes all the time, or is measured by the monitor alone.
-NOT_AT_ONCE = {"locks", "holds", "quiesce-records", "segments", "details", "work", ""}
+NOT_AT_ONCE = {"archive", "locks", "holds", "quiesce-records", "segments", "details", "work", ""}
 
 
 class Noting(Repository):

@@ -6,6 +6,7 @@ from typing import Final
 
 from streams_recovery.core.status.rule import Rule
 from streams_recovery.core.status.rules import (
+    archive,
     checks,
     damaged_savepoints,
     deletion,
@@ -37,6 +38,7 @@ RULES: Final[tuple[Rule, ...]] = (
     savepoint_age.RULE,
     savepoint_consistency.RULE,
     savepoint_runs.RULE,
+    archive.RULE,
     survival.RULE,
     damaged_savepoints.RULE,
     restores.RULE,

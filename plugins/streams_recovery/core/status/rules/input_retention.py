@@ -38,7 +38,7 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
             yield finding(
                 SOON,
                 Severity.WARNING,
-                f"{topic.topic}: retention begins to delete input that no savepoint has {f'in {span(left)}' if left > 0 else 'now'}",
+                f"{topic.topic}: retention begins to delete input that neither a savepoint nor the archive has {f'in {span(left)}' if left > 0 else 'now'}",
                 subject=topic.topic,
                 remedies=remedies,
                 numbers={"seconds_left": left, "limit_seconds": limits.retention_margin},

@@ -25,11 +25,14 @@ from tests.support.examples.status_causes import (
     FAILED_RUN,
     FENCE,
     LIMITS,
+    LOSS_PROMISED,
+    OF_LOSS,
     OLD,
     QUARANTINE,
     QUIESCED,
     STANDBY,
     WITHOUT_OBJECTIVES,
+    archive,
     check,
     deletion,
     drill,
@@ -101,6 +104,12 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
         LIMITS,
         {"history": tuple(replace(one, repartition_bytes=None) for one in observed().history)},
     ),
+    "an archiver at work": (LOSS_PROMISED, archive()),
+    "an archiver that said a minute ago that there was nothing to do, and no cluster that could tell": (
+        LOSS_PROMISED,
+        archive(said_at=NOW - 70_000, safe_at=NOW - 70_000) | {"cluster": None},
+    ),
+    "no archive, and none was asked for": (LIMITS, {"archiving": False}),
     "a disk that empties": (LIMITS, emptying(-300 * GIB)),
     "a disk that fills slowly": (LIMITS, emptying(100 * GIB)),
     "a disk measured for an hour only": (
@@ -146,6 +155,26 @@ def test_without_an_objective_the_schedule_counts(kind: str) -> None:
     assert kinds(WITHOUT_OBJECTIVES, **BY_SCHEDULE[kind]) == [kind]
 
 
+@pytest.mark.parametrize("kind", OF_LOSS)
+def test_what_was_promised_of_the_loss_counts(kind: str) -> None:
+    assert kinds(LOSS_PROMISED, **OF_LOSS[kind]) == [kind]
+    assert kinds(LOSS_PROMISED, **archive(safe_at=NOW - 61_000)) == [kind]
+    assert (
+        kinds(LOSS_PROMISED, **archive(working=False, safe_at=NOW - 121_000) | {"cluster": None, "archiving": False})
+        == [kind, "not-seen"][:1]
+    )
+
+
+def test_where_nothing_survives_the_loss_of_the_cluster_no_archive_helps() -> None:
+    changes = archive() | {"newest_exact": summary(survives_cluster_loss=False)}
+    assert kinds(LOSS_PROMISED, **changes) == ["loss-over-objective", "lost-with-cluster"]
+
+
+def test_an_archive_that_was_asked_for_and_never_began_is_told() -> None:
+    (one,) = found(archiving=True)
+    assert (one.kind, one.remedies) == ("archive-stopped", ("streams-recovery archive orders",))
+
+
 @pytest.mark.parametrize("case", SILENT)
 def test_what_is_no_cause_stays_silent(case: str) -> None:
     limits, changes = SILENT[case]
@@ -153,7 +182,7 @@ def test_what_is_no_cause_stays_silent(case: str) -> None:
 
 
 def test_there_is_a_cause_for_each_kind_of_each_rule() -> None:
-    assert sorted(kind for rule in RULES for kind in rule.kinds) == sorted({**CAUSES, **BY_SCHEDULE})
+    assert sorted(kind for rule in RULES for kind in rule.kinds) == sorted({**CAUSES, **BY_SCHEDULE, **OF_LOSS})
 
 
 @pytest.mark.parametrize("kind", CAUSES)

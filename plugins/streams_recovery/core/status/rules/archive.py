@@ -1,0 +1,92 @@
+"""What the loss of the cluster would cost, against the objective, and the continuous archive that keeps it small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams_recovery.core.archive.tick import HEARTBEAT_SECONDS
+from streams_recovery.core.next_command import command
+from streams_recovery.core.status.facts import ObservedApplication, PartName
+from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.recovery_point import ArchiveStatus, recovery_point
+from streams_recovery.core.status.rule import Rule, finding
+from streams_recovery.core.words import span
+
+LOSS, STOPPED, BEHIND = "loss-over-objective", "archive-stopped", "archive-behind"
+INCOMPLETE, GAP, UNREADABLE = "archive-incomplete", "archive-lost-input", "archive-unreadable"
+
+
+def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    archive = observed.repository.archive if observed.repository is not None else None
+    if limits.loss is not None:
+        yield from _loss(observed, archive, limits.loss)
+    if observed.archiving and (archive is None or not (archive.working or archive.problem)):
+        since = "and nobody ever did" if archive is None or archive.said_at is None else f"for {span(observed.age(archive.said_at))}"
+        yield finding(
+            STOPPED,
+            Severity.WARNING,
+            f"archive.enabled is true, and no input was archived {since}"
+            if archive is not None
+            else "archive.enabled is true, and nothing is archived",
+            remedies=[command("archive", observed.name)],
+        )
+    if archive is not None:
+        yield from _archive(observed, archive, limits)
+
+
+def _loss(observed: ObservedApplication, archive: ArchiveStatus | None, objective: float) -> Iterator[StatusFinding]:
+    point = recovery_point(observed.newest_exact, archive)
+    remedies = [command("info", observed.name)]
+    if point is None:
+        text = "no exact savepoint survives the loss of the cluster, so that all input would be lost with it"
+        yield finding(LOSS, Severity.CRITICAL, f"{text}, the objective is {span(objective)}", remedies=remedies)
+        return
+    # An archiver with nothing to do says so once a minute. That there was nothing to do, only the cluster can tell.
+    allowed = objective if observed.cluster is not None or archive is None else objective + HEARTBEAT_SECONDS
+    if (age := observed.age(point)) > allowed:
+        yield finding(
+            LOSS,
+            Severity.CRITICAL,
+            f"the loss of the cluster would cost the input of the last {span(age)}, the objective is {span(objective)}",
+            remedies=remedies,
+            numbers={"age_seconds": age, "objective_seconds": objective},
+        )
+
+
+def _archive(observed: ObservedApplication, archive: ArchiveStatus, limits: Limits) -> Iterator[StatusFinding]:
+    backup = [command("backup", observed.name)]
+    if archive.problem:
+        yield finding(
+            UNREADABLE,
+            Severity.CRITICAL,
+            f"the archive cannot be used: {archive.problem}",
+            remedies=[command("verify", observed.name)],
+        )
+    if archive.working and archive.safe_at is not None and (age := observed.age(archive.safe_at)) > limits.archive_age:
+        yield finding(
+            BEHIND,
+            Severity.WARNING,
+            f"input is archived only up to {span(age)} ago, and {archive.waiting:,} records waited when it was last looked",
+            numbers={"age_seconds": age, "limit_seconds": limits.archive_age, "records": float(archive.waiting)},
+        )
+    if archive.left_count:
+        more = f", and {archive.left_count - 1:,} more partitions" if archive.left_count > 1 else ""
+        yield finding(
+            INCOMPLETE,
+            Severity.WARNING,
+            f"the archive does not go on behind the newest exact savepoint: {archive.left[0]}{more}",
+            remedies=backup,
+            numbers={"partitions": float(archive.left_count)},
+        )
+    if archive.lost:
+        yield finding(
+            GAP,
+            Severity.WARNING,
+            f"{archive.lost:,} offsets were deleted by retention before they were archived: a restore after the loss of the cluster would lack them",
+            remedies=backup,
+            numbers={"offsets": float(archive.lost)},
+        )
+
+
+RULE = Rule(kinds=(LOSS, STOPPED, BEHIND, INCOMPLETE, GAP, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find)
