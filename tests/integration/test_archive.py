@@ -29,10 +29,12 @@ from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.operations import archive, maintenance, restore
+from streams_recovery.operations import archive, maintenance, restore, status
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.lock import ApplicationLock
+from tests.support.applications.rebuilds import rebuild
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, asked, configured, lose, rows_of, surviving
@@ -205,16 +207,29 @@ def test_a_savepoint_takes_what_is_archived_and_copies_only_state(archived: Smal
 
 def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
-    published(archived)
+    base = published(archived)
     with archiving(recovery, in_session) as beside:
         produce(recovery, source, 9)
         found = beside.upto(source)
+        seen = status.observe(recovery, None)
     assert found.newest[source].end == 14
+    assert seen.archive is not None
+    assert (seen.archive.working, seen.archive.left_count, seen.loss_seconds) == (True, 0, 0.0), (
+        "the cluster has nothing that is not archived"
+    )
     lose(archived)
     asked_for = asked(recovery)
     planned = restore.plan(recovery, asked_for)
     assert planned.archived is not None
     assert planned.archived.records == 9
+    told = application_info(recovery)
+    assert told.recovery_point is not None
+    assert base.captured_at < planned.archived.safe_at <= told.recovery_point, (
+        "what is promised without a cluster is what a restore brings back"
+    )
+    again = restore.plan(recovery, rebuild(recovery, inputs_from="latest"))
+    assert (again.archived, again.rows) == (planned.archived, 14)
+    assert any("inputs end where the archive ends" in warning for warning in again.warnings)
     assert "9 records of inputs and globals were archived behind the savepoint" in markdown(planned)
     assert restore.plan(recovery, replace(asked_for, archive_entry=0)).archived is None
     [torn] = list(recovery.repository.keys(recovery.layout.archive))[-1:]

@@ -112,8 +112,8 @@ def archived_behind(
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSeen:
-    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. All of it is read without
-    ranges.
+    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. Only ends of partitions
+    can be asked of that one: ranges may not be read.
     """
 
     archive: Archive = field(default_factory=Archive)
@@ -125,14 +125,14 @@ def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSe
     """The archive behind the ``newest`` exact savepoint, which is read without its ranges. One that cannot be used is told of."""
     try:
         archive = read_archive(recovery)
-        status = archive_status(archive, newest, recovery.clock()) if archive.exists else None
-        if newest is not None and status is not None and status.left_count:
+        behind = None if newest is None else extended(newest, archive, outline=True)
+        if newest is not None and behind is not None and behind.left:
             # Where a savepoint has copied the last records itself, its ranges say behind which of them the archive goes on.
             newest = recovery.savepoints.read(newest.savepoint_id, roles=ARCHIVED_ROLES)
-            status = archive_status(archive, newest, recovery.clock())
-        behind = None if newest is None else extended(newest, archive)
+            behind = extended(newest, archive)
     except Damaged as error:
         return ArchiveSeen(status=unusable(error.reason), saved=newest)
+    status = archive_status(archive, behind, recovery.clock()) if archive.exists else None
     return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
 
 

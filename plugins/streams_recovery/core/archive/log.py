@@ -251,16 +251,22 @@ class Extended:
     left: tuple[str, ...]
 
 
-def extended(manifest: Manifest, archive: Archive, topics_wanted: Collection[str] | None = None) -> Extended | None:
-    """``manifest``, read with its ranges, and the archive behind it, of these topics or of all. None where that has nothing newer, or is of another cluster."""
+def extended(
+    manifest: Manifest, archive: Archive, topics_wanted: Collection[str] | None = None, *, outline: bool = False
+) -> Extended | None:
+    """``manifest``, read with its ranges, and the archive behind it, of these topics or of all. None where that has nothing newer, or is of another cluster.
+    An ``outline`` is read without them: then partitions only get another end, and more may be ``left`` than with the ranges.
+    """
     if archive.safe_at is None or archive.cluster_id != manifest.cluster_id:
         return None
     left: list[str] = []
-    topics = tuple(
-        _topic(topic, archive, left) if _archived(topic) and (topics_wanted is None or topic.name in topics_wanted) else topic
+    found = [
+        _topic(topic, archive, left, outline=outline)
+        if _archived(topic) and (topics_wanted is None or topic.name in topics_wanted)
+        else (topic, 0)
         for topic in manifest.topics
-    )
-    records = sum(after.rows - before.rows for before, after in zip(manifest.topics, topics, strict=True))
+    ]
+    topics, records = tuple(topic for topic, _ in found), sum(added for _, added in found)
     if not left and not records and archive.safe_at <= manifest.captured_at:
         return None
     return Extended(
@@ -277,23 +283,29 @@ def _archived(topic: TopicImage) -> bool:
     return topic.role in ARCHIVED_ROLES and topic.archived
 
 
-def _topic(topic: TopicImage, archive: Archive, left: list[str]) -> TopicImage:
-    images = []
+def _topic(topic: TopicImage, archive: Archive, left: list[str], *, outline: bool) -> tuple[TopicImage, int]:
+    images, rows = [], 0
     for image in topic.partitions:
         tp = TopicPartition(topic.name, image.partition)
-        found = _longer(image, tp, topic.topic_id, archive.logs.get(tp, ()))
+        found = _longer(image, tp, topic.topic_id, archive.logs.get(tp, ()), outline=outline)
         if isinstance(found, str):
             left.append(found)
-        images.append(image if isinstance(found, str) else found)
+            images.append(image)
+        else:
+            images.append(found[0])
+            rows += found[1]
     known = {image.partition for image in topic.partitions}
     added = sorted(
         tp for tp, log in archive.newest.items() if (tp.topic, log.topic_id) == (topic.name, topic.topic_id) and tp.partition not in known
     )
     left += [f"{tp} was added since the savepoint" for tp in added]
-    return replace(topic, partitions=tuple(images))
+    return replace(topic, partitions=tuple(images)), rows
 
 
-def _longer(image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog]) -> PartitionImage | str:
+def _longer(
+    image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog], *, outline: bool
+) -> tuple[PartitionImage, int] | str:
+    """The image with what is archived behind it, and how many rows that adds; or why it does not go on."""
     mine = [log for log in logs if log.topic_id == topic_id]
     if not mine:
         return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
@@ -301,20 +313,21 @@ def _longer(image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequ
     log = mine[-1]
     other = log.replaces(image)
     # Of a savepoint from before a log was truncated nothing counts that this log has itself.
-    ends = (at for at in _ends(image) if not other or at == log.start)
+    ends = (at for at in ((image.end,) if outline else _ends(image)) if not other or at == log.start)
     behind = next((found for at in ends if (found := log.from_boundary(at)) is not None), None)
     if behind is None:
         return f"what is archived of {tp} begins at {log.start}, and the savepoint ends at {image.end}"
     if log.end <= image.end and not other:
-        return image
-    return replace(
-        image,
-        end=log.end,
-        last_stable=max(image.last_stable, log.end),
-        leader_epoch=log.leader_epoch,
+        return image, 0
+    longer = replace(image, end=log.end, last_stable=max(image.last_stable, log.end), leader_epoch=log.leader_epoch)
+    if outline:
+        return longer, sum(one.file.rows for one in behind.ranges if one.file is not None)
+    whole = replace(
+        longer,
         ranges=Ranges.of((*(one for one in image.ranges if one.end <= behind.start), *behind.ranges)),
         gaps=(*(gap for gap in image.gaps if gap.end <= behind.start), *behind.gaps),
     )
+    return whole, whole.rows - image.rows
 
 
 def _ends(image: PartitionImage) -> Iterator[int]:

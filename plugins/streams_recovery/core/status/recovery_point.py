@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.archive.log import Archive, extended
+from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
-from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
 
 # Partitions that are named.
@@ -34,9 +33,8 @@ class ArchiveStatus:
     problem: str = ""
 
 
-def archive_status(archive: Archive, newest: Manifest | None, now: int) -> ArchiveStatus:
-    """What ``archive`` adds to the ``newest`` exact savepoint. That one may be read without its ranges: then more may be ``left`` than is."""
-    behind = None if newest is None else extended(newest, archive)
+def archive_status(archive: Archive, behind: Extended | None, now: int) -> ArchiveStatus:
+    """What ``archive`` says of itself, and adds to the newest exact savepoint: ``behind`` is that one with it, None where it adds nothing."""
     return ArchiveStatus(
         working=is_at_work(archive, now),
         said_at=archive.at,

@@ -1,19 +1,21 @@
-"""What a rebuild takes from a savepoint where the cluster has lost the input: topics, and no state."""
+"""Where the cluster has lost the input: what is archived behind a savepoint, and what a rebuild takes from both, topics and no state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.archive.log import ARCHIVED_ROLES
+from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.survival import archive_begins
 from streams_recovery.core.restore.input_offsets import input_images
 from streams_recovery.core.restore.placement import place
-from streams_recovery.core.restore.plan import TopicToCreate
+from streams_recovery.core.restore.plan import ArchivedInput, TopicToCreate
 from streams_recovery.core.restore.request import OutputPolicy
+from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.placing import present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.savepoint_checks import check_files, check_published, pieces_of
@@ -22,12 +24,44 @@ from streams_recovery.operations.restore.target_checks import spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Archived:
-    """Inputs, globals and outputs that the cluster has lost, as they are made from a savepoint. ``begins`` has for each partition of the inputs among
-    them the offset, in the log that is gone, from which all its records are there.
+class BehindSavepoint:
+    """A savepoint, read with its ranges, whose inputs and globals go on with what is ``archived`` behind it; None where nothing is. ``left`` says why what
+    there is is not used.
     """
 
     manifest: Manifest
+    archived: ArchivedInput | None = None
+    left: tuple[str, ...] = ()
+
+
+def archived_input(recovery: RecoveryContext, manifest: Manifest, gone: Collection[str], *, upto: int | None) -> BehindSavepoint:
+    """What is archived behind ``manifest`` of the topics that are ``gone``, by their names in it; ``upto`` as for ``read_archive``. Raises ``Damaged`` where
+    its files are not all there.
+    """
+    try:
+        found = archived_behind(recovery, manifest, upto=upto, topics=gone) if gone else None
+    except Damaged as error:
+        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
+        why = f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}"
+        return BehindSavepoint(manifest=manifest, left=(why,))
+    if found is None:
+        return BehindSavepoint(manifest=manifest)
+    if found.left:
+        newest = recovery.savepoints_of(manifest.application_id).ids()[-1:] == [manifest.savepoint_id]
+        left = tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
+        return BehindSavepoint(manifest=manifest, left=left)
+    check_files(recovery, found.manifest, pieces_of(topic for topic in found.manifest.topics if topic.name in gone))
+    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
+    return BehindSavepoint(manifest=found.manifest, archived=archived)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """Inputs, globals and outputs that the cluster has lost, as they are made from a savepoint and what is archived ``behind`` it. ``begins`` has for each
+    partition of the inputs among them the offset, in the log that is gone, from which all its records are there.
+    """
+
+    behind: BehindSavepoint
     create: tuple[TopicToCreate, ...]
     begins: Mapping[TopicPartition, int]
 
@@ -38,14 +72,19 @@ class Archived:
         return {tp: rows[tp] for tp in self.begins}
 
 
-def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy) -> Archived:
-    """What a rebuild has to make from a savepoint, an id or ``latest``. Raises what ``choose_archive`` does."""
+def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy, *, upto: int | None) -> Archived:
+    """What a rebuild has to make from a savepoint, an id or ``latest``, and the archive; ``upto`` as for ``read_archive``. Raises what ``choose_archive`` and
+    ``archived_input`` do.
+    """
     manifest = choose_archive(recovery, savepoint, outputs)
     present = present_topics(recovery, manifest, {})
-    placed = [one for one in place(manifest, target_of(recovery, manifest, present, spans(recovery, present))) if one.made]
-    source = RestoreSource(manifest=manifest)
+    target = target_of(recovery, manifest, present, spans(recovery, present))
+    gone = {one.image.name for one in place(manifest, target) if one.made and one.image.role in ARCHIVED_ROLES and one.image.archived}
+    behind = archived_input(recovery, manifest, gone, upto=upto)
+    placed = [one for one in place(behind.manifest, target) if one.made]
+    source = RestoreSource(manifest=behind.manifest)
     return Archived(
-        manifest=manifest,
+        behind=behind,
         create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )

@@ -17,19 +17,19 @@ from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_
 from streams_recovery.core.restore.placement import Placed, place, target_name
 from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetToSet, RestorePlan
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import attributions, input_partitions
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.in_place import later_topics, look
 from streams_recovery.operations.restore.job_specs import throttle
 from streams_recovery.operations.restore.kept_inputs import check_kept, joined_inputs
+from streams_recovery.operations.restore.lost_input import archived_input
 from streams_recovery.operations.restore.moment_warnings import moment_warnings
 from streams_recovery.operations.restore.payload_checks import check_whole, warnings
 from streams_recovery.operations.restore.placing import partition_load, present_topics, target_of, topic_to_create
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
-from streams_recovery.operations.restore.savepoint_checks import check_confirmed, check_files, pieces_of
+from streams_recovery.operations.restore.savepoint_checks import check_confirmed
 from streams_recovery.operations.restore.source import RestoreSource, TopicsSource, UpgradeSource
 from streams_recovery.operations.restore.strategies import RestoreRequest, Undo, UpgradeInPlace
 from streams_recovery.operations.restore.target_checks import (
@@ -211,24 +211,8 @@ def _with_archived(
         and topic.archived
         and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
     }
-    try:
-        found = archived_behind(recovery, manifest, upto=source.archive_entry, topics=gone) if gone else None
-    except Damaged as error:
-        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
-        return (
-            source,
-            None,
-            (f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}",),
-        )
-    if found is None:
-        return source, None, ()
-    if found.left:
-        ids = recovery.savepoints_of(manifest.application_id).ids()
-        newest = ids[-1:] == [manifest.savepoint_id]
-        return source, None, tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
-    check_files(recovery, found.manifest, pieces_of(topic for topic in found.manifest.topics if topic.name in gone))
-    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
-    return replace(source, manifest=found.manifest), archived, ()
+    behind = archived_input(recovery, manifest, gone, upto=source.archive_entry)
+    return replace(source, manifest=behind.manifest), behind.archived, behind.left
 
 
 def _expected(recovery: RecoveryContext, planned: RestorePlan) -> Estimate:

@@ -23,6 +23,7 @@ from streams_recovery.core.restore.plan import (
 from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
 from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
+from streams_recovery.core.timestamps import moment
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known
@@ -76,7 +77,7 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
     are not known to be the application's, and ``Refused`` for offsets that cannot be.
     """
     archived = source.archived
-    warnings = required_for_rebuild(recovery, safeguards, archived.manifest if archived else None)
+    warnings = required_for_rebuild(recovery, safeguards, archived.behind.manifest if archived else None)
     found = _look(recovery, archived)
     check_all_go(recovery.application_id, found.internal, source.internal_topics)
     named = replace(safeguards, delete=(*safeguards.delete, *source.internal_topics))
@@ -113,7 +114,8 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         observed=_observe(recovery, begun, found, logs, held),
         claimed=found.inventory.claimed,
         evidence=evidence,
-        inputs_from=archived.manifest.savepoint_id if archived else None,
+        inputs_from=archived.behind.manifest.savepoint_id if archived else None,
+        archived=archived.behind.archived if archived else None,
         offsets_kept=begun.kept,
     )
 
@@ -166,9 +168,14 @@ def _logs(recovery: RecoveryContext, found: _Found, source: RebuildSource) -> Lo
 
 
 def _about_archive(archived: Archived | None) -> list[str]:
-    if archived is None or not archived.begins:
+    if archived is None:
         return []
-    return [f"inputs end where savepoint {archived.manifest.savepoint_id} ends: what came to them after it is lost"]
+    behind, left = archived.behind, list(archived.behind.left)
+    if not archived.begins:
+        return left
+    if behind.archived is not None:
+        return [*left, f"inputs end where the archive ends, {moment(behind.archived.safe_at)}: what came to them after it is lost"]
+    return [*left, f"inputs end where savepoint {behind.manifest.savepoint_id} ends: what came to them after it is lost"]
 
 
 def _about_outputs(recovery: RecoveryContext, found: _Found, outputs: tuple[TopicToCreate, ...], held: Mapping[str, int]) -> list[str]:

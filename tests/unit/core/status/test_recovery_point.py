@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEvent
+from streams_recovery.core import codec
+from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEvent, extended
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, recovery_point, unusable
@@ -34,8 +35,13 @@ def archive(*logs: ArchivedLog, **changes: Any) -> Archive:
 
 
 def savepoint(*, end: int = 10) -> Manifest:
-    """Read without its ranges."""
-    return manifest_of(topic((image((), end=end),), role=TopicRole.INPUT), captured_at=CAPTURED)
+    """As it is stored: read without its ranges."""
+    held = manifest_of(topic((image((segment(0, end, [0]),), end=end),), role=TopicRole.INPUT), captured_at=CAPTURED)
+    return codec.loads(Manifest, codec.dumps(held), where="the manifest")
+
+
+def status_of(found: Archive, newest: Manifest) -> ArchiveStatus:
+    return archive_status(found, extended(newest, found, outline=True), NOW)
 
 
 def point(status: ArchiveStatus | None, **changes: Any) -> int | None:
@@ -43,9 +49,12 @@ def point(status: ArchiveStatus | None, **changes: Any) -> int | None:
 
 
 def test_what_is_archived_behind_the_savepoint_counts() -> None:
-    status = archive_status(archive(log()), savepoint(), NOW)
+    status = status_of(archive(log()), savepoint())
     assert (status.working, status.said_at, status.safe_at, status.waiting, status.files) == (True, NOW - 5_000, SAFE, 3, 1)
     assert point(status) == SAFE
+    behind = extended(savepoint(), archive(log()), outline=True)
+    assert behind is not None
+    assert (behind.records, [part.end for part in behind.manifest.topics[0].partitions]) == (2, [20])
     assert point(None) == CAPTURED
 
 
@@ -60,23 +69,23 @@ def test_what_is_archived_behind_the_savepoint_counts() -> None:
     ids=["of another cluster", "of no moment", "of another topic", "behind another end"],
 )
 def test_what_does_not_go_on_behind_the_savepoint_promises_nothing(found: Archive, newest: Manifest) -> None:
-    status = archive_status(found, newest, NOW)
+    status = status_of(found, newest)
     assert status.safe_at is None
     assert point(status) == CAPTURED
 
 
 def test_partitions_that_do_not_go_on_are_named_and_counted() -> None:
-    status = archive_status(archive(log(topic_id="id-2")), savepoint(), NOW)
+    status = status_of(archive(log(topic_id="id-2")), savepoint())
     assert (status.left, status.left_count) == (("t-0 was created again since the savepoint",), 1)
 
 
 def test_a_savepoint_that_is_newer_than_the_archive_counts() -> None:
-    assert point(archive_status(archive(log(), safe_at=CAPTURED - 1), savepoint(), NOW)) == CAPTURED
+    assert point(status_of(archive(log(), safe_at=CAPTURED - 1), savepoint())) == CAPTURED
 
 
 @pytest.mark.parametrize("newest", [None, {"survives_cluster_loss": False}], ids=["none", "does not survive"])
 def test_without_a_savepoint_that_is_enough_nothing_would_be_left(newest: dict[str, Any] | None) -> None:
-    status = archive_status(archive(log()), savepoint(), NOW)
+    status = status_of(archive(log()), savepoint())
     assert recovery_point(None if newest is None else summary(CAPTURED, **newest), status) is None
 
 
@@ -91,9 +100,9 @@ def test_an_archive_that_cannot_be_used_promises_nothing() -> None:
     ids=["said something", "silent", "ended", "never began"],
 )
 def test_an_archiver_is_at_work_that_has_said_something_lately(changes: dict[str, Any], working: bool) -> None:
-    assert archive_status(archive(log(), **changes), savepoint(), NOW).working is working
+    assert status_of(archive(log(), **changes), savepoint()).working is working
 
 
 def test_offsets_that_were_gone_before_they_were_archived_are_counted() -> None:
     lost = log(ranges=(segment(15, 20, [15, 19]),), gaps=(Gap(start=10, end=15, reason="gone"),))
-    assert archive_status(archive(lost), savepoint(), NOW).lost == 5
+    assert status_of(archive(lost), savepoint()).lost == 5

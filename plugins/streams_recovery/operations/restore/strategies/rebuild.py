@@ -13,7 +13,7 @@ from streams_recovery.core.restore.request import FIRST_OFFSETS, REASON, REPLACE
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.lost_input import lost_input
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,7 @@ class Rebuild(RestoreStrategy):
     """No state: the application builds it again from its input. With ``accept_gap`` also where older input is gone. Inputs, globals and outputs that the
     cluster has lost are made from the savepoint ``inputs_from`` first, an id or ``latest``; empty is for none. ``input_topics`` are the inputs that begin
     anew, empty for all; the others keep their offsets. ``internal_topics`` are what is expected to go: another set is refused; empty expects nothing.
+    ``archive_entry``: see ``RestoreSource``.
     """
 
     KIND: ClassVar = "rebuild"
@@ -82,10 +83,11 @@ class Rebuild(RestoreStrategy):
     inputs_from: str = ""
     input_topics: tuple[str, ...] = ()
     internal_topics: tuple[str, ...] = ()
+    archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RebuildSource:
         """See Strategy. Raises what ``lost_input`` does."""
-        archived = lost_input(recovery, self.inputs_from, self.outputs) if self.inputs_from else None
+        archived = lost_input(recovery, self.inputs_from, self.outputs, upto=self.archive_entry) if self.inputs_from else None
         return RebuildSource(
             archived=archived,
             offsets=self.offsets,
@@ -96,4 +98,5 @@ class Rebuild(RestoreStrategy):
         )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, inputs_from=named(self.inputs_from, planned.inputs_from))
+        entry = named_entry(self.archive_entry, planned)
+        return replace(self, inputs_from=named(self.inputs_from, planned.inputs_from), archive_entry=entry)

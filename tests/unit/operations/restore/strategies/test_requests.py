@@ -98,13 +98,19 @@ def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext)
     taken_by = recovery.savepoints.read(SECOND).provenance.run_id
     assert Undo(reason="").pinned(recovery, PLANNED) == Undo(reason="", restore_id=taken_by)
     rebuild = Rebuild(reason="", offsets=EXACT)
-    assert replace(rebuild, inputs_from=LATEST).pinned(recovery, PLANNED) == replace(rebuild, inputs_from=str(PLANNED.inputs_from))
+    assert replace(rebuild, inputs_from=LATEST).pinned(recovery, PLANNED) == replace(
+        rebuild, inputs_from=str(PLANNED.inputs_from), archive_entry=0
+    )
     moment = AsOfMoment(reason="", as_of=VALUES[AsOf])
     assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0)
 
 
 def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContext) -> None:
     rebuild, moment = Rebuild(reason="", offsets=EXACT), AsOfMoment(reason="", as_of=VALUES[AsOf], savepoint=NO_STATE)
-    assert (rebuild.pinned(recovery, PLANNED), moment.pinned(recovery, PLANNED)) == (rebuild, replace(moment, archive_entry=0))
+    assert (rebuild.pinned(recovery, PLANNED), moment.pinned(recovery, PLANNED)) == (
+        replace(rebuild, archive_entry=0),
+        replace(moment, archive_entry=0),
+    )
     archived = replace(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
-    assert FromSavepoint(reason="").pinned(recovery, archived).archive_entry == 7
+    for request in (FromSavepoint(reason=""), rebuild):
+        assert request.pinned(recovery, archived).archive_entry == 7
