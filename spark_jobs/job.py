@@ -54,11 +54,14 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
     """The whole of a submitted job: ``do_job`` for ``--spec`` and ``--result``, or for the order that will be at ``--order``, for which Spark starts first.
     Returns the exit code.
     """
-    end_with_submitter()
     arguments = _arguments(job.name, argv)
-    access = JobAccess.from_environment(arguments.repository)
-    # Read once: should the submitter be killed, its secrets do not stay behind.
-    Path(os.environ[SECRETS_FILE]).unlink(missing_ok=True)
+    try:
+        access = JobAccess.from_environment(arguments.repository)
+    finally:
+        # Read once, and before this process may end: should the submitter be killed, or be gone by now, its secrets do not stay behind.
+        if secrets := os.environ.get(SECRETS_FILE):
+            Path(secrets).unlink(missing_ok=True)
+    end_with_submitter()
     if arguments.order is None:
         begun, order = None, JobOrder(spec=codec.loads(ArtifactRef, arguments.spec.encode(), where="--spec"), result_key=arguments.result)
     else:

@@ -7,7 +7,12 @@ import time
 
 import pytest
 
+from streams_recovery.core import codec
+from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.engine.secrets import secrets_file
 from tests.support.project import PROJECT
+
+LOCATION = codec.dumps(StorageLocation(backend="filesystem", path="/nowhere")).decode()
 
 JOB = """
 import time
@@ -17,12 +22,14 @@ time.sleep(float("%s"))
 """
 
 
-def job(submitter, seconds):
+def environment_of(submitter):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
     environment.pop("STREAMS_RECOVERY_SUBMITTER", None)
-    if submitter is not None:
-        environment["STREAMS_RECOVERY_SUBMITTER"] = str(submitter)
-    return subprocess.Popen([sys.executable, "-c", JOB % seconds], env=environment, stderr=subprocess.PIPE, text=True)
+    return environment if submitter is None else environment | {"STREAMS_RECOVERY_SUBMITTER": str(submitter)}
+
+
+def job(submitter, seconds):
+    return subprocess.Popen([sys.executable, "-c", JOB % seconds], env=environment_of(submitter), stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture
@@ -50,3 +57,16 @@ def test_a_job_whose_submitter_was_gone_before_it_looked_ends_at_once(submitter)
 
 def test_a_job_with_a_living_submitter_or_none_runs_to_its_end(submitter):
     assert [job(pid, 0.5).wait(60) for pid in (submitter.pid, None)] == [0, 0]
+
+
+def test_a_driver_whose_submitter_was_killed_before_it_began_leaves_no_secrets(submitter, tmp_path):
+    submitter.kill()
+    submitter.wait()
+    with secrets_file(None, None, directory=tmp_path) as secrets:
+        arguments = ["--order", tmp_path / "order.json", "--receipt", tmp_path / "receipt.json", "--repository", LOCATION]
+        environment = environment_of(submitter.pid) | {"STREAMS_RECOVERY_SECRETS_FILE": str(secrets)}
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_jobs.backup", *arguments], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 69, done.stderr
+        assert not secrets.exists()
