@@ -55,7 +55,7 @@ def drill(
     if as_json:
         print_json(entry)
     else:
-        line(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}")
+        line(f"drill {entry.outcome}: RPO {_of(entry.rpo_seconds)}, RTO {_of(entry.rto_seconds)}, loss {_of(entry.loss_seconds)}")
     if done.error is not None:
         raise done.error
     sandbox.raise_unless_succeeded(entry)
@@ -68,7 +68,7 @@ def drills(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
     if as_json:
         print_json(found)
         return
-    print_table(("began", "site", "savepoint", "outcome", "RPO", "RTO", "records compared", "restore"), map(_row, found))
+    print_table(("began", "site", "savepoint", "outcome", "RPO", "RTO", "loss", "records compared", "restore"), map(_row, found))
 
 
 def _row(entry: DrillEntry) -> tuple[str, ...]:
@@ -79,6 +79,7 @@ def _row(entry: DrillEntry) -> tuple[str, ...]:
         entry.outcome,
         _of(entry.rpo_seconds),
         _of(entry.rto_seconds),
+        _of(entry.loss_seconds),
         f"{entry.rows:,}",
         entry.restore_id or "-",
     )

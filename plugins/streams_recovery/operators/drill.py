@@ -58,6 +58,7 @@ class ConcludeDrillOperator(StepOperator):
             report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
             left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
         )
-        self.log.info("Drill at the site %s %s: RPO %s s, RTO %s s", entry.site, entry.outcome, entry.rpo_seconds, entry.rto_seconds)
+        measured = (entry.rpo_seconds, entry.rto_seconds, entry.loss_seconds)
+        self.log.info("Drill at the site %s %s: RPO %s s, RTO %s s, loss %s s", entry.site, entry.outcome, *measured)
         sandbox.raise_unless_succeeded(entry)
         return entry

@@ -196,6 +196,9 @@ CAUSES: dict[str, dict[str, Any]] = {
     "instances-gone": instances(("gone", None), ("running", "RUNNING")),
 }
 # Made only where it was promised how much input a lost cluster may cost.
-OF_LOSS: dict[str, dict[str, Any]] = {"loss-over-objective": {}}
+OF_LOSS: dict[str, dict[str, Any]] = {
+    "loss-over-objective": {},
+    "drill-loss-over-objective": archive() | {"repository": archive()["repository"] | drill(loss_seconds=61.0)["repository"]},
+}
 # Made only where no objective is configured.
 BY_SCHEDULE = {"savepoint-late": {"newest_exact": OLD}}

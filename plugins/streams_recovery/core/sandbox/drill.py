@@ -11,10 +11,11 @@ from streams_recovery.core.repository.sites import PRIMARY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillEntry:
-    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again.
-    ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill failed before it was known.
-    ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the drill has failed. It was at
-    the cluster of ``site``.
+    """One drill. ``rpo_seconds`` is the age of the savepoint when the drill began: input of this time would have had to be processed again. ``loss_seconds`` is
+    what a loss of the cluster at that moment would have cost, measured: the age of the newest moment up to which the drill brought input back; None where the
+    inputs were there and it brought none. ``rto_seconds`` is the time from then until the application was RUNNING and had caught up. Each is None if the drill
+    failed before it was known. ``reached`` is the last phase of its restore, None if none was begun. ``left`` names objects that could not be removed; then the
+    drill has failed. It was at the cluster of ``site``.
     """
 
     run: str
@@ -32,6 +33,7 @@ class DrillEntry:
     succeeded: bool
     left: tuple[str, ...]
     site: str = PRIMARY
+    loss_seconds: float | None = None
 
     @property
     def outcome(self) -> str:
@@ -45,7 +47,9 @@ class DrillEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRestore:
-    """The restore of a drill. ``proven`` is False if it has no evidence, or evidence of a difference."""
+    """The restore of a drill. ``proven`` is False if it has no evidence, or evidence of a difference. ``input_upto`` (ms) is up to when it brought input back,
+    None where it brought none.
+    """
 
     restore_id: str
     savepoint_id: str | None
@@ -55,6 +59,7 @@ class DrillRestore:
     rows: int
     keys_compared: int
     proven: bool
+    input_upto: int | None = None
 
 
 def furthest(journal: Collection[JournalEntry]) -> Phase:
@@ -104,6 +109,7 @@ def drill_entry(
         succeeded=reached is Phase.CLOSED and restored.proven and restored.rows > 0 and not left,
         left=left,
         site=site,
+        loss_seconds=None if restored.input_upto is None else _seconds(restored.input_upto, began_at),
     )
 
 

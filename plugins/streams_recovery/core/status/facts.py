@@ -80,6 +80,7 @@ class DrillState:
     outcome: str
     rpo_seconds: float | None
     rto_seconds: float | None
+    loss_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

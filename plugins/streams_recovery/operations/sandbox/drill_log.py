@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import PRIMARY
@@ -80,7 +81,14 @@ def _restored(recovery: RecoveryContext, ticket: RestoreTicket, report: RestoreR
         rows=report.rows if report else 0,
         keys_compared=report.keys_compared if report else 0,
         proven=report is not None and report.verdict is Verdict.EQUAL,
+        input_upto=_input_upto(planned),
     )
+
+
+def _input_upto(planned: RestorePlan) -> int | None:
+    if not any(step.role is TopicRole.INPUT for step in planned.create):
+        return None
+    return planned.captured_at if planned.archived is None else planned.archived.safe_at
 
 
 def _site(recovery: RecoveryContext, run_id: str) -> str:

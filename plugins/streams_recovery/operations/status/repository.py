@@ -153,6 +153,7 @@ def _drill(recovery: RecoveryContext) -> DrillState | None:
         outcome=last.outcome,
         rpo_seconds=last.rpo_seconds,
         rto_seconds=last.rto_seconds,
+        loss_seconds=last.loss_seconds,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +39,12 @@ def test_rpo_is_the_age_of_the_savepoint_and_rto_ends_with_the_recovery() -> Non
     done = entry(restored(tuple(Phase)))
     assert (done.rpo_seconds, done.rto_seconds, done.reached, done.succeeded) == (3600.5, 12.0, Phase.CLOSED, True)
     assert done.outcome == "succeeded"
+
+
+def test_the_loss_is_the_age_of_the_input_that_came_back_and_nothing_where_none_was_brought() -> None:
+    brought = replace(restored(tuple(Phase)), input_upto=BEGAN - 9_000)
+    assert (entry(brought).loss_seconds, entry(restored(tuple(Phase))).loss_seconds) == (9.0, None)
+    assert entry(replace(brought, input_upto=BEGAN + 5_000)).loss_seconds == 0, "clocks of two machines"
 
 
 def test_a_drill_that_never_began_is_an_entry_without_figures() -> None:

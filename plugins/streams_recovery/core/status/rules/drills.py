@@ -12,6 +12,7 @@ from streams_recovery.core.status.rule import Rule, finding
 from streams_recovery.core.words import span
 
 FAILED, OVERDUE, RPO, RTO = "drill-failed", "drill-overdue", "rpo-over-objective", "rto-over-objective"
+LOSS = "drill-loss-over-objective"
 
 
 def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
@@ -44,6 +45,7 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
 def _objectives(last: DrillState, limits: Limits) -> Iterator[StatusFinding]:
     for kind, what, measured, objective in (
         (RPO, "the savepoint of the last drill was {} old", last.rpo_seconds, limits.newest_age),
+        (LOSS, "a loss of the cluster at the last drill would have cost the input of {}", last.loss_seconds, limits.loss),
         (RTO, "the last drill took {} until the application had caught up", last.rto_seconds, limits.recovery_time),
     ):
         if measured is not None and objective is not None and measured > objective:
@@ -55,4 +57,4 @@ def _objectives(last: DrillState, limits: Limits) -> Iterator[StatusFinding]:
             )
 
 
-RULE = Rule(kinds=(FAILED, OVERDUE, RPO, RTO), parts=(PartName.REPOSITORY,), find=_find)
+RULE = Rule(kinds=(FAILED, OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find)

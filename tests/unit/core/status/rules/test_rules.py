@@ -158,6 +158,10 @@ def test_without_an_objective_the_schedule_counts(kind: str) -> None:
 @pytest.mark.parametrize("kind", OF_LOSS)
 def test_what_was_promised_of_the_loss_counts(kind: str) -> None:
     assert kinds(LOSS_PROMISED, **OF_LOSS[kind]) == [kind]
+
+
+def test_with_an_archive_the_recovery_point_counts_and_a_minute_more_while_no_cluster_is_seen() -> None:
+    kind = "loss-over-objective"
     assert kinds(LOSS_PROMISED, **archive(safe_at=NOW - 61_000)) == [kind]
     assert (
         kinds(LOSS_PROMISED, **archive(working=False, safe_at=NOW - 121_000) | {"cluster": None, "archiving": False})
