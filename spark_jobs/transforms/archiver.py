@@ -73,7 +73,8 @@ def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> Arch
         return Archiver(context=context, spec=spec, access=access, cluster=cluster).run()
 
 
-def _wall_clock() -> int:
+def wall_clock() -> int:
+    """Milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -85,7 +86,7 @@ class Archiver:
     spec: ArchiveSpec
     access: JobAccess
     cluster: KafkaCluster
-    clock: Callable[[], int] = _wall_clock
+    clock: Callable[[], int] = wall_clock
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
     _archive: Archive = field(default_factory=Archive, init=False)

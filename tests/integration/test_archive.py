@@ -7,37 +7,31 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from embedded import spark_start
-from spark_jobs.access import JobAccess
-from spark_jobs.transforms import archiver
-from streams_recovery.core.archive.log import Archive, ArchiveEvent
-from streams_recovery.core.archive.tick import ArchiveSpec
+from streams_recovery.core.archive.log import ArchiveEvent
 from streams_recovery.core.errors import LockHeld, Refused
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations import archive, maintenance, restore, status
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.lock import ApplicationLock
+from tests.support.applications.archiver import Archiver, archiving, with_archive
 from tests.support.applications.rebuilds import rebuild
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
-from tests.support.applications.small import Small, asked, configured, lose, rows_of, surviving
+from tests.support.applications.small import Small, asked, lose, rows_of
 from tests.support.applications.topic_records import produce
 from tests.support.project import PROJECT
 from tests.support.repository.golden import checked
@@ -48,63 +42,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def archived(small: Small) -> Small:
-    """The application, whose configuration asks for an archive every second."""
-    small = surviving(small)
-    config = configured(small.recovery, archive={"enabled": True, "interval": "PT1S"})
-    return replace(small, recovery=replace(small.recovery, config=config))
-
-
-@dataclass
-class Archiver:
-    """One that runs in a thread."""
-
-    recovery: RecoveryContext
-    error: BaseException | None = None
-
-    def upto(self, tp: TopicPartition, seconds: float = 30) -> Archive:
-        """Wait until all that is in a log by now is archived, and return the archive."""
-        end = self.recovery.cluster.high_watermarks([tp])[tp]
-
-        def there() -> Archive | None:
-            if self.error is not None:
-                raise self.error
-            found = archive.read_archive(self.recovery)
-            return found if tp in found.logs and found.newest[tp].end >= end else None
-
-        found = poll(there, seconds=seconds, interval=0.1)
-        assert found is not None, archive.read_archive(self.recovery)
-        return found
-
-
-@contextmanager
-def archiving(recovery: RecoveryContext, session: InSession) -> Iterator[Archiver]:
-    """An archiver beside the block. At the block's end it is made to think that a day has passed, and hands over."""
-    order = archive.plan_archiver(recovery, archive.begin(recovery, f"test-{uuid.uuid4().hex}"))
-    found, later = Archiver(recovery), threading.Event()
-
-    def run() -> None:
-        try:
-            with KafkaCluster(lambda: recovery.connection) as cluster:
-                archiver.Archiver(
-                    context=session.spark.sparkContext,
-                    spec=recovery.artifacts.read(ArchiveSpec, order.spec),
-                    access=JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=None),
-                    cluster=cluster,
-                    monotonic=lambda: time.monotonic() + (100_000 if later.is_set() else 0),
-                    sleep=lambda seconds: later.wait(min(seconds, 0.5)),
-                ).run()
-        except BaseException as error:  # noqa: BLE001  # the test is told
-            found.error = error
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield found
-    finally:
-        later.set()
-        thread.join()
-    if found.error is not None:
-        raise found.error
+    return with_archive(small)
 
 
 @contextmanager
@@ -247,6 +185,7 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     restore.abandon(recovery, ticket)
 
 
+@pytest.mark.fault("F64")
 def test_a_second_archiver_is_refused_and_one_that_was_killed_is_followed(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -266,6 +205,7 @@ def test_a_second_archiver_is_refused_and_one_that_was_killed_is_followed(archiv
     assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(11))
 
 
+@pytest.mark.fault("F68")
 def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Small, in_session: InSession) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)
@@ -300,6 +240,7 @@ def command(archived: Small, directory: Path, *more: str) -> subprocess.Popen[st
     return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.fault("F64")
 def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_recorded(archived: Small, tmp_path: Path) -> None:
     recovery, source = archived.recovery, archived.input
     base = published(archived)

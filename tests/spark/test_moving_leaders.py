@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from streams_recovery.core.errors import TransientError
 from streams_recovery.operations import topic_holds
+from tests.support.kafka.three_brokers import Bouncer
 from tests.support.spark.small_app import SmallApp
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.deep, pytest.mark.timeout(1800)]
@@ -28,35 +27,6 @@ def app(three_brokers_once, tmp_path_factory):
     app.configure("slow", timeout=60, throttle={"records_per_second": PARTITIONS * ROWS // SECONDS})
     app.build()
     return app
-
-
-class Bouncer(threading.Thread):
-    """Takes brokers away one after the other, each a moment after the last is back and in sync, until told to end."""
-
-    def __init__(self, three, how):
-        super().__init__()
-        self.three, self.take_away, self.over = three, getattr(three, how), threading.Event()
-        self.gone: list[int] = []
-        self.error: BaseException | None = None
-
-    def run(self):
-        try:
-            while not self.over.wait(1):
-                node = self.three.controller()
-                self.take_away(node)
-                self.gone.append(node)
-                self.three.whole()
-        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the end
-            self.error = error
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.join()
-        assert self.error is None, self.error
 
 
 def backed_up(app, log):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -17,10 +18,12 @@ from streams_recovery.cli.connections import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
+from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.storage.credentials import StorageCredentials
 from tests.support.applications.topic_records import produce
 
 STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]
@@ -50,7 +53,7 @@ def says(states: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 @contextmanager
-def small_application(
+def small_application(  # noqa: PLR0913  # each is what some test changes
     bootstrap: str | Mapping[str, object],
     directory: Path,
     *,
@@ -59,14 +62,15 @@ def small_application(
     topics: Mapping[str, object] | None = None,
     consistency: Mapping[str, object] | None = None,
     guarantee: str = "exactly_once_v2",
+    bucket: tuple[StorageLocation, StorageCredentials] | None = None,
     tidy: bool = True,
 ) -> Iterator[Small]:
     """The application in ``directory``, its topics with a few records and its offsets, gone at the end if ``tidy``. ``bootstrap`` may be
-    the whole extra of a connection.
+    the whole extra of a connection. Its repository is there too, or in a ``bucket``.
     """
     name = name or f"small{uuid.uuid4().hex[:8]}"
     names = [f"{name}.in", f"{name}.out", f"{name}-totals-changelog", f"{name}-by-key-repartition"]
-    config = {
+    config: dict[str, Any] = {
         "version": 1,
         "name": "small",
         "application": {"id": name, "guarantee": guarantee},
@@ -88,9 +92,16 @@ def small_application(
             },
         },
     }
-    (directory / "small.yaml").write_text(json.dumps(config))
     extra = {"bootstrap.servers": bootstrap} if isinstance(bootstrap, str) else bootstrap
     kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+    if bucket is not None:
+        location, keys = bucket
+        config["storage"] = {
+            name: getattr(location, name) for name in ("backend", "bucket", "prefix", "endpoint", "path_style", "allow_http")
+        }
+        config["storage"] |= {"connection": "s3"}
+        kafka["AIRFLOW_CONN_S3"] = json.dumps({"conn_type": "aws", "login": keys.access_key_id, "password": keys.secret_access_key})
+    (directory / "small.yaml").write_text(json.dumps(config))
     with open_context(
         load_named("small", directory, {}), EnvironmentConnections(kafka), applications=lambda: load_all(directory, {}).applications
     ) as recovery:
@@ -126,7 +137,8 @@ def fill(small: Small) -> None:
     """Topics, records, offsets."""
     for topic in small.topics:
         config = {"cleanup.policy": "compact" if topic.endswith("changelog") else "delete"}
-        small.recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=config)
+        # As many replicas as the cluster gives by default.
+        small.recovery.cluster.create_topic(topic, partitions=1, replication_factor=-1, config=config)
     for tp, count in ((small.input, 5), (small.output, 4), (small.changelog, 4), (small.tail, 4)):
         produce(small.recovery, tp, count)
     commits = {small.input: CommittedOffset(offset=4, metadata="AgAA", leader_epoch=None)}

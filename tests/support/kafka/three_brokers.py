@@ -6,11 +6,13 @@ import base64
 import os
 import signal
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Self
 
 from kafka import TopicPartition as PurePartition
 from kafka.admin import KafkaAdminClient
@@ -184,6 +186,35 @@ def _java() -> list[str]:
 
 def _never(what: str) -> int:
     raise AssertionError(f"{what} after {START_SECONDS:.0f} s")
+
+
+class Bouncer(threading.Thread):
+    """Takes brokers away one after the other, the controller first, each a moment after the last is back and in sync, until told to end."""
+
+    def __init__(self, three: ThreeBrokers, how: Literal["kill", "stop"]) -> None:
+        super().__init__()
+        self.three, self.take_away, self.over = three, getattr(three, how), threading.Event()
+        self.gone: list[int] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.over.wait(1):
+                node = self.three.controller()
+                self.take_away(node)
+                self.gone.append(node)
+                self.three.whole()
+        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the end
+            self.error = error
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.join()
+        assert self.error is None, self.error
 
 
 @contextmanager

@@ -1,0 +1,172 @@
+"""What may happen to an archiver, its logs, its store and its clock on a real broker: nothing is archived twice, and nothing is missing."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from confluent_kafka import Producer
+
+from streams_recovery.core.archive.log import ArchiveEvent
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.status.recovery_point import archive_status
+from streams_recovery.core.waiting import poll
+from streams_recovery.operations import archive
+from streams_recovery.operations.context import RecoveryContext, wall_clock
+from tests.support.applications.archiver import archiving, with_archive
+from tests.support.applications.savepoint_steps import published
+from tests.support.applications.small import Small, rows_of, small_application
+from tests.support.applications.topic_records import add_partitions, produce
+from tests.support.kafka.three_brokers import Bouncer, ThreeBrokers
+from tests.support.repository.golden import checked
+from tests.support.spark.session import InSession
+from tests.support.storage.s3 import CREDENTIALS, S3Server, behind
+from tests.support.storage.s3_proxy import Proxy, s3_proxy
+
+pytestmark = pytest.mark.spark
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def archived(small: Small) -> Small:
+    return with_archive(small)
+
+
+def offsets_of(recovery: RecoveryContext, base: Manifest, tp: TopicPartition) -> list[object]:
+    """Those of the records that a restore of ``base`` would load, in the order of its files."""
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert behind.left == ()
+    return [row["offset"] for row in rows_of(recovery, behind.manifest, tp)]
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[Proxy]:
+    with s3_proxy(s3.endpoint) as running:
+        yield running
+
+
+@pytest.fixture
+def in_a_bucket(bootstrap: str, s3: S3Server, proxy: Proxy, tmp_path: Path) -> Iterator[Small]:
+    with small_application(bootstrap, tmp_path, bucket=(behind(s3.bucket(), proxy.endpoint), CREDENTIALS)) as found:
+        yield with_archive(found)
+
+
+@pytest.mark.deep
+@pytest.mark.fault("F65")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_brokers_that_go_and_come_back_cost_and_double_nothing(
+    three: ThreeBrokers, in_session: InSession, tmp_path: Path, how: Literal["kill", "stop"]
+) -> None:
+    with small_application(three.bootstrap, tmp_path) as small:
+        archived = with_archive(small)
+        recovery, source = archived.recovery, archived.input
+        base = published(archived)
+        with archiving(recovery, in_session) as beside:
+            with Bouncer(three, how) as bouncer:
+                for _ in range(30):
+                    produce(recovery, source, 5, **{"enable.idempotence": True})
+                    time.sleep(1)
+            assert len(set(bouncer.gone)) > 1, "leaders moved"
+            beside.upto(source, 120)
+        assert offsets_of(recovery, base, source) == list(range(5 + 30 * 5))
+        assert checked(recovery, "full").good
+
+
+@pytest.mark.fault("F66")
+def test_while_the_store_does_not_answer_records_wait_and_none_is_lost_or_copied_twice(
+    in_a_bucket: Small, proxy: Proxy, in_session: InSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    recovery, source = in_a_bucket.recovery, in_a_bucket.input
+    base = published(in_a_bucket)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        proxy.inject("refuse", lambda _request: True, times=1_000_000)
+        produce(recovery, source, 4)
+        assert poll(lambda: "nothing was archived" in caplog.text or None, seconds=120, interval=0.2)
+        proxy.calm()
+        beside.upto(source, 90)
+        produce(recovery, source, 2)
+        beside.upto(source)
+    assert offsets_of(recovery, base, source) == list(range(5 + 3 + 4 + 2))
+    assert checked(recovery, "full").good
+
+
+@pytest.mark.fault("F67")
+@pytest.mark.parametrize("step", [-HOUR, HOUR], ids=["back", "ahead"])
+def test_a_clock_that_steps_changes_nothing_of_what_is_archived(archived: Small, in_session: InSession, step: int) -> None:
+    recovery, source = archived.recovery, archived.input
+    base, by = published(archived), [0]
+    with archiving(recovery, in_session, clock=lambda: wall_clock() + by[0]) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        by[0] = step
+        produce(recovery, source, 4)
+        seen = beside.upto(source)
+        assert seen.at is not None
+        told = archive_status(seen, archive.archived_behind(recovery, base), recovery.clock())
+        assert not told.working, "nobody can tell when it was last heard of"
+        by[0] = 0
+        produce(recovery, source, 2)
+        beside.upto(source)
+    assert offsets_of(recovery, base, source) == list(range(5 + 3 + 4 + 2))
+
+
+@pytest.mark.fault("F68")
+def test_a_partition_that_is_added_is_archived_from_its_first_record_on(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    added = TopicPartition(source.topic, 1)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        add_partitions(recovery, source.topic, 2)
+        produce(recovery, added, 4)
+        found = beside.upto(added)
+        produce(recovery, source, 2)
+        beside.upto(source)
+    assert (found.newest[added].start, found.newest[added].end, found.newest[added].anew) == (0, 4, "")
+    behind = archive.archived_behind(recovery, base)
+    assert behind is not None
+    assert behind.left == (f"{added} was added since the savepoint",)
+    taken = published(archived)
+    assert [row["offset"] for row in rows_of(recovery, taken, added)] == list(range(4))
+    assert [row["offset"] for row in rows_of(recovery, taken, source)] == list(range(5 + 3 + 2))
+
+
+@pytest.mark.fault("F69")
+@pytest.mark.parametrize("commits", [True, False], ids=["committed", "aborted"])
+def test_what_is_behind_an_open_transaction_waits_for_its_end_and_is_not_promised_before(
+    archived: Small, in_session: InSession, commits: bool
+) -> None:
+    recovery, source = archived.recovery, archived.input
+    base = published(archived)
+    producer = Producer({**recovery.connection.client_config(), "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    with archiving(recovery, in_session) as beside:
+        producer.begin_transaction()
+        producer.produce(source.topic, b"open", b"open", source.partition)
+        assert producer.flush(30) == 0
+        opened_at = recovery.clock()
+        produce(recovery, source, 3)
+        waiting = beside.once(lambda found: found.waiting > 0)
+        time.sleep(3)
+        still = archive.read_archive(recovery)
+        assert still.newest[source].end == 5
+        assert waiting.safe_at is None or waiting.safe_at <= opened_at
+        assert still.safe_at is None or still.safe_at <= opened_at, "what was committed behind it is not archived"
+        (producer.commit_transaction if commits else producer.abort_transaction)(30)
+        ended_at = recovery.clock()
+        produce(recovery, source, 1)
+        beside.upto(source)
+        beside.once(lambda found: found.safe_at is not None and found.safe_at >= ended_at)
+    # The last one is before or behind the marker that ends the transaction.
+    assert offsets_of(recovery, base, source)[:-1] == [*range(5), *([5] if commits else []), 6, 7, 8]
+    assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
