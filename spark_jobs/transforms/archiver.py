@@ -19,6 +19,7 @@ from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.archive.join import behind, groups_to_join, with_joined
 from streams_recovery.core.archive.log import (
+    ENTRY_READERS,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
     ArchivedLog,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 LOGGER = logger("streams_recovery.archiver")
 # Entries that stay.
-_KEPT: Final = 2_000
+_KEPT: Final = 1_000
 # What a broker or a store that does not answer may take before it is asked again.
 _LEAST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 _CALL_SECONDS: Final = 30.0
@@ -281,7 +282,7 @@ class Archiver:
             self._tidy("files that were joined", partial(self._repository.delete, keys))
 
     def _read(self) -> Archive:
-        entries = self._log.numbered_back()
+        entries = self._log.numbered_back(readers=ENTRY_READERS)
         first = list(islice(entries, 1))
         self._newest = first[0][1] if first else None
         where = self._layout.archive

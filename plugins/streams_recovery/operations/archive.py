@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Final
 
 from streams_recovery.core.archive.log import (
     ARCHIVED_ROLES,
+    ENTRY_READERS,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
     ArchiveEntry,
@@ -96,7 +98,7 @@ def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: i
     """What is archived behind the savepoints; ``upto`` as for ``archive_of``. Raises ``Damaged`` for entries that cannot be used."""
     application_id = application_id or recovery.application_id
     where = Layout(application_id).archive
-    entries = archive_log(recovery, application_id).numbered_back()
+    entries = archive_log(recovery, application_id).numbered_back(readers=ENTRY_READERS)
     return archive_of(((number, entry.checked(application_id, where)) for number, entry in entries), upto)
 
 
@@ -157,11 +159,12 @@ def ask(recovery: RecoveryContext, run: str) -> Archive | None:
     """
     archive = read_archive(recovery)
     if is_at_work(archive, recovery.clock()):
-        archive_log(recovery).append(_word(recovery, archive, ArchiveEvent.ASKED, run))
+        log = archive_log(recovery)
+        asked = log.append(_word(recovery, archive, ArchiveEvent.ASKED, run))
 
         def answered() -> Archive | None:
-            found = read_archive(recovery)
-            return found if found.answered == run else None
+            since = itertools.takewhile(lambda one: one[0] > asked, log.numbered_back())
+            return read_archive(recovery) if any(entry.answers == run for _, entry in since) else None
 
         found = poll(answered, seconds=_ASK_SECONDS, interval=_LOOK_SECONDS, what="the archiver")
         if found is not None:

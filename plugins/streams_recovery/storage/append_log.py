@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, pairwise
 from typing import Generic, TypeVar
 
@@ -66,9 +68,12 @@ class AppendLog(Generic[T]):
         """
         return (entry.value for entry in self._entries_back(whole=whole, readable=True))
 
-    def numbered_back(self, *, readable: bool = False) -> Iterator[tuple[int, T]]:
-        """The same as ``read_back``, each with its number. With ``readable``, entries that cannot be read are passed over, and numbers may be missing."""
-        return ((self.number(entry.key), entry.value) for entry in self._entries_back(whole=not readable, readable=readable))
+    def numbered_back(self, *, readable: bool = False, readers: int = 1) -> Iterator[tuple[int, T]]:
+        """The same as ``read_back``, each with its number. With ``readable``, entries that cannot be read are passed over, and numbers may be missing. With
+        more than one of ``readers`` up to so many are read at once, for whoever needs many.
+        """
+        entries = self._entries_back(whole=not readable, readable=readable, readers=readers)
+        return ((self.number(entry.key), entry.value) for entry in entries)
 
     def dated_back(self, *, readable: bool = False) -> Iterator[tuple[T, int]]:
         """The same as ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
@@ -78,14 +83,14 @@ class AppendLog(Generic[T]):
         stored = {file.key: file.modified for file in self._repository.listed(self._prefix)}
         return ((entry.value, stored[entry.key]) for entry in entries if entry.key in stored)
 
-    def _entries_back(self, *, whole: bool, readable: bool) -> Iterator[_Entry[T]]:
+    def _entries_back(self, *, whole: bool, readable: bool, readers: int = 1) -> Iterator[_Entry[T]]:
         """Entries that are not forged, from the newest on. With ``readable`` those that cannot be read are passed over, and no entry is held against the one
         behind it.
         """
         behind: _Entry[T] | None = None
-        for key in map(self._key, self._back(whole=whole)):
+        for key, read in self._reads(map(self._key, self._back(whole=whole)), readers):
             try:
-                entry = self._read(key)
+                entry = read()
             except Forged as error:
                 _passed_over(key, error)
                 continue
@@ -103,6 +108,17 @@ class AppendLog(Generic[T]):
                 )
             behind = entry
             yield entry
+
+    def _reads(self, keys: Iterator[str], readers: int) -> Iterator[tuple[str, Callable[[], _Entry[T]]]]:
+        if readers == 1:
+            yield from ((key, partial(self._read, key)) for key in keys)
+            return
+        with ThreadPoolExecutor(readers) as pool:
+            # Whoever needs few has few read: twice as many each time.
+            size = 1
+            while several := list(islice(keys, size)):
+                yield from [(key, pool.submit(self._read, key).result) for key in several]
+                size = min(2 * size, readers)
 
     def first(self) -> T | None:
         """The oldest entry, None when there is none. Whatever was added behind it cannot keep it from being read, and nothing that is forged is it."""

@@ -166,3 +166,23 @@ def test_any_log_is_read_back_in_order_however_it_is_listed(numbers: set[int], s
                 AppendLog(repository, HOLDS, Entry).read_all()
         assert log.prune(keep, whole=False) == len(down[keep:])
         assert ORDER(AppendLog(repository, HOLDS, Entry)) == down[:keep]
+
+
+def test_several_readers_find_what_one_finds_and_read_little_for_whoever_needs_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = AppendLog(Repository(StorageLocation(backend="filesystem", path=str(tmp_path))), HOLDS, Entry)
+    for number in range(1, 41):
+        log.append(Entry(text=str(number)))
+    assert list(log.numbered_back(readers=8)) == list(log.numbered_back())
+    torn = tmp_path / HOLDS / f"{20:012}.json"
+    torn.chmod(0o600)
+    torn.write_text("{")
+    assert list(log.numbered_back(readable=True, readers=8)) == list(log.numbered_back(readable=True))
+    found: list[int] = []
+    with pytest.raises(Damaged, match=r"20\.json"):
+        found += (number for number, _ in log.numbered_back(readers=8))
+    read: list[str] = []
+    monkeypatch.setattr(log, "_read", lambda key, original=log._read: read.append(key) or original(key))
+    assert [number for number, _ in islice(log.numbered_back(readers=8), 2)] == [40, 39]
+    assert len(read) == 3, "one, and then two"

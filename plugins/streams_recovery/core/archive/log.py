@@ -24,6 +24,8 @@ from streams_recovery.core.repository.segment_file import joined
 
 # An entry that has all that is behind a savepoint has a range for each file of it.
 MOST_BYTES_OF_ARCHIVE_ENTRY: Final = 32 << 20
+# Read at once: an archive that was not joined for an hour is hundreds of entries.
+ENTRY_READERS: Final = 16
 # Whose records an archive has: what an application only reads, and nobody can make again.
 ARCHIVED_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
 
