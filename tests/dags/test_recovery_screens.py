@@ -23,7 +23,8 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SEALED, ForgedRecord, forged_text
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.report import Health
+from streams_recovery.core.status.recovery_point import ArchiveStatus
+from streams_recovery.core.status.report import Health, Objectives
 from streams_recovery.operations.sites import site_log
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
@@ -114,6 +115,30 @@ def forged(site: Site) -> None:
     site.observed(report(now=current() - 60_000, health=Health.TROUBLE, findings=(found,), forged=named, forged_count=2))
 
 
+def archived(site: Site) -> None:
+    at = current()
+    behind = ArchiveStatus(working=True, said_at=at - 4_000, safe_at=at - 9_000, waiting=0, files=12)
+    objectives = Objectives(newest_age_seconds=3_600.0, recovery_seconds=900.0, loss_seconds=60.0)
+    site.observed(report(now=at - 60_000, taken_at=at, archive=behind, objectives=objectives))
+
+
+def losing(site: Site) -> None:
+    at = current()
+    stopped = ArchiveStatus(working=False, said_at=at - 300_000, safe_at=at - 310_000, waiting=40_000, files=12)
+    found = StatusFinding(
+        kind="loss-over-objective",
+        subject="",
+        severity=Severity.CRITICAL,
+        text="the loss of the cluster would cost the input of the last 5 min 10 s, the objective is 1 min",
+        remedies=("streams-recovery info orders",),
+        runbook="docs/alerts.md#loss-over-objective",
+        numbers={"age_seconds": 310.0, "objective_seconds": 60.0},
+    )
+    objectives = Objectives(newest_age_seconds=3_600.0, recovery_seconds=900.0, loss_seconds=60.0)
+    fields = {"archive": stopped, "objectives": objectives, "health": Health.TROUBLE, "findings": (found,)}
+    site.observed(report(now=at - HOUR // 2, taken_at=at, **fields))
+
+
 def moved(site: Site) -> None:
     observed_now(site)
     site.configure("orders", sites=at_sites("dr", "third"))
@@ -147,6 +172,8 @@ SCREENS = {
     "application-sealed": Screen("/applications/orders", SEALED, sealed),
     "applications-sealed": Screen("/", "sealed", sealed),
     "application-forged": Screen("/applications/orders", "2 records are forged", forged),
+    "application-archived": Screen("/applications/orders", "(9 s before the look)", archived),
+    "application-losing": Screen("/applications/orders", "would cost the input of the last 5 min 10 s", losing),
     "as-a-viewer": Screen("/applications/orders", "Timeline", role="viewer"),
     "savepoint": Screen(f"/applications/orders/savepoints/{summary(0).savepoint_id}", summary(0).savepoint_id),
     "start-restore": Screen(f"/applications/orders/start/restore?at={current()}", "Airflow starts streams_restore_full", observed_now),

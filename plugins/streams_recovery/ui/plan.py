@@ -50,9 +50,10 @@ def _comes_back(plan: Instant) -> Markup:
 def _lost(plan: Instant) -> Markup:
     if not plan.lost_seconds:
         return Markup("nothing up to this instant")
+    since = Markup("the savepoint") if plan.kept is None else Markup("{}, up to when input is archived,").format(moment(plan.kept))
     return Markup(
-        "{} between the savepoint and this instant, if the cluster no longer has that input ({}). While it has it, the application reads it again."
-    ).format(seconds(plan.lost_seconds), _amounts(plan.lost))
+        "{} between {} and this instant, if the cluster no longer has that input ({}). While it has it, the application reads it again."
+    ).format(seconds(plan.lost_seconds), since, _amounts(plan.lost))
 
 
 def _again(plan: Instant) -> Markup:

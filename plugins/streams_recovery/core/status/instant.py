@@ -43,15 +43,17 @@ class TimeNeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """The estimate for ``moment``. ``reached`` is the moment whose state comes back. Input behind it up to ``moment`` is ``lost`` unless the cluster still
-    has it. ``replayed`` is archived input that is processed on the way. ``again`` is input whose outputs are written a second time once the application
-    runs. ``replaced`` topics are deleted and made again in a restore in place.
+    """The estimate for ``moment``. ``reached`` is the moment whose state comes back. ``kept`` is up to when input behind it is archived, at most ``moment``;
+    None where none is. Input behind both up to ``moment`` is ``lost`` unless the cluster still has it. ``replayed`` is archived input that is processed on the
+    way. ``again`` is input whose outputs are written a second time once the application runs. ``replaced`` topics are deleted and made again in a restore in
+    place.
     """
 
     moment: int
     way: Way
     base: SavepointSummary | None
     reached: int | None
+    kept: int | None
     replayed: tuple[InputAmount, ...]
     lost: tuple[InputAmount, ...]
     again: tuple[InputAmount, ...]
@@ -64,8 +66,8 @@ class Instant:
 
     @property
     def lost_seconds(self) -> float | None:
-        """Between what comes back and what was asked for; None when nothing comes back."""
-        return None if self.reached is None else (self.moment - self.reached) / 1000
+        """Between what comes back, archived input included, and what was asked for; None when nothing comes back."""
+        return None if self.reached is None else (self.moment - max(self.reached, self.kept or 0)) / 1000
 
 
 def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Instant:
@@ -73,6 +75,8 @@ def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Ins
     base, way, reached = _way(report, moment)
     inputs = tuple(topic.name for topic in report.topics if topic.role is TopicRole.INPUT)
     end = max(report.taken_at, moment)
+    kept = _kept(report, base, reached, moment)
+    upto = reached if kept is None else kept
     between = Positions(report.savepoints).between
     replayed = between(inputs, base.captured_at, moment) if way is Way.MOMENT and base else ()
     again = between(inputs, base.captured_at, end) if way in (Way.SAVEPOINT, Way.REBUILD) and base else ()
@@ -81,8 +85,9 @@ def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Ins
         way=way,
         base=base,
         reached=reached,
+        kept=kept,
         replayed=replayed,
-        lost=between(inputs, reached, moment) if base and reached is not None and reached < moment else (),
+        lost=between(inputs, upto, moment) if base and upto is not None and upto < moment else (),
         again=again,
         replaced=tuple(topic.name for topic in report.topics if topic.role.internal) if base else (),
         records=base.records if base else 0,
@@ -91,6 +96,14 @@ def instant(report: StatusReport, moment: int, *, now: int | None = None) -> Ins
         blockers=tuple(_blockers(report, base, moment, report.taken_at if now is None else now)),
         warnings=tuple(_warnings(report, base, way, moment)),
     )
+
+
+def _kept(report: StatusReport, base: SavepointSummary | None, reached: int | None, moment: int) -> int | None:
+    """The archive goes on behind the newest exact savepoint, and behind no other."""
+    point, newest = report.recovery_point, report.newest_exact
+    if base is None or newest is None or base.savepoint_id != newest.savepoint_id or point is None or reached is None or point <= reached:
+        return None
+    return min(point, moment)
 
 
 def base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSummary | None:

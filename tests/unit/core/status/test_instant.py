@@ -12,6 +12,7 @@ from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.restore.point_in_time import Moments
 from streams_recovery.core.status.input_positions import InputAmount
 from streams_recovery.core.status.instant import Instant, Way, instant
+from streams_recovery.core.status.recovery_point import ArchiveStatus
 from streams_recovery.core.status.report import RunKind, RunSummary, SavepointSummary, StatusReport
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 
@@ -115,6 +116,20 @@ def test_without_archived_input_the_savepoint_comes_back_and_what_follows_is_rea
     assert (found.way, found.base and found.base.savepoint_id, found.lost_seconds) == (Way.SAVEPOINT, summary(1).savepoint_id, 1_800.0)
     assert found.lost == (InputAmount(topic="orders", records=30_000), InputAmount(topic="inventory", records=20))
     assert found.again[0] == InputAmount(topic="orders", records=60_667), "up to the status, at the rate of the last hour"
+
+
+def test_what_is_archived_behind_the_newest_savepoint_is_not_lost_and_behind_another_one_it_is() -> None:
+    status = report()
+    assert status.newest_exact is not None
+    asked, captured = status.taken_at, status.newest_exact.captured_at
+    behind = ArchiveStatus(working=True, said_at=asked, safe_at=asked - 9_000, waiting=0, files=1)
+    assert (instant(status, asked).kept, instant(status, asked).lost_seconds) == (None, (asked - captured) / 1000)
+    found = instant(replace(status, archive=behind), asked)
+    assert (found.kept, found.lost_seconds) == (asked - 9_000, 9.0)
+    between = instant(replace(status, archive=behind), asked - 20_000)
+    assert (between.kept, between.lost_seconds) == (asked - 20_000, 0.0)
+    assert instant(replace(status, archive=behind), captured - HOUR // 2).kept is None
+    assert instant(replace(status, archive=replace(behind, safe_at=None)), asked).kept is None
 
 
 @pytest.mark.parametrize(
