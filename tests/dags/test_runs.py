@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core.archive.log import ArchiveEvent
 from streams_recovery.core.errors import SparkJobFailed
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.engine.submitter import SparkJob, Submitter
-from streams_recovery.operations import status
+from streams_recovery.operations import archive, status
 from streams_recovery.operations.state.inspections import newest
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.airflow.dag_runs import run
@@ -84,6 +85,19 @@ def test_a_savepoint_whose_copy_fails_is_none_and_the_application_comes_back_all
     assert (done.state, done.by("failed")) == ("failed", {"copy_records"})
     assert done.by("upstream_failed") == {"verify_segments", "publish", "report"}
     assert (counting.running, counting.free(), counting.savepoints()) == (True, True, [])
+
+
+def test_a_run_archives_what_is_there_and_hands_over(counting: Counting, in_session: Submitter) -> None:
+    sections = {"backup": {"survive_cluster_loss": True, "consistency": {"mode": "stop"}}, "archive": {"enabled": True, "interval": "PT1S"}}
+    counting.configure(**sections)
+    counting.feed("abcab")
+    done = run(counting, "archive", in_session, per_application=True, changes={"begin": {"seconds": 6.0}})
+    assert (done.state, done.jobs, done.by("success")) == ("success", ["archive"], {"begin", "archive_inputs"})
+    with counting.recovery() as recovery:
+        found = archive.read_archive(recovery)
+        assert (found.event, found.newest[counting.input].end) == (ArchiveEvent.ENDED, 5)
+        assert recovery.lock.holder() is None, "a savepoint may be taken meanwhile"
+    assert not counting.running
 
 
 def test_the_monitor_looks_at_it_and_stores_what_it_saw(counting: Counting, in_session: Submitter) -> None:

@@ -21,14 +21,15 @@ from streams_recovery.core.archive.log import (
 )
 from streams_recovery.core.archive.tick import ArchiveSpec, TickLimits, is_at_work
 from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.errors import Damaged, Refused
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, unusable
 from streams_recovery.core.waiting import poll
+from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import discover
+from streams_recovery.operations.discovery import discover_remaining
 from streams_recovery.storage.append_log import AppendLog
 
 SPEC, RESULT = "archive-spec", "archive-result"
@@ -60,11 +61,21 @@ def begin(recovery: RecoveryContext, run: str, *, seconds: float = HAND_OVER_SEC
 
 
 def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
-    """The job that archives until its ticket's end; there is none behind that. Raises ``Refused`` where savepoints have the records of no input."""
+    """The job that archives until its ticket's end; there is none behind that. The application need not run, nor have run. Raises ``Refused`` where savepoints
+    have the records of no input, and ``ApplicationNotReady`` while no input is there.
+    """
     left = (ticket.ends_at - recovery.clock()) / 1000
     if left <= 0:
         return NO_JOB
-    topics = tuple(sorted(topic.name for topic in discover(recovery).inventory.topics if topic.role in ARCHIVED_ROLES and topic.archived))
+    found, missing = discover_remaining(recovery, ())
+    read = [topic for topic in found.inventory.topics if topic.role in ARCHIVED_ROLES]
+    topics = tuple(sorted(topic.name for topic in read if topic.archived))
+    if not read:
+        raise ApplicationNotReady(
+            f"no input of {recovery.application_id} is there yet: {first_names(missing)} missing",
+            next_step="archiving begins when the topics are there",
+            missing=missing,
+        )
     if not topics:
         raise Refused(
             f"savepoints of {recovery.application_id} have the records of no input, so nothing can be archived behind them",

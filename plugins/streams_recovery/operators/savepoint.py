@@ -103,9 +103,13 @@ class FinishSavepointOperator(StepOperator):
 
 
 class BeginArchiveOperator(StepOperator):
-    """Say that this run archives from now on, until the next one takes over a day later."""
+    """Say that this run archives from now on, for so many ``seconds``: until the next one takes over."""
 
     takes = steps.BEGIN_ARCHIVE
 
+    def __init__(self, *, seconds: float = archive.HAND_OVER_SECONDS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seconds = seconds
+
     def step(self, recovery: RecoveryContext, context: Context) -> archive.ArchiverTicket:
-        return archive.begin(recovery, run_id_of(context))
+        return archive.begin(recovery, run_id_of(context), seconds=self.seconds)
