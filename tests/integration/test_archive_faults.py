@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.status.recovery_point import archive_status
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations import archive
+from streams_recovery.operations import archive, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.savepoint_steps import published
@@ -170,3 +171,21 @@ def test_what_is_behind_an_open_transaction_waits_for_its_end_and_is_not_promise
     # The last one is before or behind the marker that ends the transaction.
     assert offsets_of(recovery, base, source)[:-1] == [*range(5), *([5] if commits else []), 6, 7, 8]
     assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
+
+
+def test_retention_that_comes_near_is_told_of_what_is_not_archived(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    recovery.cluster.change_configs(
+        [source.topic], lambda config: {} if config.get("retention.ms") == "86400000" else {"retention.ms": "86400000"}
+    )
+    produce(recovery, source, 1)
+    later = replace(recovery, clock=lambda: wall_clock() + 20 * HOUR)
+
+    def told() -> list[str]:
+        return [found.kind for found in status.observe(later, None).findings if found.kind == "input-expires"]
+
+    assert told() == ["input-expires"]
+    with archiving(recovery, in_session) as beside:
+        beside.upto(source)
+    assert told() == []

@@ -8,6 +8,7 @@ from typing import Final
 from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
 from streams_recovery.core.repository.publication import SavepointFacts
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
 
 # Partitions that are named.
 _NAMED: Final = 10
@@ -34,11 +35,14 @@ class ArchiveStatus:
 
 
 def archive_status(archive: Archive, behind: Extended | None, now: int) -> ArchiveStatus:
-    """What ``archive`` says of itself, and adds to the newest exact savepoint: ``behind`` is that one with it, None where it adds nothing."""
+    """What ``archive`` says of itself, and adds to the newest exact savepoint: ``behind`` is that one with it, None where it adds nothing. Of a moment that has
+    not come, by an archiver's clock that is ahead, nothing is promised.
+    """
+    promised = behind is not None and not behind.left and behind.safe_at <= now + CLOCK_DIFFERENCE_MS
     return ArchiveStatus(
         working=is_at_work(archive, now),
         said_at=archive.at,
-        safe_at=None if behind is None or behind.left else behind.safe_at,
+        safe_at=behind.safe_at if behind is not None and promised else None,
         waiting=archive.waiting,
         files=archive.files,
         left=() if behind is None else behind.left[:_NAMED],

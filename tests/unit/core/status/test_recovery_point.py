@@ -63,10 +63,11 @@ def test_what_is_archived_behind_the_savepoint_counts() -> None:
     [
         (archive(log(), cluster_id="another"), savepoint()),
         (archive(log(), safe_at=None), savepoint()),
+        (archive(log(), at=NOW + 30 * MINUTE, safe_at=NOW + 30 * MINUTE), savepoint()),
         (archive(log(topic_id="id-2")), savepoint()),
         (archive(log()), savepoint(end=9)),
     ],
-    ids=["of another cluster", "of no moment", "of another topic", "behind another end"],
+    ids=["of another cluster", "of no moment", "of a moment that has not come", "of another topic", "behind another end"],
 )
 def test_what_does_not_go_on_behind_the_savepoint_promises_nothing(found: Archive, newest: Manifest) -> None:
     status = status_of(found, newest)
@@ -96,8 +97,14 @@ def test_an_archive_that_cannot_be_used_promises_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "working"),
-    [({}, True), ({"at": NOW - 151_000}, False), ({"event": ArchiveEvent.ENDED}, False), ({"at": None, "event": None}, False)],
-    ids=["said something", "silent", "ended", "never began"],
+    [
+        ({}, True),
+        ({"at": NOW - 151_000}, False),
+        ({"at": NOW + 151_000}, False),
+        ({"event": ArchiveEvent.ENDED}, False),
+        ({"at": None, "event": None}, False),
+    ],
+    ids=["said something", "silent", "of a clock that is ahead", "ended", "never began"],
 )
 def test_an_archiver_is_at_work_that_has_said_something_lately(changes: dict[str, Any], working: bool) -> None:
     assert status_of(archive(log(), **changes), savepoint()).working is working

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from streams_recovery.core.archive.tick import HEARTBEAT_SECONDS
 from streams_recovery.core.next_command import command
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
 from streams_recovery.core.status.facts import ObservedApplication, PartName
 from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.limits import Limits
@@ -22,17 +23,22 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
     if limits.loss is not None:
         yield from _loss(observed, archive, limits.loss)
     if observed.archiving and (archive is None or not (archive.working or archive.problem)):
-        since = "and nobody ever did" if archive is None or archive.said_at is None else f"for {span(observed.age(archive.said_at))}"
         yield finding(
             STOPPED,
             Severity.WARNING,
-            f"archive.enabled is true, and no input was archived {since}"
-            if archive is not None
-            else "archive.enabled is true, and nothing is archived",
+            f"archive.enabled is true, and no archiver is at work: {_last_heard(observed, archive)}",
             remedies=[command("archive", observed.name)],
         )
     if archive is not None:
         yield from _archive(observed, archive, limits)
+
+
+def _last_heard(observed: ObservedApplication, archive: ArchiveStatus | None) -> str:
+    if archive is None or archive.said_at is None:
+        return "none ever was"
+    if archive.said_at > observed.now + CLOCK_DIFFERENCE_MS:
+        return "what the last one said is of a time that has not come, by the clock of the monitor"
+    return f"the last one was heard of {span(observed.age(archive.said_at))} ago"
 
 
 def _loss(observed: ObservedApplication, archive: ArchiveStatus | None, objective: float) -> Iterator[StatusFinding]:
