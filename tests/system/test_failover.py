@@ -5,12 +5,13 @@ each time, and what survived at the lost one must not go on.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from examples.order_processing.truth import Stores, truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
+from streams_recovery.operations import archive
 from tests.support.programs.mirror_maker import IDENTITY, Flow, start_mirror
 from tests.support.stack.stage import Stage
 from tests.support.stack.two_sites import THERE, AtTwoSites, Content, content, two_sites, where
@@ -36,6 +38,8 @@ ORDERS, RATE, LATER = 2_000, 200.0, 500
 FIRST_THERE = 200_000
 # Orders that a mirror has carried since the savepoint before the cluster is lost.
 CARRIED_ON = 300
+# Orders a second, and what of them the loss of a cluster may cost: an interval of the archive, and copying.
+FLOOD, LOSS_MS = 4_000.0, 15_000
 
 
 @dataclass
@@ -53,12 +57,12 @@ class Lost:
     moved: Content = field(default_factory=dict)
 
 
-@pytest.fixture(params=["exactly_once_v2", "at_least_once"])
-def lost(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lost]:
+@contextmanager
+def at_home(directory: Path, guarantee: str, rate: float) -> Iterator[Lost]:
     """At home with input that goes on coming in."""
     halt = threading.Event()
-    with two_sites(tmp_path_factory.mktemp("stage"), guarantee=request.param, orders=ORDERS) as on, ThreadPoolExecutor(1) as pool:
-        feeding = pool.submit(on.home.generator.feed, 10**6, rate=RATE, stop=halt)
+    with two_sites(directory, guarantee=guarantee, orders=ORDERS) as on, ThreadPoolExecutor(1) as pool:
+        feeding = pool.submit(on.home.generator.feed, 10**7, rate=rate, stop=halt)
 
         def settle() -> None:
             halt.set()
@@ -70,6 +74,72 @@ def lost(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             yield Lost(on, halt.set, settle)
         finally:
             settle()
+
+
+GUARANTEES = ["exactly_once_v2", "at_least_once"]
+
+
+@pytest.fixture(params=GUARANTEES)
+def lost(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lost]:
+    with at_home(tmp_path_factory.mktemp("stage"), request.param, RATE) as found:
+        yield found
+
+
+@pytest.mark.fault("F6", "F64")
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_lost_cluster_costs_seconds_of_input_where_an_archiver_is_at_work(guarantee: str, tmp_path: Path) -> None:
+    with at_home(tmp_path, guarantee, FLOOD) as lost:
+        home, there, brokers_gone = lost.on.home, lost.on.there, 0
+        with lost.on.command("archive"), acknowledged_over_time(home) as fed:
+            saved = lost.on.command("backup", "--json").result()
+            assert poll(lambda: behind(home, saved["savepoint_id"]) or None, seconds=180, interval=0.5), "it goes on behind the savepoint"
+            time.sleep(secrets.SystemRandom().uniform(5, 20))
+            brokers_gone = time.time_ns() // 1_000_000
+            lost.on.kill_broker_at_home()
+            lost.halt()
+        asked = ("failover", "--to", THERE, "--lost", PRIMARY, "--reason", "the cluster is gone")
+        planned = lost.on.command(*asked, "--plan", "--json", from_there=True).result()
+        promised = planned["archived"]["safe_at"]
+        lost.on.command(*asked, "--approve", planned["approve"], "--json", from_there=True).result()
+        there.await_running()
+        orders = content(there.recovery, "orders")
+        kept = numbers(orders)
+        wait_counted(there.recovery, len(kept), seconds=300)
+        total = fed(brokers_gone)
+        sys.stdout.write(f"{guarantee}: {total - len(kept)} of {total} acknowledged orders were lost, ")
+        sys.stdout.write(f"and all was promised up to {(brokers_gone - promised) / 1000:.1f} s before the loss\n")
+        # Partitions end at different orders.
+        assert set(range(fed(promised))) <= set(kept), "what is promised is there"
+        assert set(range(fed(brokers_gone - LOSS_MS))) <= set(kept), "it cost no more than seconds"
+        assert wrong(there, orders) == {0}
+        # What still writes to it would wait for it for five minutes.
+        home.stack.start_broker(home.processes)
+        for partition, records in content(home.recovery, "orders").items():
+            assert records[: len(orders[partition])] == orders[partition], "nothing is missing in between"
+
+
+@contextmanager
+def acknowledged_over_time(on: Stage) -> Iterator[Callable[[int], int]]:
+    """How many orders were acknowledged by a moment (ms) of the block."""
+    seen, over = [(0, on.generator.acknowledged)], threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            seen.append((time.time_ns() // 1_000_000, on.generator.acknowledged))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield lambda moment: next(count for at, count in reversed(seen) if at <= moment)
+    finally:
+        over.set()
+        thread.join()
+
+
+def behind(on: Stage, savepoint_id: str) -> bool:
+    """Whether input is archived behind a savepoint."""
+    found = archive.archived_behind(on.recovery, on.recovery.savepoints.read(savepoint_id))
+    return found is not None and found.records > 0 and not found.left
 
 
 @pytest.mark.fault("F6", "F50")

@@ -49,7 +49,7 @@ class TwoSites(Stack):
     @property
     def variables(self) -> dict[str, str]:
         connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap_there}}
-        return {**super().variables, "AIRFLOW_CONN_KAFKA_DR": json.dumps(connection)}
+        return {**super().variables, "AIRFLOW_CONN_KAFKA_DR": json.dumps(connection), "STREAMS_RECOVERY_ARCHIVE": "true"}
 
     def start_broker_there(self, processes: Processes) -> None:
         """Start the second broker."""
