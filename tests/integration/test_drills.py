@@ -236,6 +236,7 @@ def test_a_forged_entry_of_the_drill_log_does_not_pass_for_a_drill_that_succeede
         "succeeded": True,
         "left": [],
         "site": "primary",
+        "loss_seconds": None,
     }
     trial.own.repository.create(f"{trial.own.layout.drills}{1:012}.json", json.dumps(known).encode())
     entry = trial.conclude(None)
