@@ -35,8 +35,14 @@ def test_archiving_goes_on_for_ever_in_one_run_behind_the_other_and_gives_up_aft
     dag = dags[ARCHIVE]
     assert (dag.max_active_runs, dag.catchup, dag.max_consecutive_failed_dag_runs) == (1, False, 5)
     assert isinstance(dag.timetable, ContinuousTimetable)
+    for task in dag.tasks:
+        assert (task.retry_exponential_backoff, task.retry_delay, task.max_retry_delay) == (
+            True,
+            timedelta(seconds=5),
+            timedelta(minutes=1),
+        )
     job = dag.get_task("archive_inputs")
-    assert (job.retry_exponential_backoff, job.retry_delay, job.max_retry_delay) == (True, timedelta(seconds=5), timedelta(minutes=1))
+    assert dag.get_task("begin").retries == job.retries, "a store that does not answer for minutes is no reason to pause the DAG"
     assert job.retries * job.max_retry_delay > job.execution_timeout > timedelta(days=1), (
         "what fails is tried again until the next run takes over"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.savepoint import CutSummary, GatherSummary, Ticket
@@ -81,18 +81,19 @@ SAVEPOINT: Final = Workflow(
     opening=BEGIN, steps=(QUIESCE, CAPTURE_CUT, RESUME, COPY_RECORDS, VERIFY_SEGMENTS, PUBLISH, FINISH), result=PUBLISH
 )
 
-BEGIN_ARCHIVE: Final = Step(name="begin", call=archive.begin, result=archive.ArchiverTicket)
-# It goes on for as long as its ticket says, whatever becomes of one archiver: the next one begins where that one has ended.
+# It goes on for as long as its ticket says, whatever becomes of one archiver: the next one begins where that one has ended. A run that failed because a store
+# did not answer for minutes would be followed by others that fail, and then by none.
+_UNTIL_IT_WORKS: Final[dict[str, Any]] = {"retries": 2_000, "delay": timedelta(seconds=5), "most_delay": timedelta(minutes=1)}
+
+BEGIN_ARCHIVE: Final = Step(name="begin", call=archive.begin, result=archive.ArchiverTicket, **_UNTIL_IT_WORKS)
 ARCHIVE_INPUTS: Final = JobStep(
     name="archive_inputs",
     job="archive",
     call=archive.plan_archiver,
     needs=(BEGIN_ARCHIVE,),
     locked=False,
-    retries=2_000,
-    delay=timedelta(seconds=5),
-    most_delay=timedelta(minutes=1),
     limit=timedelta(hours=26),
+    **_UNTIL_IT_WORKS,
 )
 
 ARCHIVE: Final = Workflow(opening=BEGIN_ARCHIVE, steps=(ARCHIVE_INPUTS,), result=ARCHIVE_INPUTS)
