@@ -178,6 +178,15 @@ def test_another_plan_is_another_job(program: Path) -> None:
     assert job(rendered(program, values[0]))["metadata"]["name"] == found[0]
 
 
+def test_an_archiver_is_one_pod_that_is_started_again_whatever_ends_it(program: Path) -> None:
+    [found] = [one for one in rendered(program, CASES["archive"]) if one["kind"] == "Deployment"]
+    pod = pod_spec(found)
+    assert pod is not None
+    assert (found["spec"]["replicas"], found["spec"]["strategy"], pod["restartPolicy"]) == (1, {"type": "Recreate"}, "Always")
+    assert found["spec"]["selector"]["matchLabels"].items() <= found["spec"]["template"]["metadata"]["labels"].items()
+    assert parsed(args_of(found)).info_name == "archive"
+
+
 def test_executors_in_pods_have_their_settings_their_template_and_the_rights_for_them(program: Path) -> None:
     documents = rendered(program, KUBERNETES)
     (spark,) = [one["data"] for one in documents if one["metadata"]["name"] == f"{RELEASE}-spark"]

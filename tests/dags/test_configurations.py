@@ -12,6 +12,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
+from streams_recovery.config.directory import load_application
+from streams_recovery.operators.outcome import removed_dags
 from tests.support.airflow.restore_dags import OF_ALL
 from tests.support.project import PROJECT
 
@@ -63,6 +65,17 @@ def test_a_file_that_cannot_be_used_takes_only_its_own_application_away(metadata
 
     (directory / "billing.yaml").unlink()
     dag.get_task("check_configuration").execute({})
+
+
+@pytest.mark.parametrize(("enabled", "dag", "there"), [("true", "true", True), ("true", "false", False), ("false", "true", False)])
+def test_where_no_dag_archives_there_is_none(metadata: None, directory: Path, enabled: str, dag: str, there: bool) -> None:
+    known = "  enabled: ${STREAMS_RECOVERY_ARCHIVE:-false}\n"
+    text = EXAMPLE.read_text()
+    assert known in text
+    (directory / EXAMPLE.name).write_text(text.replace(known, f"  enabled: {enabled}\n  dag: {dag}\n"))
+    bag = DagBag(str(PROJECT / "dags" / "streams_archive.py"))
+    assert (bag.import_errors, list(bag.dags)) == ({}, ["streams_archive_order-processing"] if there else [])
+    assert ("streams_archive_order-processing" in removed_dags(load_application("order-processing"))) is not there
 
 
 def test_files_that_contradict_each_other_take_both_away_and_nobody_else(metadata: None, directory: Path) -> None:

@@ -155,6 +155,10 @@ def test_a_lost_cluster_comes_back_with_all_that_was_archived(archived: Small, i
     assert (seen.archive.working, seen.archive.left_count, seen.loss_seconds) == (True, 0, 0.0), (
         "the cluster has nothing that is not archived"
     )
+    produce(recovery, source, 1)
+    lost = status.observe(recovery, None).loss_seconds
+    assert lost is not None
+    assert lost > 0, "a record came, and nobody has archived it"
     lose(archived)
     asked_for = asked(recovery)
     planned = restore.plan(recovery, asked_for)

@@ -73,6 +73,7 @@ def test_brokers_that_go_and_come_back_cost_and_double_nothing(
             with Bouncer(three, how) as bouncer:
                 for _ in range(30):
                     produce(recovery, source, 5, **{"enable.idempotence": True})
+                    # So that records come all through the coming and going.
                     time.sleep(1)
             assert len(set(bouncer.gone)) > 1, "leaders moved"
             beside.upto(source, 120)
@@ -158,6 +159,7 @@ def test_what_is_behind_an_open_transaction_waits_for_its_end_and_is_not_promise
         opened_at = recovery.clock()
         produce(recovery, source, 3)
         waiting = beside.once(lambda found: found.waiting > 0)
+        # Time in which it looks again, and again finds nothing that it may copy.
         time.sleep(3)
         still = archive.read_archive(recovery)
         assert still.newest[source].end == 5

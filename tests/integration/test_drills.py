@@ -115,6 +115,7 @@ def test_a_drill_that_breaks_off_is_removed_and_told_and_the_application_never_n
     entry = trial.conclude(ticket)
     assert (entry.reached, entry.succeeded, entry.savepoint_id, entry.rto_seconds) == (Phase.LOADED, False, trial.savepoint, None)
     assert entry.rpo_seconds is not None
+    assert entry.loss_seconds is None, "the inputs are there"
     assert trial.conclude(ticket) == entry, "once, however often it is repeated"
     assert sandbox.drills(own) == [entry]
     with pytest.raises(Damaged, match="failed after loaded"):

@@ -142,6 +142,7 @@ def test_a_drill_at_another_site_restores_and_verifies_there_and_the_first_clust
     assert name not in later.cluster.groups()
     entry = elsewhere.conclude(ticket)
     assert (entry.site, entry.reached, entry.outcome) == ("dr", Phase.OFFSETS_SET, "failed after offsets-set at dr")
+    assert entry.loss_seconds == entry.rpo_seconds, "without an archive the inputs that it brought end where the savepoint does"
     assert [one.site for one in sandbox.drills(elsewhere.own)] == ["dr"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.archive.log import (
@@ -18,14 +18,14 @@ from streams_recovery.core.archive.log import (
     Extended,
     archive_of,
     extended,
+    goes_into_archive,
 )
 from streams_recovery.core.archive.tick import ArchiveSpec, TickLimits, is_at_work
 from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.errors import ApplicationNotReady, Damaged, Refused
+from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, unusable
 from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
@@ -69,7 +69,7 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         return NO_JOB
     found, missing = discover_remaining(recovery, ())
     read = [topic for topic in found.inventory.topics if topic.role in ARCHIVED_ROLES]
-    topics = tuple(sorted(topic.name for topic in read if topic.archived))
+    topics = tuple(sorted(topic.name for topic in read if goes_into_archive(topic)))
     if not read:
         raise ApplicationNotReady(
             f"no input of {recovery.application_id} is there yet: {first_names(missing)} missing",
@@ -121,32 +121,6 @@ def archived_behind(
     """
     archive = Archive() if upto == 0 else read_archive(recovery, manifest.application_id, upto=upto)
     return extended(manifest, archive, topics) if archive.exists else None
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveSeen:
-    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. Only ends of partitions
-    can be asked of that one: ranges may not be read.
-    """
-
-    archive: Archive = field(default_factory=Archive)
-    status: ArchiveStatus | None = None
-    saved: Manifest | None = None
-
-
-def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSeen:
-    """The archive behind the ``newest`` exact savepoint, which is read without its ranges. One that cannot be used is told of."""
-    try:
-        archive = read_archive(recovery)
-        behind = None if newest is None else extended(newest, archive, outline=True)
-        if newest is not None and behind is not None and behind.left:
-            # Where a savepoint has copied the last records itself, its ranges say behind which of them the archive goes on.
-            newest = recovery.savepoints.read(newest.savepoint_id, roles=ARCHIVED_ROLES)
-            behind = extended(newest, archive)
-    except Damaged as error:
-        return ArchiveSeen(status=unusable(error.reason), saved=newest)
-    status = archive_status(archive, behind, recovery.clock()) if archive.exists else None
-    return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
 
 
 def keep_files(recovery: RecoveryContext, run: str, application_id: str = "") -> Archive | None:

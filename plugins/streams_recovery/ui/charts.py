@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from streams_recovery.core.status.report import RunKind, StatusReport
+from streams_recovery.core.status.report import HistoryPoint, RunKind, StatusReport
 from streams_recovery.ui import svg
 from streams_recovery.ui.words import number, seconds, size
 
@@ -27,32 +28,22 @@ def charts(report: StatusReport) -> tuple[Chart, ...]:
     points, objective = report.history[-_MOST:], report.objectives
     savepoints = report.savepoints[-_MOST:]
     drills = [run for run in report.runs if run.kind is RunKind.DRILL and run.ended_at is not None]
+
+    def curve(
+        title: str, value: Callable[[HistoryPoint], float | None], say: Callable[[float], str], objective: float | None = None
+    ) -> Chart:
+        return Chart(title, svg.curve([(point.at, value(point)) for point in points], title=title, say=say, objective=objective))
+
     return (
-        Chart(
-            "Age of the newest savepoint",
-            svg.curve(
-                [(point.at, point.newest_age_seconds) for point in points],
-                title="Age of the newest savepoint",
-                say=seconds,
-                objective=objective.newest_age_seconds,
-            ),
-        ),
-        Chart(
-            "Age of the recovery point",
-            svg.curve(
-                [(point.at, point.loss_seconds) for point in points],
-                title="Age of the recovery point",
-                say=seconds,
-                objective=objective.loss_seconds,
-            ),
-        ),
+        curve("Age of the newest savepoint", lambda point: point.newest_age_seconds, seconds, objective.newest_age_seconds),
+        curve("Age of the recovery point", lambda point: point.loss_seconds, seconds, objective.loss_seconds),
         Chart("Savepoint: duration", svg.bars([(one.captured_at, one.seconds) for one in savepoints], title="Duration", say=seconds)),
         Chart("Savepoint: hold", svg.bars([(one.captured_at, one.held_seconds) for one in savepoints], title="Hold", say=seconds)),
         Chart("Savepoint: new bytes", svg.bars([(one.captured_at, one.new_bytes) for one in savepoints], title="New bytes", say=size)),
-        Chart("Changelog topics", svg.curve([(point.at, point.changelog_bytes) for point in points], title="Changelog topics", say=size)),
-        Chart("State", svg.curve([(point.at, point.state_bytes) for point in points], title="State", say=size)),
-        Chart("Repository", svg.curve([(point.at, point.repository_bytes) for point in points], title="Repository", say=size)),
-        Chart("Lag of the inputs", svg.curve([(point.at, point.lag) for point in points], title="Lag of the inputs", say=number)),
+        curve("Changelog topics", lambda point: point.changelog_bytes, size),
+        curve("State", lambda point: point.state_bytes, size),
+        curve("Repository", lambda point: point.repository_bytes, size),
+        curve("Lag of the inputs", lambda point: point.lag, number),
         Chart(
             "Drills: recovery time",
             svg.bars(

@@ -182,7 +182,9 @@ def test_several_readers_find_what_one_finds_and_read_little_for_whoever_needs_l
     found: list[int] = []
     with pytest.raises(Damaged, match=r"20\.json"):
         found += (number for number, _ in log.numbered_back(readers=8))
-    read: list[str] = []
-    monkeypatch.setattr(log, "_read", lambda key, original=log._read: read.append(key) or original(key))
-    assert [number for number, _ in islice(log.numbered_back(readers=8), 2)] == [40, 39]
-    assert len(read) == 3, "one, and then two"
+    bucket = Bucket(list(range(1, 41)))
+    with served(bucket) as repository:
+        assert [number for number, _ in islice(AppendLog(repository, HOLDS, Entry).numbered_back(readers=8), 2)] == [40, 39]
+    assert sorted(asked for asked in bucket.asked if asked != "LIST") == [f"GET {key(number)}" for number in (38, 39, 40)], (
+        "one, and then two"
+    )

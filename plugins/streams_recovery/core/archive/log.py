@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
@@ -28,6 +28,18 @@ MOST_BYTES_OF_ARCHIVE_ENTRY: Final = 32 << 20
 ENTRY_READERS: Final = 16
 # Whose records an archive has: what an application only reads, and nobody can make again.
 ARCHIVED_ROLES: Final = (TopicRole.INPUT, TopicRole.GLOBAL)
+
+
+class _Topic(Protocol):
+    @property
+    def role(self) -> TopicRole: ...
+    @property
+    def archived(self) -> bool: ...
+
+
+def goes_into_archive(topic: _Topic) -> bool:
+    """Whether an archiver copies a topic, by its role and by whether savepoints have its records."""
+    return topic.role in ARCHIVED_ROLES and topic.archived
 
 
 class ArchiveEvent(enum.StrEnum):
@@ -264,7 +276,7 @@ def extended(
     left: list[str] = []
     found = [
         _topic(topic, archive, left, outline=outline)
-        if _archived(topic) and (topics_wanted is None or topic.name in topics_wanted)
+        if goes_into_archive(topic) and (topics_wanted is None or topic.name in topics_wanted)
         else (topic, 0)
         for topic in manifest.topics
     ]
@@ -279,10 +291,6 @@ def extended(
         records=records,
         left=tuple(left),
     )
-
-
-def _archived(topic: TopicImage) -> bool:
-    return topic.role in ARCHIVED_ROLES and topic.archived
 
 
 def _topic(topic: TopicImage, archive: Archive, left: list[str], *, outline: bool) -> tuple[TopicImage, int]:

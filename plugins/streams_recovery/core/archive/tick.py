@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog
+from streams_recovery.core.archive.log import Archive, ArchivedLog, goes_into_archive
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, truncation
@@ -150,7 +150,7 @@ def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str])
     for topic, image in ((one, image) for one in base.topics for image in one.partitions):
         tp = TopicPartition(topic.name, image.partition)
         log = newest.get(tp)
-        if topic.role not in ARCHIVED_ROLES or not topic.archived or (log is not None and ids.get(topic.name) != topic.topic_id):
+        if not goes_into_archive(topic) or (log is not None and ids.get(topic.name) != topic.topic_id):
             continue
         if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
             anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}"

@@ -38,11 +38,11 @@ def archive_status(archive: Archive, behind: Extended | None, now: int) -> Archi
     """What ``archive`` says of itself, and adds to the newest exact savepoint: ``behind`` is that one with it, None where it adds nothing. Of a moment that has
     not come, by an archiver's clock that is ahead, nothing is promised.
     """
-    promised = behind is not None and not behind.left and behind.safe_at <= now + CLOCK_DIFFERENCE_MS
+    safe_at = behind.safe_at if behind is not None and not behind.left else None
     return ArchiveStatus(
         working=is_at_work(archive, now),
         said_at=archive.at,
-        safe_at=behind.safe_at if behind is not None and promised else None,
+        safe_at=None if safe_at is None or safe_at > now + CLOCK_DIFFERENCE_MS else safe_at,
         waiting=archive.waiting,
         files=archive.files,
         left=() if behind is None else behind.left[:_NAMED],

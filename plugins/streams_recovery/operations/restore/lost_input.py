@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES
+from streams_recovery.core.archive.log import goes_into_archive
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
@@ -79,7 +79,7 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy,
     manifest = choose_archive(recovery, savepoint, outputs)
     present = present_topics(recovery, manifest, {})
     target = target_of(recovery, manifest, present, spans(recovery, present))
-    gone = {one.image.name for one in place(manifest, target) if one.made and one.image.role in ARCHIVED_ROLES and one.image.archived}
+    gone = {one.image.name for one in place(manifest, target) if one.made and goes_into_archive(one.image)}
     behind = archived_input(recovery, manifest, gone, upto=upto)
     placed = [one for one in place(behind.manifest, target) if one.made]
     source = RestoreSource(manifest=behind.manifest)

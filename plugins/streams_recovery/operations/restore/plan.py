@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.core.archive.log import ARCHIVED_ROLES
+from streams_recovery.core.archive.log import goes_into_archive
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.logs import Logs
@@ -207,9 +207,7 @@ def _with_archived(
     gone = {
         topic.name
         for topic in manifest.topics
-        if topic.role in ARCHIVED_ROLES
-        and topic.archived
-        and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
+        if goes_into_archive(topic) and target_name(topic, manifest, recovery.application_id, topic_map, dialect) not in present
     }
     behind = archived_input(recovery, manifest, gone, upto=source.archive_entry)
     return replace(source, manifest=behind.manifest), behind.archived, behind.left

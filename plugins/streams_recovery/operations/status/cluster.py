@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive
+from streams_recovery.core.archive.log import Archive, goes_into_archive
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.lag import Lag, lags
@@ -15,10 +15,10 @@ from streams_recovery.core.status.facts import ClusterFacts, InputState, Transac
 from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
 from streams_recovery.core.status.report import TopicStatus
 from streams_recovery.kafka.first_records import first_timestamps
-from streams_recovery.operations.archive import ArchiveSeen
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover_remaining
 from streams_recovery.operations.status.estimate import refusals
+from streams_recovery.operations.status.repository import ArchiveSeen
 
 _TOPIC = "topic "
 # For the first records of all inputs: one fetch of each partition.
@@ -70,9 +70,7 @@ def _logs(recovery: RecoveryContext, found: Discovery) -> LogPositions:
 def _all_archived(found: Discovery, archive: Archive, logs: LogPositions) -> bool:
     """Whether there is something to archive, and the archive has all of it."""
     newest = archive.newest
-    names = [
-        topic.name for topic in found.inventory.topics if topic.role in ARCHIVED_ROLES and topic.archived and topic.name in found.topics
-    ]
+    names = [topic.name for topic in found.inventory.topics if goes_into_archive(topic) and topic.name in found.topics]
     return bool(names) and all(
         (log := newest.get(tp)) is not None and log.topic_id == found.topics[name].topic_id and logs.ends[tp] <= log.end
         for name in names

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from streams_recovery.core.status.info import ApplicationInfo, PresentFacts, info_of_report, info_of_repository, newest_exact
-from streams_recovery.operations.archive import see_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status.log import newest
 from streams_recovery.operations.status.look import limits, outline
+from streams_recovery.operations.status.repository import see_archive
 from streams_recovery.operations.status.sites import sites_now
 
 

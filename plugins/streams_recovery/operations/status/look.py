@@ -48,7 +48,6 @@ from streams_recovery.core.status.report import (
 from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.usage import seen_in_use, unused
-from streams_recovery.operations.archive import ArchiveSeen, see_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.advise import advice
@@ -56,7 +55,7 @@ from streams_recovery.operations.status.cluster import cluster_facts
 from streams_recovery.operations.status.disks import DisksSeen, disks_seen
 from streams_recovery.operations.status.estimate import estimate_of
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
-from streams_recovery.operations.status.repository import repository_facts, savepoints_of_the_past
+from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts, savepoints_of_the_past, see_archive
 from streams_recovery.operations.status.restores import runs
 from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact
 from streams_recovery.operations.status.sites import recorded, tend_fences, with_standbys
@@ -80,7 +79,7 @@ class _InRepository:
     newest_exact: Manifest | None
     archive: ArchiveSeen
 
-    def all_archived(self, now: int) -> _InRepository:
+    def with_all_archived(self, now: int) -> _InRepository:
         """The same, where the cluster has nothing that the archive does not have."""
         status = self.facts.archive
         if status is None or status.safe_at is None:
@@ -99,7 +98,7 @@ def observe(recovery: RecoveryContext, earlier: StatusReport | None, fenced: Map
     # In this order: what the cluster has then was there when the archive had been read.
     cluster = _seen(parts, PartName.CLUSTER, now, lambda: cluster_facts(recovery, newest, archive))
     if inside is not None and cluster is not None and cluster.all_archived:
-        inside = inside.all_archived(now)
+        inside = inside.with_all_archived(now)
     disks = _disks(recovery, parts, now, cluster)
     instances = _seen(parts, PartName.APPLICATION, now, lambda: _instances(recovery))
     report = replace(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, extended
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.ids import is_ahead, is_id, moment_of
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ownership import role_of
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import Pins
@@ -32,10 +34,11 @@ from streams_recovery.core.status.facts import (
     RestoreState,
     SavepointRun,
 )
-from streams_recovery.core.status.recovery_point import ArchiveStatus
+from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, unusable
 from streams_recovery.core.status.report import SavepointSummary
 from streams_recovery.core.topic_holds.log import HoldPurpose
 from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
@@ -90,6 +93,32 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, archive: Arch
     # Last: all that was read by then was asked whose it is.
     forged = recovery.repository.forged
     return replace(facts, forged=forged_records(forged), forged_count=len(forged))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSeen:
+    """An archive, what it says, and the newest exact savepoint with what is archived behind it, None when there is no such savepoint. Only ends of partitions
+    can be asked of that one: ranges may not be read.
+    """
+
+    archive: Archive = field(default_factory=Archive)
+    status: ArchiveStatus | None = None
+    saved: Manifest | None = None
+
+
+def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSeen:
+    """The archive behind the ``newest`` exact savepoint, which is read without its ranges. One that cannot be used is told of."""
+    try:
+        archive = read_archive(recovery)
+        behind = None if newest is None else extended(newest, archive, outline=True)
+        if newest is not None and behind is not None and behind.left:
+            # Where a savepoint has copied the last records itself, its ranges say behind which of them the archive goes on.
+            newest = recovery.savepoints.read(newest.savepoint_id, roles=ARCHIVED_ROLES)
+            behind = extended(newest, archive)
+    except Damaged as error:
+        return ArchiveSeen(status=unusable(error.reason), saved=newest)
+    status = archive_status(archive, behind, recovery.clock()) if archive.exists else None
+    return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
 
 
 def open_restores_now(recovery: RecoveryContext) -> tuple[RestoreState, ...]:

@@ -113,3 +113,14 @@ def test_an_archiver_is_at_work_that_has_said_something_lately(changes: dict[str
 def test_offsets_that_were_gone_before_they_were_archived_are_counted() -> None:
     lost = log(ranges=(segment(15, 20, [15, 19]),), gaps=(Gap(start=10, end=15, reason="gone"),))
     assert status_of(archive(lost), savepoint()).lost == 5
+
+
+def test_where_a_savepoint_has_copied_the_last_records_itself_only_its_ranges_say_behind_which_the_archive_goes_on() -> None:
+    copied = image((segment(0, 10, [0, 9]), segment(10, 13, [11])), end=13)
+    whole = manifest_of(topic((copied,), role=TopicRole.INPUT), captured_at=CAPTURED)
+    found = archive(log())
+    outlined = extended(codec.loads(Manifest, codec.dumps(whole), where="the manifest"), found, outline=True)
+    read = extended(whole, found)
+    assert outlined is not None
+    assert read is not None
+    assert (len(outlined.left), read.left, read.safe_at) == (1, (), SAFE)
