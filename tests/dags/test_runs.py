@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.core import codec
 from streams_recovery.core.archive.log import ArchiveEvent
-from streams_recovery.core.errors import SparkJobFailed
+from streams_recovery.core.errors import SparkJobFailed, TransientError
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import archive, status
 from streams_recovery.operations.state.inspections import newest
+from streams_recovery.operators.spark import ArchiveInputsOperator
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
 from tests.support.airflow.dag_runs import run
 from tests.support.applications.counting import Counting
 from tests.support.applications.topic_records import aborted
@@ -98,6 +101,21 @@ def test_a_run_archives_what_is_there_and_hands_over(counting: Counting, in_sess
         assert (found.event, found.newest[counting.input].end) == (ArchiveEvent.ENDED, 5)
         assert recovery.lock.holder() is None, "a savepoint may be taken meanwhile"
     assert not counting.running
+
+
+def test_while_an_archiver_that_was_killed_has_its_lock_the_next_one_is_tried_again(counting: Counting, in_session: Submitter) -> None:
+    counting.configure(
+        backup={"survive_cluster_loss": True, "consistency": {"mode": "stop"}}, archive={"enabled": True, "interval": "PT1S"}
+    )
+    with counting.recovery() as recovery:
+        lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+        lock.acquire("killed", lease_seconds=90, purpose="archiving")
+        ticket = archive.begin(recovery, "run", seconds=60.0)
+    task = ArchiveInputsOperator(application_name=counting.name, results={"begin": codec.dumps(ticket).decode()})
+    task.submitter = in_session
+    # Airflow tries these again, and no others.
+    with pytest.raises(TransientError, match="killed"):
+        task.execute({})
 
 
 def test_the_monitor_looks_at_it_and_stores_what_it_saw(counting: Counting, in_session: Submitter) -> None:

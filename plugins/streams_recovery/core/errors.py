@@ -160,7 +160,7 @@ class OffsetsUnstable(TransientError):
 
 
 class ApplicationNotReady(TransientError):
-    """Raised when an instance did not reach the state that was waited for."""
+    """Raised when an instance, a topic, or another run is not yet in the state that is waited for."""
 
 
 class ControlPlaneUnavailable(TransientError):

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from streams_recovery.config.spark import Spark
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, RecoveryError
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, LockHeld, LockLost, RecoveryError
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.outcome import read_outcome
@@ -135,9 +135,19 @@ class CopyRecordsOperator(SparkJobOperator):
 
 
 class ArchiveInputsOperator(SparkJobOperator):
-    """Archive inputs and globals until the next run takes over. What fails is tried again, later each time."""
+    """Archive inputs and globals until the next run takes over. What fails is tried again, later each time, and so is an archiver that finds the lock of
+    another one: one that was killed has it for as long as a lease lasts, and runs that failed for that would get the DAG paused.
+    """
 
     takes = savepoint.ARCHIVE_INPUTS
+
+    def _taken(self, recovery: RecoveryContext, needed: Sequence[Any], context: Context) -> JobOutcome:
+        try:
+            return super()._taken(recovery, needed, context)
+        except (LockHeld, LockLost) as error:
+            raise ApplicationNotReady(
+                error.reason, next_step="this run archives when the other one has ended, or was silent for 90 seconds"
+            ) from error
 
 
 class CopyStateOperator(SparkJobOperator):
