@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -48,6 +48,7 @@ from streams_recovery.core.jobs.spec import BackupSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.segment_file import SegmentFile
 from streams_recovery.core.timestamps import moment
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -62,6 +63,8 @@ _KEPT: Final = 1_000
 # What a broker or a store that does not answer may take before it is asked again.
 _LEAST_PAUSE, _MOST_PAUSE = 1.0, 30.0
 _CALL_SECONDS: Final = 30.0
+# What a record is taken to have before one was seen: where there is a limit of bytes, the first look takes little.
+_FIRST_RECORD_BYTES: Final = 10_000.0
 
 
 def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
@@ -97,6 +100,7 @@ class Archiver:
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
+    _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
 
@@ -219,7 +223,7 @@ class Archiver:
     def _copy(self) -> bool:
         """Copy what is new and record it. False when there was nothing."""
         at, logs = self.clock(), self._now()
-        tick = plan_tick(logs, self._positions, self.spec.limits)
+        tick = plan_tick(logs, self._positions, self.spec.limits.of_records(self._record_bytes))
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
@@ -235,8 +239,15 @@ class Archiver:
         copied = archived_logs(tick, result)
         ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
         self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
-        self._records += sum(one.file.rows for log in copied for one in log.ranges if one.file is not None)
+        self._count([one.file for log in copied for one in log.ranges if one.file is not None])
         return True
+
+    def _count(self, files: Sequence[SegmentFile]) -> None:
+        """Note how many records were copied, and how large such records are: the next look takes as many as its limit of bytes allows of these."""
+        records = sum(file.rows for file in files)
+        self._records += records
+        if records:
+            self._record_bytes = sum(file.payload_bytes for file in files) / records
 
     def _entry(self, event: ArchiveEvent, *, logs: tuple[ArchivedLog, ...] = (), answers: str = "") -> ArchiveEntry:
         return ArchiveEntry(

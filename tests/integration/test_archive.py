@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from embedded import spark_start
 from streams_recovery.core.archive.log import ArchiveEvent
@@ -31,7 +32,7 @@ from tests.support.applications.archiver import Archiver, archiving, with_archiv
 from tests.support.applications.rebuilds import rebuild
 from tests.support.applications.restore_steps import loaded, opened, saved
 from tests.support.applications.savepoint_steps import published
-from tests.support.applications.small import Small, asked, lose, rows_of
+from tests.support.applications.small import Small, asked, configured, lose, rows_of
 from tests.support.applications.topic_records import produce
 from tests.support.project import PROJECT
 from tests.support.repository.golden import checked
@@ -225,6 +226,23 @@ def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Sma
     assert behind is not None
     assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
     assert archive.read_archive(recovery).newest[source].start == 0
+
+
+def test_a_limit_of_bytes_holds_for_each_look(archived: Small, in_session: InSession) -> None:
+    recovery, source = archived.recovery, archived.input
+    config = configured(recovery, archive={"enabled": True, "interval": "PT1S", "throttle": {"bytes_per_second": 5_000}})
+    recovery = replace(recovery, config=config)
+    published(archived)
+    producer = Producer(recovery.connection.client_config())
+    for _ in range(30):
+        producer.produce(source.topic, b"x" * 1_000, partition=source.partition)
+    assert producer.flush(30) == 0
+    with archiving(recovery, in_session) as beside:
+        beside.upto(source)
+    entries = [entry for entry in archive.archive_log(recovery).readable_back() if entry.event is ArchiveEvent.COPIED]
+    bytes_of_each = [one.file.payload_bytes for entry in entries for log in entry.logs for one in log.ranges if one.file is not None]
+    assert sum(bytes_of_each) >= 30_000
+    assert max(bytes_of_each) <= 5_000
 
 
 def command(archived: Small, directory: Path, *more: str) -> subprocess.Popen[str]:

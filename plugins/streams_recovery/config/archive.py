@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from streams_recovery.config.fields import Duration, Integer, Section, Switch, explained
+from streams_recovery.config.fields import Duration, RateLimits, Section, Switch, explained
 from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 
@@ -20,12 +20,11 @@ def _interval(text: str) -> str:
 
 
 class ArchiveSection(Section):
-    """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. At most
-    ``records_per_second`` are read, as many as it takes where that is not set. With ``dag`` a DAG archives; without it ``streams-recovery archive`` has to
-    be run as a service.
+    """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. It
+    reads as much as ``throttle`` allows in an interval. With ``dag`` a DAG archives; without it ``streams-recovery archive`` has to be run as a service.
     """
 
     enabled: Switch = False
     interval: Annotated[Duration, AfterValidator(explained(_interval))] = "PT10S"
     dag: Switch = True
-    records_per_second: Annotated[Integer, Field(ge=1)] | None = None
+    throttle: RateLimits = RateLimits()

@@ -191,3 +191,10 @@ Route = Annotated[str, AfterValidator(_route)]
 # A field of a document, or one of an object in it: ``meta.written_at``.
 FieldPath = Annotated[str, Field(max_length=1_000), AfterValidator(_field_path)]
 Moment = AwareDatetime
+
+
+class RateLimits(Section):
+    """Limits of whatever moves records, however many tasks it has: records, and bytes of their keys and values, per second. Null is no limit."""
+
+    records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
+    bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None

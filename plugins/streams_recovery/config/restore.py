@@ -6,15 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from streams_recovery.config.fields import Integer, Moment, Seconds, Section, Switch, TopicName
+from streams_recovery.config.fields import Integer, Moment, RateLimits, Seconds, Section, Switch, TopicName
 from streams_recovery.config.rules import OffsetRule
-
-
-class RestoreThrottle(Section):
-    """Limits of a whole load: records, and bytes of their keys and values, per second. Null is no limit."""
-
-    records_per_second: Annotated[Integer, Field(ge=1, le=10**9)] | None = None
-    bytes_per_second: Annotated[Integer, Field(ge=1, le=10**12)] | None = None
 
 
 class Restore(Section):
@@ -25,7 +18,7 @@ class Restore(Section):
 
     consumer_group_strategy: OffsetRule = "exact"
     time_window_end: Moment | None = None
-    throttle: RestoreThrottle = RestoreThrottle()
+    throttle: RateLimits = RateLimits()
     stall_timeout_seconds: Seconds = 120
     catch_up_timeout_seconds: Seconds = 900
     producers_still_seconds: Seconds = 30

@@ -84,7 +84,9 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         )
     section = recovery.config.archive
     interval = milliseconds(section.interval) / 1000
-    records = _MOST_RECORDS if section.records_per_second is None else max(1, int(section.records_per_second * interval))
+    limit = section.throttle
+    records = _MOST_RECORDS if limit.records_per_second is None else max(1, int(limit.records_per_second * interval))
+    payload = None if limit.bytes_per_second is None else max(1, int(limit.bytes_per_second * interval))
     spec = ArchiveSpec(
         application_id=recovery.application_id,
         # Each attempt is an archiver of its own: one that nobody hears of any more must not be taken for the one that came after it.
@@ -92,7 +94,7 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         topics=topics,
         interval_seconds=interval,
         hand_over_seconds=left,
-        limits=TickLimits(records=min(records, _MOST_RECORDS), file_records=recovery.config.backup.segment_max_records),
+        limits=TickLimits(records=min(records, _MOST_RECORDS), payload=payload, file_records=recovery.config.backup.segment_max_records),
         compression_level=recovery.config.backup.compression_level,
     )
     written = recovery.artifacts.write(spec.run, SPEC, spec)

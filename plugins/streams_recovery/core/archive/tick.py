@@ -62,10 +62,19 @@ class ArchivedTo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLimits:
-    """At most ``records`` are copied at once, in files of ``file_records`` at most: what is left comes with the next look, and a crash costs no more."""
+    """At most ``records`` are copied at once, and ``payload`` bytes of keys and values (None is no limit), in files of ``file_records`` at most: what is left
+    comes with the next look, and a crash costs no more.
+    """
 
     records: int
     file_records: int
+    payload: int | None = None
+
+    def of_records(self, mean: float) -> TickLimits:
+        """The same, the limit of bytes as one of records that have ``mean`` bytes each."""
+        if self.payload is None:
+            return self
+        return replace(self, records=max(1, min(self.records, int(self.payload / max(mean, 1.0)))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -460,3 +460,9 @@ def test_what_one_asks_changes_nothing_of_what_is_archived() -> None:
     assert asked == replace(archive, number=2, asked="s")
     answered = asked.with_entry(3, entry(ArchiveEvent.JOINED, log_of(5), answers="s"))
     assert (answered.asked, answered.answered) == ("", "s")
+
+
+def test_a_limit_of_bytes_is_as_many_records_as_have_them() -> None:
+    limits = TickLimits(records=40, file_records=16, payload=1_000)
+    assert [limits.of_records(mean).records for mean in (0.0, 10.0, 100.0, 999.0, 5_000.0)] == [40, 40, 10, 1, 1], "a record at least"
+    assert LIMITS.of_records(10**9) == LIMITS, "without a limit of bytes it does not matter how large they are"
