@@ -30,7 +30,7 @@ from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from streams_recovery.application.port import StreamsApplication
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint

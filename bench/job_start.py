@@ -26,18 +26,14 @@ from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckResult, CheckSpec
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.child_process import run_submit, tail
-from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.package import build_package
-from streams_recovery.engine.secrets import secrets_file
-from streams_recovery.engine.spark_home import SPARK_HOME
-from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
+from streams_recovery.engine.spark_home import SPARK_HOME, build_package
+from streams_recovery.engine.spark_submit import JobFiles, read_outcome, secrets_file, spark_call, submit_argv
+from streams_recovery.engine.submitter import run_submit, tail
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.objects import read_receipt
 from streams_recovery.storage.range_tables import PartitionRanges
-from streams_recovery.storage.receipts import read_receipt
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 

@@ -30,7 +30,7 @@ from streams_recovery.core.errors import TransientError
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.discovery import discover
-from streams_recovery.operations.savepoint.attempt import attempt_cut
+from streams_recovery.operations.savepoint.capture import attempt_cut
 from streams_recovery.operations.savepoint.values import Quiesced
 
 CUSTOMERS, PAUSE = 300, 0.5

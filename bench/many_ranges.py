@@ -31,8 +31,7 @@ from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs.spec import BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_what_is_left

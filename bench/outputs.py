@@ -36,20 +36,17 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import OutputPair, OutputRange, OutputsResult, OutputsSpec
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.log import restore_hold
-from streams_recovery.engine.child_process import run_submit, tail
-from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.package import build_package
-from streams_recovery.engine.secrets import secrets_file
-from streams_recovery.engine.spark_submit import JobFiles, JobName, spark_call, submit_argv
+from streams_recovery.engine.spark_home import build_package
+from streams_recovery.engine.spark_submit import JobFiles, JobName, read_outcome, secrets_file, spark_call, submit_argv
+from streams_recovery.engine.submitter import run_submit, tail
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
-from streams_recovery.storage.receipts import read_receipt
+from streams_recovery.storage.objects import read_receipt
 from streams_recovery.storage.repository import Repository
 
 SOURCE, TARGET, MASTER = "bench-source", "bench-target", "local[2]"

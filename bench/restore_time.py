@@ -28,9 +28,9 @@ from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
 from examples.order_processing.truth import truth
 from streams_recovery.cli import runs
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations.compaction import CompactRequest
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.restore.strategies import FromSavepoint

@@ -10,15 +10,15 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.forms import savepoint_field
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
-from streams_recovery.operators.append import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.form import Scope, restorable, scopes
+from streams_recovery.operators.maintenance import FinishAppendOperator, LeaveAppendOperator, OpenAppendOperator, PlanAppendOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import AppendRecordsOperator
 
 PARAMS = {
-    **params.of(
+    **form.of(
         savepoint_field(name="restore", title="Restore", help="The one that has set the input aside. latest: the last one that did.")
     ),
 }
@@ -29,7 +29,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_append_quarantine{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

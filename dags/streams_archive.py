@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.access import rights
+from streams_recovery.operators.form import rights
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.savepoint import BeginArchiveOperator
 from streams_recovery.operators.spark import ArchiveInputsOperator

@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.savepoint.request import SavepointRequest
-from streams_recovery.operators import params
-from streams_recovery.operators.access import rights
-from streams_recovery.operators.assets import topics_of
-from streams_recovery.operators.base import result_of
+from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.operators import form
+from streams_recovery.operators.base import result_of, topics_of
+from streams_recovery.operators.form import rights
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
     CaptureCutOperator,
@@ -29,8 +27,9 @@ from streams_recovery.operators.savepoint import (
     VerifySegmentsOperator,
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
+from streams_recovery.operators.state import ReportSavepointOperator
 
-PARAMS = params.of(*SavepointRequest.FORM)
+PARAMS = form.of(*SavepointRequest.FORM)
 
 
 def streams_backup(name: str, config: ApplicationConfig) -> DAG:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.ids import PATTERN
-from streams_recovery.operators.access import rights
+from streams_recovery.core.words import PATTERN
+from streams_recovery.operators.form import rights
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import ReadFilesOperator

@@ -22,8 +22,7 @@ from airflow.sdk import DAG, TaskGroup, chain
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.restore.request import COMPARE_KEYS, REASON, REPLACE, SAFETY, delete_field
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, STEP
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
 from streams_recovery.operators.clone import (
@@ -43,9 +42,8 @@ from streams_recovery.operators.clone import (
     StopForCutoverOperator,
     TransferOutputsOperator,
 )
-from streams_recovery.operators.groups import replace_state, start_again
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportSavepointOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AwaitRecoveredOperator,
@@ -53,6 +51,8 @@ from streams_recovery.operators.restore import (
     ResetConsumerGroupOperator,
     StartApplicationOperator,
     WipeStateOperator,
+    replace_state,
+    start_again,
 )
 from streams_recovery.operators.savepoint import (
     BeginSavepointOperator,
@@ -63,8 +63,9 @@ from streams_recovery.operators.savepoint import (
     VerifySegmentsOperator,
 )
 from streams_recovery.operators.spark import CopyRecordsOperator
+from streams_recovery.operators.state import ReportSavepointOperator
 
-PARAMS = params.of(
+PARAMS = form.of(
     STEP,
     savepoint_field(
         title="Savepoint of the old application", help="For clone. latest: the newest exact one. offline_upgrade takes its own."
@@ -91,7 +92,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_clone{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.ids import PATTERN
-from streams_recovery.operators.access import rights
-from streams_recovery.operators.assets import savepoints_of
-from streams_recovery.operators.base import result_of
-from streams_recovery.operators.compact import PlanCompactionOperator, PublishCompactedOperator
+from streams_recovery.core.words import PATTERN
+from streams_recovery.operators.base import result_of, savepoints_of
+from streams_recovery.operators.form import rights
+from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportCompactedOperator
 from streams_recovery.operators.spark import CompactRecordsOperator
+from streams_recovery.operators.state import ReportCompactedOperator
 
 
 def streams_compact(name: str, config: ApplicationConfig) -> DAG:

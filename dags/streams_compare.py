@@ -9,12 +9,12 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.state.inspection import CompareRequest
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import CompareSavepointsOperator
 
-PARAMS = params.of(*CompareRequest.FORM)
+PARAMS = form.of(*CompareRequest.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -22,7 +22,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_compare{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

@@ -12,13 +12,13 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.outputs.comparison import OutputsOptions
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.outputs import BeginOutputsOperator, ConcludeOutputsOperator
 from streams_recovery.operators.spark import CompareOutputsOperator
 
-PARAMS = params.of(*OutputsOptions.FORM)
+PARAMS = form.of(*OutputsOptions.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -26,7 +26,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_compare_outputs{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

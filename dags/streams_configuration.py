@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG
 
-from streams_recovery.config.dag_id import id_of
-from streams_recovery.operators.access import UnusableConfiguration, unusable_configurations
-from streams_recovery.operators.configuration import CheckConfigurationOperator, explanation
+from streams_recovery.config.loader import id_of
+from streams_recovery.operators.form import UnusableConfiguration, unusable_configurations
+from streams_recovery.operators.maintenance import CheckConfigurationOperator, explanation
 
 
 def streams_configuration(name: str, found: UnusableConfiguration) -> DAG:

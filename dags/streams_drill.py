@@ -11,19 +11,25 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, TriggerRule, chain
 
-from streams_recovery.config.directory import load_applications
-from streams_recovery.config.drill import Drill
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
-from streams_recovery.operators import params
-from streams_recovery.operators.access import rights
-from streams_recovery.operators.drill import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
-from streams_recovery.operators.groups import replace_state, start_again
+from streams_recovery.operators import form
+from streams_recovery.operators.form import rights
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.restore import FinishRestoreOperator, OpenRestoreOperator, PlanRestoreOperator, planned
+from streams_recovery.operators.restore import (
+    FinishRestoreOperator,
+    OpenRestoreOperator,
+    PlanRestoreOperator,
+    planned,
+    replace_state,
+    start_again,
+)
+from streams_recovery.operators.sandbox import ClearDrillOperator, ConcludeDrillOperator, RemoveDrillOperator
 
-PARAMS = params.of(SAVEPOINT)
+PARAMS = form.of(SAVEPOINT)
 DRILL_OF = {"offsets": "exact", "reason": "drill"}
 
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TriggerRule
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators import params
-from streams_recovery.operators.access import rights
-from streams_recovery.operators.compact import PlanMergeOperator, PublishMergedOperator
-from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator
+from streams_recovery.operators import form
+from streams_recovery.operators.form import rights
+from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishMergedOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import MergeFilesOperator
 
@@ -38,7 +37,7 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
         schedule=config.retention.schedule,
         catchup=False,
         max_active_runs=1,
-        params={"apply": params.choice(config.retention.apply.value, "Apply", APPLY)},
+        params={"apply": form.choice(config.retention.apply.value, "Apply", APPLY)},
         access_control=rights(config.access, run=False),
         is_paused_upon_creation=False,
         doc_md=__doc__,

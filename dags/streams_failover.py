@@ -12,22 +12,23 @@ from __future__ import annotations
 from airflow.sdk import DAG, chain
 
 from streams_recovery.operations.restore.strategies import Failover
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.groups import replace_state, start_again
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     FinishRestoreOperator,
     OpenRestoreOperator,
     PlanRestoreOperator,
     RecordSiteOperator,
+    replace_state,
+    start_again,
 )
+from streams_recovery.operators.state import ReportRestoreOperator
 
-PARAMS = params.of(*Failover.FORM)
+PARAMS = form.of(*Failover.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -35,7 +36,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_failover{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from streams_recovery.core.state.inspection import LookUpRequest
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.state import LookUpOperator
 
-PARAMS = params.of(*LookUpRequest.FORM)
+PARAMS = form.of(*LookUpRequest.FORM)
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -23,7 +23,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_look_up{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

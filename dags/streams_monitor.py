@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, MultipleCronTriggerTimetable
 
-from streams_recovery.config.directory import load_applications
-from streams_recovery.operators.broken_configurations import CheckConfigurationsOperator
+from streams_recovery.config.loader import load_applications
 from streams_recovery.operators.monitor import (
+    CheckConfigurationsOperator,
     ChooseApplicationsOperator,
     ObserveApplicationOperator,
     schedules,
 )
-from streams_recovery.operators.notifications import problems_text
+from streams_recovery.operators.outcome import problems_text
 
 APPLICATIONS = load_applications()
 SCHEDULES = schedules(APPLICATIONS)

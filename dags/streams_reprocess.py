@@ -13,15 +13,22 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TriggerRule, chain
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocess import Reprocess
+from streams_recovery.config.sandbox import Reprocess
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
-from streams_recovery.operators import params
-from streams_recovery.operators.access import rights
-from streams_recovery.operators.groups import load_deferred_input, replace_state, start_again
+from streams_recovery.operators import form
+from streams_recovery.operators.form import rights
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.reprocess import (
+from streams_recovery.operators.restore import (
+    DrainBeforeIntervalOperator,
+    DrainOperator,
+    StartOnIntervalOperator,
+    load_deferred_input,
+    replace_state,
+    start_again,
+)
+from streams_recovery.operators.sandbox import (
     ClaimIntervalSensor,
     ClearIntervalOperator,
     ConcludeIntervalOperator,
@@ -31,9 +38,8 @@ from streams_recovery.operators.reprocess import (
     PublishResultsOperator,
     RemoveIntervalOperator,
 )
-from streams_recovery.operators.restore import DrainBeforeIntervalOperator, DrainOperator, StartOnIntervalOperator
 
-PARAMS = params.of(*ReprocessOptions.FORM)
+PARAMS = form.of(*ReprocessOptions.FORM)
 
 
 def streams_reprocess(name: str, reprocess: Reprocess, config: ApplicationConfig) -> DAG:

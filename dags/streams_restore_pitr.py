@@ -14,26 +14,27 @@ from __future__ import annotations
 from airflow.sdk import DAG, chain
 
 from streams_recovery.operations.restore.strategies import AsOfMoment
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.groups import replace_state, start_again
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     DrainOperator,
     FinishRestoreOperator,
     OpenRestoreOperator,
     PlanRestoreOperator,
+    replace_state,
+    start_again,
 )
+from streams_recovery.operators.state import ReportRestoreOperator
 
 SOURCE = (
     "Source application",
     "The application whose past it is. The one that is restored reads copies of its inputs and has outputs of its own (restore.topic_map). Empty: the same.",
 )
-PARAMS = params.of(*AsOfMoment.FORM)
+PARAMS = form.of(*AsOfMoment.FORM)
 AS_OF_MOMENT = "as_of_moment"
 
 
@@ -42,7 +43,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_restore_pitr{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **scope.source(*SOURCE), **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

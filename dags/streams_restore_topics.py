@@ -11,13 +11,11 @@ from __future__ import annotations
 from airflow.sdk import DAG, chain
 
 from streams_recovery.operations.restore.strategies import RestoreTopics
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.groups import load_and_verify
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     FinishSingleTopicsOperator,
@@ -26,9 +24,11 @@ from streams_recovery.operators.restore import (
     PrepareSingleTopicsOperator,
     ResetConsumerGroupOperator,
     WipeNotedOffsetsOperator,
+    load_and_verify,
 )
+from streams_recovery.operators.state import ReportRestoreOperator
 
-PARAMS = params.of(*RestoreTopics.FORM)
+PARAMS = form.of(*RestoreTopics.FORM)
 TOPICS = "single_topics"
 
 
@@ -37,7 +37,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_restore_topics{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

@@ -12,12 +12,12 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
-from streams_recovery.config.directory import load_applications
+from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.operators.access import rights
 from streams_recovery.operators.base import result_of
+from streams_recovery.operators.form import rights
+from streams_recovery.operators.maintenance import StartRunOperator, StopRunOperator
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.scheduled_run import StartRunOperator, StopRunOperator
 from streams_recovery.sensors.application import EndsReachedSensor
 
 

@@ -14,13 +14,11 @@ from airflow.sdk import DAG, TaskGroup, chain
 
 from streams_recovery.operations.restore import LOCK_WAIT_SECONDS
 from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
-from streams_recovery.operators import params
-from streams_recovery.operators.access import Scope, restorable, scopes
+from streams_recovery.operators import form
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.groups import replace_state, safety_savepoint, start_again
+from streams_recovery.operators.form import Scope, restorable, scopes
 from streams_recovery.operators.outcome import outcome_callbacks
-from streams_recovery.operators.report import ReportRestoreOperator
 from streams_recovery.operators.restore import (
     AbandonRestoreOperator,
     AbandonUpgradeOperator,
@@ -34,9 +32,13 @@ from streams_recovery.operators.restore import (
     StopApplicationOperator,
     WatchVersionOperator,
     WhetherToRollBackOperator,
+    replace_state,
+    safety_savepoint,
+    start_again,
 )
+from streams_recovery.operators.state import ReportRestoreOperator
 
-PARAMS = params.of(*UpgradeInPlace.FORM)
+PARAMS = form.of(*UpgradeInPlace.FORM)
 UPGRADE = UpgradeInPlace.KIND
 
 
@@ -50,7 +52,7 @@ def dag_of(scope: Scope) -> DAG:
     with DAG(
         f"streams_upgrade{scope.suffix}",
         schedule=None,
-        max_active_runs=params.RUNS,
+        max_active_runs=form.RUNS,
         params={**scope.chosen, **PARAMS},
         access_control=scope.access_control,
         is_paused_upon_creation=False,

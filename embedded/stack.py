@@ -21,7 +21,7 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.reprocess import EXAMPLE
+from streams_recovery.config.sandbox import EXAMPLE
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.storage.seals import new_private_key, public_of
 

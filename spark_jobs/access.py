@@ -12,10 +12,10 @@ from typing import Any
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"

@@ -20,15 +20,15 @@ from spark_jobs.submitter import end_with_submitter
 from spark_jobs.transforms.progress import Board, Printed, reporting
 from spark_jobs.transforms.task_runner import TaskFailed, sql_session, warm_up
 from streams_recovery.core import codec
-from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Altered, RecoveryError, Refused
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, RestoreSpec, failure_key
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
 from streams_recovery.storage.json_object import create_value, read_noted
-from streams_recovery.storage.progress_file import progress_path, write_progress
-from streams_recovery.storage.receipts import read_order, write_receipt
+from streams_recovery.storage.objects import read_order, write_receipt
+from streams_recovery.storage.progress_store import progress_path, write_progress
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 if TYPE_CHECKING:

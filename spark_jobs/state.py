@@ -6,7 +6,7 @@ import sys
 
 from spark_jobs.job import Job, in_sql, run_job
 from spark_jobs.transforms.tables import export_table
-from streams_recovery.core.state.export_job import StateSpec
+from streams_recovery.core.state.inspection import StateSpec
 
 JOB = Job(name="state", kind=StateSpec, work=in_sql(export_table))
 

@@ -81,7 +81,7 @@ def own_bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The code that Spark's tasks need."""
-    from streams_recovery.engine.package import build_package
+    from streams_recovery.engine.spark_home import build_package
 
     return build_package(tmp_path_factory.mktemp("package"))
 

@@ -13,7 +13,7 @@ from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
 
 CLONE = "streams_clone"

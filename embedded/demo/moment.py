@@ -11,7 +11,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.demo.scene import Scene, right
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.operations.context import open_context
 
 PITR = "streams_restore_pitr"

@@ -24,7 +24,7 @@ from embedded.spark_cluster import WORKERS, SparkCluster
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.operations.context import RecoveryContext, open_context
 
 Strategy = Callable[[Scene], tuple[dict[str, bool], dict[str, Any]]]

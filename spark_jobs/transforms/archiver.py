@@ -49,7 +49,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.segment_file import SegmentFile
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import moment
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore

@@ -11,13 +11,12 @@ from spark_jobs.transforms.counting import count
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.repository.check import CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
-from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.check import Cause, CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.kafka.workspace import workspace
-from streams_recovery.segments.fetch import fetch
+from streams_recovery.kafka.range_copy import workspace
+from streams_recovery.segments.queries import fetch
+from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.repository import Repository
-from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 
 def check_files(context: SparkContext, spec: CheckSpec, access: JobAccess) -> CheckResult:

@@ -20,13 +20,13 @@ from spark_jobs.transforms.state import ROWS, compare_states, newest_in
 from spark_jobs.transforms.task_runner import at_once, in_tasks_sharing, spread_sharing, sql_session
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionToVerify, PartitionVerified, VerifyResult, VerifySpec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.work import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from streams_recovery.kafka.connection import KafkaConnection
-    from streams_recovery.kafka.consumers import Consumers
+    from streams_recovery.kafka.reader import Consumers
 
 
 def compare_partitions(context: SparkContext, spec: VerifySpec, access: JobAccess) -> VerifyResult:
@@ -89,7 +89,7 @@ def _records(wanted: PartitionToVerify) -> int:
 @contextmanager
 def _consumers(mine: Sequence[PartitionToVerify], access: JobAccess) -> Iterator[Consumers]:
     """What the partitions of one task are read with."""
-    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
 
     with Consumers(access.cluster) as consumers:
         consumers.announce(OffsetRange(_target(wanted), wanted.start, wanted.end) for wanted in mine)

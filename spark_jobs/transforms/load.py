@@ -18,14 +18,14 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.read_back import read_back, reading, whole
 from spark_jobs.transforms.segment_reader import chosen_batches, first_rows
 from spark_jobs.transforms.task_runner import run_followed, run_tasks
-from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled, packed
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import PartitionLoaded, PartitionRead, PartitionToLoad, RestoreResult, RestoreSpec
-from streams_recovery.core.throttle import Pace, Throttle
+from streams_recovery.core.waiting import Pace, Throttle
+from streams_recovery.core.work import TASKS_A_SLOT, bundled, packed
 
 if TYPE_CHECKING:
-    from streams_recovery.kafka.consumers import Consumers
-    from streams_recovery.kafka.producers import Producers
+    from streams_recovery.kafka.reader import Consumers
+    from streams_recovery.kafka.writer import Producers
     from streams_recovery.segments.schema import RowDigest
 
 
@@ -126,8 +126,8 @@ def _part(of: int, whole: int) -> float:
 
 def load_share(share: Share, access: JobAccess) -> ShareLoaded:
     """Load the partitions of one task. Runs in the task."""
-    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
-    from streams_recovery.kafka.producers import Producers  # noqa: PLC0415
+    from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
+    from streams_recovery.kafka.writer import Producers  # noqa: PLC0415
 
     pace = Pace(share.throttle) if share.throttle else None
     with Producers(access.cluster) as producers, Consumers(access.cluster, cluster=producers.cluster) as consumers:

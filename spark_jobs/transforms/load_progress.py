@@ -10,11 +10,11 @@ import pyarrow as pa
 from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.errors import PrefixDiffers
 from streams_recovery.core.jobs.spec import PartitionToLoad
-from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.work import OffsetRange
 
 if TYPE_CHECKING:
     from streams_recovery.kafka.connection import KafkaConnection
-    from streams_recovery.kafka.consumers import Consumers
+    from streams_recovery.kafka.reader import Consumers
 
 
 def behind_present(

@@ -36,10 +36,9 @@ from streams_recovery.core.outputs.comparison import (
 )
 from streams_recovery.core.outputs.keys import Judged, KeyCounts, ReadBy, RecordPart, SeenRecord, judge, what_text
 from streams_recovery.core.outputs.values import Decode, RecordForm, identity, same_value, split_window
-from streams_recovery.core.read_ahead import OffsetRange
-from streams_recovery.core.state.inspection import cut
-from streams_recovery.core.state.peek import shown_bytes
-from streams_recovery.serdes.codecs import codec_of
+from streams_recovery.core.state.inspection import cut, shown_bytes
+from streams_recovery.core.work import OffsetRange
+from streams_recovery.serdes.rows import codec_of
 
 # ``weight`` of the rows of a batch together is the number of records that the batch had.
 ROWS: Final = "pair int, partition int, nokey boolean, key binary, here boolean, log int, offset long, part byte, value binary, weight long"
@@ -99,8 +98,10 @@ def read_rows(spark: SparkSession, spec: OutputsSpec, access: JobAccess) -> Data
 
     @contextmanager
     def opened(mine: Sequence[RangeToRead]) -> Iterator[Callable[[RangeToRead], Iterator[pa.RecordBatch]]]:
-        from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
-        from streams_recovery.kafka.reader import RangeReader  # noqa: PLC0415
+        from streams_recovery.kafka.reader import (  # noqa: PLC0415  # the driver needs no Kafka client
+            Consumers,
+            RangeReader,
+        )
 
         with Consumers(access.cluster) as consumers:
             consumers.announce(OffsetRange(one.span.tp, one.span.start, one.span.end) for one in mine)

@@ -43,8 +43,8 @@ def copying(
 ) -> Iterator[Callable[[RangeToCopy], Callable[[], RangeOutcome]]]:
     """Copies each of ``ranges``, asked in this order, with the consumers and the repository of one task. Runs in the task."""
     # Imported in the task: the driver needs no Kafka client.
-    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
     from streams_recovery.kafka.range_copy import announce, copy_what_is_left, one_behind  # noqa: PLC0415
+    from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415
 
     layout, repository = Layout(spec.application_id), access.repository()
     with Consumers(access.cluster) as consumers, one_behind() as storing:

@@ -14,11 +14,11 @@ from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.jobs.spec import PartitionRead, PartitionToLoad
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.work import OffsetRange
 
 if TYPE_CHECKING:
     from streams_recovery.kafka.connection import KafkaConnection
-    from streams_recovery.kafka.consumers import Consumers
+    from streams_recovery.kafka.reader import Consumers
     from streams_recovery.segments.schema import RowDigest
 
 
@@ -62,7 +62,7 @@ def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
 def read_share(share: ReadShare, access: JobAccess) -> ShareRead:
     """The logs of one task, from start to end. Both are asked of the broker here: what the load believes it wrote counts for nothing. Runs in the task."""
     from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415  # the driver needs no Kafka client
-    from streams_recovery.kafka.consumers import Consumers  # noqa: PLC0415
+    from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415
 
     found = []
     with KafkaCluster(access.cluster) as cluster, Consumers(access.cluster, cluster=cluster) as consumers:

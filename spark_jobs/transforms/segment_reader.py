@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.kafka.workspace import workspace
-from streams_recovery.segments.fetch import fetch
+from streams_recovery.kafka.range_copy import workspace
+from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.repository import Repository
 
 _NO_END = 2**63 - 1

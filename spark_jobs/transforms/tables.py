@@ -25,7 +25,7 @@ from spark_jobs.transforms.task_runner import TaskFailed, collected, error_in, m
 from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.state.export_job import StateResult, StateSpec, TablePart
+from streams_recovery.core.state.inspection import StateResult, StateSpec, TablePart
 from streams_recovery.core.state.table import Entry, StoreFormat
 from streams_recovery.serdes.rows import RowCodec, schema_of
 from streams_recovery.storage.repository import AlreadyExists

@@ -21,9 +21,9 @@ from pyspark import RDD, AccumulatorParam, SparkContext
 from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.progress import Doing, begin_phase
 from streams_recovery.core import codec
-from streams_recovery.core.bin_packing import TASKS_A_SLOT, bundled
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.jobs.spec import JobFailure
+from streams_recovery.core.work import TASKS_A_SLOT, bundled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.storage.contract import OpenRepository
 from tests.support.storage.s3 import CREDENTIALS

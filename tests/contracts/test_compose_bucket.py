@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.project import PROJECT
 from tests.support.storage.s3 import CREDENTIALS, S3Server

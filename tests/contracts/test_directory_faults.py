@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import RepositoryUnavailable
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
 from tests.support.repository.golden import FIRST
@@ -27,7 +27,7 @@ WRITES = """
 import sys
 from pathlib import Path
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 try:

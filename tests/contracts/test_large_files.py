@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.project import PROJECT
 from tests.support.storage.s3 import CREDENTIALS, S3Server
@@ -21,8 +21,8 @@ UPLOADS = """
 import json, re, sys, threading, time
 from pathlib import Path
 from streams_recovery.core import codec
-from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 def used():

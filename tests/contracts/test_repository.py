@@ -15,11 +15,11 @@ import zstandard
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, NotFound, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.kafka_types import Consistency
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.publication import publication
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore

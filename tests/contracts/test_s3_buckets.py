@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, LockHeld
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import GOOD, approval_of, command, environment, opened, upload_golden, write_config

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.lock import ApplicationLock

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound, Refused
-from streams_recovery.core.repository.undelete import Harm
+from streams_recovery.core.repository.retention import Harm
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from tests.support.repository.golden import FIRST, SECOND, checked

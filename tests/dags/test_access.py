@@ -12,11 +12,11 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.serialization.serialized_objects import DagSerialization
 
-from streams_recovery.core.approvers import shown
+from streams_recovery.core.approval import shown
 from streams_recovery.core.version import VERSION
 from streams_recovery.operators import approval
-from streams_recovery.operators.answers import require_answer
 from streams_recovery.operators.approval import ApprovePlanOperator
+from streams_recovery.operators.base import require_answer
 from tests.support.project import PROJECT
 
 EXAMPLE = (PROJECT / "include" / "configs" / "order-processing.yaml").read_text()

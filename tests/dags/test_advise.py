@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.operators.advise import AdviseOperator
+from streams_recovery.core.status.report import StatusFinding
+from streams_recovery.operators.monitor import AdviseOperator
 from tests.support.applications.counting import Counting
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka]

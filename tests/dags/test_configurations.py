@@ -12,7 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.operators.outcome import removed_dags
 from tests.support.airflow.restore_dags import OF_ALL
 from tests.support.project import PROJECT

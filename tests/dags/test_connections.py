@@ -9,8 +9,8 @@ import sys
 import pytest
 from airflow.sdk import Connection
 
+from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.stored_connection import StoredConnection
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.kafka import KafkaHook
 from tests.support.airflow.connection_form import declared, shown

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.config.schedules import plain
 from streams_recovery.core.offsets.strategies import EXACT
 from tests.support.airflow.parsed_dags import DRILL, NAME, RESTORE, request

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.point_in_time import AsOf
-from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.core.words import parse_moment
 from streams_recovery.operations.restore.strategies import Rebuild
 from tests.support.airflow.parsed_dags import (
     DESTRUCTIVE,

@@ -9,8 +9,8 @@ import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.utils.session import create_session
 
-from streams_recovery.config.access import Access
-from streams_recovery.operators.access import rights
+from streams_recovery.config.backup import Access
+from streams_recovery.operators.form import rights
 
 OWN, SHARED, EXPIRE = "streams_restore_full_payments", "streams_restore_full", "streams_expire_payments"
 ACCESS = Access.model_validate({"own_dags": True, "roles": {"payments-team": "run", "support": "view"}})

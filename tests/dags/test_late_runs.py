@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streams_recovery.operators.run_facts import too_late
+from streams_recovery.operators.base import too_late
 
 DUE = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOURLY = "0 * * * *"

@@ -15,8 +15,8 @@ from airflow.utils.db import initdb
 
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.operations.savepoint import PublishedSavepoint
-from streams_recovery.operators.assets import savepoints_of
-from streams_recovery.operators.report import compacted_facts, restore_facts, savepoint_facts
+from streams_recovery.operators.base import savepoints_of
+from streams_recovery.operators.state import compacted_facts, restore_facts, savepoint_facts
 from streams_recovery.workflows import savepoint
 from tests.support.airflow.operators import operator_classes
 

@@ -18,7 +18,6 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.outputs.comparison import COLUMNS, Against, ComparedOutput, OutputsReport
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import Tolerance
@@ -28,8 +27,9 @@ from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, F
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
 from streams_recovery.core.status.report import RunKind, StatusReport
+from streams_recovery.core.words import new_id
 from streams_recovery.operations.sites import site_log
-from streams_recovery.operations.state.inspections import inspection_log
+from streams_recovery.operations.state.inspect import inspection_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress

@@ -15,11 +15,11 @@ from airflow.sdk.definitions.param import ParamsDict, process_params
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.utils.db import initdb
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.operations.interval import Claimed
-from streams_recovery.operators.reprocess import interval_of, why_not_now
+from streams_recovery.operators.sandbox import interval_of, why_not_now
 from tests.support.project import PROJECT
 
 NAME = "order-processing"

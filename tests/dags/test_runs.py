@@ -15,7 +15,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.engine.submitter import SparkJob, Submitter
 from streams_recovery.operations import archive, status
-from streams_recovery.operations.state.inspections import newest
+from streams_recovery.operations.state.inspect import newest
 from streams_recovery.operators.spark import ArchiveInputsOperator
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock

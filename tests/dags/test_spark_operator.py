@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit
 
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.config.spark import Spark
+from streams_recovery.cli.context import EnvironmentConnections
+from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.jobs.spec import JobReceipt, VerifyResult
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operators.spark import CompareRecordsOperator, _AirflowSubmit
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import Repository
 
 CANARY = "canary-61c0"

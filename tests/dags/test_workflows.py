@@ -25,7 +25,8 @@ from streams_recovery.operations.restore.strategies import (
     RestoreTopics,
     UpgradeInPlace,
 )
-from streams_recovery.workflows import maintenance, outputs, restore, rollout, sandbox, savepoint, scheduled_run
+from streams_recovery.workflows import maintenance, restore, rollout, sandbox, savepoint
+from streams_recovery.workflows.maintenance import BEGIN, COMPARE_OUTPUTS, CONCLUDE, OUTPUTS, SCHEDULED_RUN, START, STOP
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 from tests.support.airflow.operators import modules, operator_classes
 from tests.support.airflow.restore_dags import RESTORE_DAGS
@@ -47,9 +48,9 @@ WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {
     ("streams_compact_order-processing", ""): maintenance.COMPACTION,
     ("streams_append_quarantine", ""): maintenance.APPEND,
     ("streams_compare", ""): maintenance.COMPARISON,
-    ("streams_compare_outputs", ""): outputs.OUTPUTS,
+    ("streams_compare_outputs", ""): OUTPUTS,
     ("streams_look_up", ""): maintenance.LOOK_UPS,
-    ("streams_run_order-processing", ""): scheduled_run.SCHEDULED_RUN,
+    ("streams_run_order-processing", ""): SCHEDULED_RUN,
 }
 
 
@@ -139,7 +140,7 @@ BY_HAND: dict[Any, Workflow[Any]] = {
     runs.compact: maintenance.COMPACTION,
     runs.merge: maintenance.MERGE,
     runs.export: maintenance.EXPORT,
-    runs.compare_outputs: outputs.OUTPUTS,
+    runs.compare_outputs: OUTPUTS,
     runs.append: maintenance.APPEND,
     runs.cut_over: rollout.CUTOVER,
     runs.drill: sandbox.DRILL,
@@ -314,8 +315,8 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
     ("maintenance.COMPARISON", (maintenance.COMPARE,)),
     ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
-    ("outputs.OUTPUTS", (outputs.BEGIN, outputs.COMPARE_OUTPUTS, outputs.CONCLUDE)),
-    ("scheduled_run.SCHEDULED_RUN", (scheduled_run.START, scheduled_run.STOP)),
+    ("outputs.OUTPUTS", (BEGIN, COMPARE_OUTPUTS, CONCLUDE)),
+    ("scheduled_run.SCHEDULED_RUN", (START, STOP)),
     ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
 ]
 
@@ -365,7 +366,7 @@ def test_a_teardown_is_tried_again_and_stands_behind_all_that_it_ends() -> None:
         ends = [step.when is not When.SUCCESS for step in workflow.steps]
         assert all(step.retries >= 3 for step in workflow.steps if step.when is not When.SUCCESS), name
         assert ends == sorted(ends) or name == "savepoint.SAVEPOINT", f"{name}: nothing is done behind its end"
-    assert scheduled_run.STOP.retries == 5
+    assert STOP.retries == 5
     assert (sandbox.CONCLUDE_DRILL.when, sandbox.CONCLUDE_INTERVAL.when, rollout.BRING_BACK.when) == (When.ALWAYS,) * 3
 
 

@@ -25,7 +25,7 @@ from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, maintenance, restore, status
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.lock import ApplicationLock
 from tests.support.applications.archiver import Archiver, archiving, with_archive

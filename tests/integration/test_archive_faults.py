@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from streams_recovery.core.archive.log import ArchiveEvent
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.status.recovery_point import archive_status
+from streams_recovery.core.status.report import archive_status
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock

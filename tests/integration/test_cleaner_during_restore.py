@@ -6,7 +6,7 @@ import pytest
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.read_back import digest_of_range
-from streams_recovery.core.topic_holds.held_value import MIN_COMPACTION_LAG
+from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import restore, topic_holds
 from tests.support.applications.restore_steps import load_of, loaded, opened, saved

@@ -15,8 +15,7 @@ import pytest
 from embedded.ports import free_ports
 from examples.order_processing.generator import create_topics
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.repository import Repository
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small

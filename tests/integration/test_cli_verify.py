@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository

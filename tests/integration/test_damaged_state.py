@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import NotExact, Refused, StateDamaged
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency
-from streams_recovery.core.offsets.strategies.log_ends import Earliest
+from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
+from streams_recovery.core.words import new_id
 from streams_recovery.operations import maintenance, restore, savepoint
 from streams_recovery.operations.discovery import discover
 from streams_recovery.operations.restore.open import note

@@ -12,7 +12,7 @@ import pytest
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, PlanChanged
-from streams_recovery.core.offsets.strategies.log_ends import Earliest
+from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import RestoreReport

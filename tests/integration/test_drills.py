@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.errors import Damaged, LockHeld, Refused, TargetNotEmpty

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.errors import Refused, TargetNotEmpty

@@ -14,7 +14,7 @@ from embedded.compiled import compiled
 from embedded.java import QUICK, find_java
 from embedded.ports import free_ports
 from streams_recovery.application import http_control
-from streams_recovery.application.http_exchange import exchange
+from streams_recovery.application.http_control import exchange
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound
 from streams_recovery.core.rollout.described import described
 from tests.support.applications.endpoints import EXAMPLES, QUERY, Running, asked_by_key, held_and_resumed, java_endpoints, running

@@ -16,7 +16,7 @@ from streams_recovery.core.errors import Altered, Damaged, LockHeld, PlanChanged
 from streams_recovery.core.jobs.spec import RestoreSpec
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
-from streams_recovery.core.restore.in_place import QuarantineEntry
+from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.operations import interval
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext

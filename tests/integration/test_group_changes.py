@@ -18,11 +18,11 @@ from streams_recovery.core.errors import ApplicationRunning, LockHeld, NotFound,
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.offsets.group_changes import GroupAction, GroupChangeDone, GroupRequest, PartitionScope
 from streams_recovery.core.offsets.reset_scenarios import ShiftBy, ToEarliest, ToLatest, ToOffset
-from streams_recovery.core.preflight.facts import BrokerFacts
+from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes, restore_snapshot, snapshots
-from streams_recovery.operations.status.groups import look_at_group
+from streams_recovery.operations.status.cluster import look_at_group
 from tests.support.applications.small import STREAMS_METADATA, Small, small_application
 from tests.support.applications.topic_records import transaction
 from tests.support.kafka.consumers import committed, invoked, member, running_once

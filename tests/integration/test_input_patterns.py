@@ -12,7 +12,7 @@ from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import restore
 from streams_recovery.operations.discovery import input_partitions
-from streams_recovery.operations.status.groups import look_at_group
+from streams_recovery.operations.status.cluster import look_at_group
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import published, take
 from tests.support.applications.small import Small, asked, configured_for, lose_state, small_application, surviving

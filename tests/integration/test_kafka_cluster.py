@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, Producer
 from embedded.ports import free_ports
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
-from streams_recovery.kafka import clients, log_ends
+from streams_recovery.core.topic_holds.compaction_guard import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG, UNLIMITED
+from streams_recovery.kafka import clients, logs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from tests.support.kafka.topic_settings import alter
@@ -219,7 +219,7 @@ def test_an_open_transaction_holds_back_the_stable_end_only(
 def test_offsets_of_a_partition_that_does_not_exist_are_an_error(
     cluster: KafkaCluster, new_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_ends, "_UNKNOWN_SECONDS", 0.5)
+    monkeypatch.setattr(logs, "_UNKNOWN_SECONDS", 0.5)
     name = new_topic()
     with pytest.raises(NotFound, match=f"{name}-9"):
         cluster.high_watermarks([TopicPartition(name, 0), TopicPartition(name, 9)])

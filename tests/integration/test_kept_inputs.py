@@ -11,7 +11,7 @@ import pytest
 from embedded.processes import Processes
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.offsets.strategies.log_ends import Earliest
+from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.operations import restore

@@ -21,8 +21,8 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import ForeignOwner, InstanceState, NoKeyRoute, StreamsApplication
 from streams_recovery.config.runs import Runs
 from streams_recovery.core.errors import ApplicationNotReady, RecoveryError
+from streams_recovery.core.state.edit import default_partition
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, KeyWindow, NamedOwner
-from streams_recovery.core.state.partitioner import default_partition
 from streams_recovery.core.waiting import poll
 from tests.support.applications.endpoints import OWNER, QUERY_KEY, java_endpoints
 from tests.support.kafka.records import connect, topic

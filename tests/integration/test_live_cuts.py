@@ -11,7 +11,7 @@ import pytest
 
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.operations.discovery import discover
-from streams_recovery.operations.savepoint.attempt import attempt_cut
+from streams_recovery.operations.savepoint.capture import attempt_cut
 from streams_recovery.operations.savepoint.values import Quiesced
 from tests.support.applications.moving_values import Moving, Sums, moving
 

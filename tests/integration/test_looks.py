@@ -8,12 +8,12 @@ import pytest
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.state.peek import PeekRequest
-from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.state.inspection import PeekRequest
+from streams_recovery.core.status.report import Severity
 from streams_recovery.operations.state.peek import peek
-from streams_recovery.operations.status.advise import advice, advice_facts
-from streams_recovery.operations.status.groups import look_at_group
+from streams_recovery.operations.status.cluster import look_at_group
 from streams_recovery.operations.status.info import application_info
+from streams_recovery.operations.status.notices import advice, advice_facts
 from tests.support.applications.savepoint_steps import take
 from tests.support.applications.small import Small
 from tests.support.applications.topic_records import produce

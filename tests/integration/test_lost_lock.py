@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
 from streams_recovery.core.repository.seal import StoredObject
 from streams_recovery.core.topic_holds.compaction_guard import marked

@@ -19,8 +19,16 @@ from embedded.processes import Processes
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.mirrored_input import InputPlace, KnownFrom, SameOffset, check_exact, check_offsets
-from streams_recovery.core.offsets.mirrored_log import Doubt, ExactPlace, UnprovenPlace
+from streams_recovery.core.offsets.mirrored_input import (
+    Doubt,
+    ExactPlace,
+    InputPlace,
+    KnownFrom,
+    SameOffset,
+    UnprovenPlace,
+    check_exact,
+    check_offsets,
+)
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.errors import ApplicationNotReady, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole

@@ -11,8 +11,7 @@ import pytest
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicRole
-from streams_recovery.core.status.finding import Severity
-from streams_recovery.core.status.report import Health
+from streams_recovery.core.status.report import Health, Severity
 from streams_recovery.operations import restore, savepoint, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.status.notices import Notice

@@ -13,9 +13,8 @@ import pytest
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import connect, read, write
 from tests.support.kafka.three_brokers import ThreeBrokers

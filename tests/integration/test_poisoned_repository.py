@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.ids import is_id, new_id
+from streams_recovery.core.words import is_id, new_id
 from streams_recovery.operations import restore
 from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish

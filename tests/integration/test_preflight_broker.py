@@ -9,8 +9,7 @@ import pytest
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.facts import AUTO_CREATE
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking_finding
+from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking_finding
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
 from tests.support.applications.savepoint_steps import take

@@ -20,10 +20,9 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.range_copy import copy_range, copy_what_is_left
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.writer import PartitionWriter, Written
+from streams_recovery.kafka.writer import PartitionWriter, Producers, Written
 from streams_recovery.segments.schema import RowDigest
 from tests.support.examples.rows import SHAPES, batch_of, rows_in
 from tests.support.kafka.records import connect, end_of, read, topic, write

@@ -13,10 +13,9 @@ import pytest
 from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import reader as reader_module
-from streams_recovery.kafka import stalls
-from streams_recovery.kafka.producers import Producers
+from streams_recovery.kafka import reader as stalls
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import connect, end_of, read, topic, write
 

@@ -19,15 +19,13 @@ from kafka import KafkaProducer
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, StoreKind, TopicPartition
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.state.windowed_keys import StoreKey, join_key
+from streams_recovery.core.state.table import StoreKey, join_key
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.range_copy import copy_range
-from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import read_segment

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ApplicationRunning, Damaged, LockHeld, Refused, TargetNotEmpty
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval
+from streams_recovery.core.words import milliseconds
 from streams_recovery.operations import interval, topic_holds
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.interval import ReprocessOptions

@@ -14,7 +14,7 @@ from streams_recovery.cli.rebuild import OF_THE_RESET_TOOL
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.kafka.deadline import Deadline
+from streams_recovery.kafka.clients import Deadline
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore import RestoreRequest, SafetyPolicy
 from tests.support.applications.rebuilds import cleared

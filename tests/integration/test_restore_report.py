@@ -11,7 +11,7 @@ import pytest
 from streams_recovery.core.errors import Altered, Damaged, NotFound
 from streams_recovery.core.restore.estimate import STEPS, Timed, estimate
 from streams_recovery.core.restore.proofs import Proof
-from streams_recovery.core.throttle import Throttle
+from streams_recovery.core.waiting import Throttle
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.open import entries, stored_plan
 from streams_recovery.operations.restore.report import Checked, earlier_restores, keep_evidence, report_of, sizes_of

@@ -16,17 +16,14 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Damaged, NotFound, OffsetsUnstable
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll
-from streams_recovery.kafka.batch_reader import MOST_BYTES, read_at_once
+from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.kafka.consumers import Consumers
-from streams_recovery.kafka.messages import size_of
-from streams_recovery.kafka.range_consumer import RangeClient, ReadingClient
+from streams_recovery.kafka.range_consumer import RangeClient, ReadingClient, size_of
 from streams_recovery.kafka.range_copy import announce, copy_what_is_left
-from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.kafka.reader import MOST_BYTES, Consumers, RangeReader, read_at_once
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.records import end_of, read, topic
 

@@ -15,8 +15,17 @@ import pytest
 
 from streams_recovery.core.errors import GuardLost
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
-from streams_recovery.core.topic_holds.compaction_guard import FORGOTTEN_DAYS, free_marks, guard_on, joined, left, marked, owner_config
-from streams_recovery.core.topic_holds.held_value import MAX_COMPACTION_LAG, MIN_COMPACTION_LAG
+from streams_recovery.core.topic_holds.compaction_guard import (
+    FORGOTTEN_DAYS,
+    MAX_COMPACTION_LAG,
+    MIN_COMPACTION_LAG,
+    free_marks,
+    guard_on,
+    joined,
+    left,
+    marked,
+    owner_config,
+)
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.savepoint.values import Ticket
 from tests.support.applications.savepoint_steps import begun, copy, cut, take

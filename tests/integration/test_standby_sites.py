@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.cli.app import app
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import LockHeld, Refused
 from streams_recovery.core.repository.journal import JournalEntry, Phase

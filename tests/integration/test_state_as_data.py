@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.journal import Phase
-from streams_recovery.core.state.partitioner import default_partition, murmur2
+from streams_recovery.core.state.edit import default_partition, murmur2
 from streams_recovery.operations import restore
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.context import RecoveryContext, open_context

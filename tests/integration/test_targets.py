@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition

@@ -11,8 +11,7 @@ from confluent_kafka import Producer
 from streams_recovery.core.errors import Damaged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.kafka.producers import Producers
-from streams_recovery.kafka.writer import PartitionWriter, Written
+from streams_recovery.kafka.writer import PartitionWriter, Producers, Written
 from tests.support.examples.rows import batch_of, rows_in
 from tests.support.kafka.records import end_of, read, topic, write
 from tests.support.kafka.topic_settings import alter

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.records import connect, read, topic
 from tests.support.spark.interrupted_restore import PARTITIONS, ROWS, Case

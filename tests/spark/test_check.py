@@ -7,10 +7,8 @@ import shutil
 import pytest
 
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import CheckSpec
-from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.check import Cause, CheckSpec
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN

@@ -23,13 +23,11 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, SparkJobFailed
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckSpec
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
-from streams_recovery.engine.child_process import SparkSubmit
 from streams_recovery.engine.spark_home import installed_spark
-from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.engine.submitter import SparkJob, SparkSubmit
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.repository import Repository

@@ -18,8 +18,7 @@ from streams_recovery.core.compaction.plan import CompactSpec, PartitionToCompac
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from tests.support.kafka.records import connect

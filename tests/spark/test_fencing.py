@@ -12,9 +12,9 @@ import pytest
 from streams_recovery.core.errors import LockLost
 from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.spark_submit import read_outcome
 from streams_recovery.storage.lock import ApplicationLock
-from streams_recovery.storage.receipts import read_receipt
+from streams_recovery.storage.objects import read_receipt
 from streams_recovery.storage.repository import Repository
 
 pytestmark = pytest.mark.spark
@@ -26,9 +26,9 @@ from spark_jobs import job
 from functools import partial
 from pathlib import Path
 from streams_recovery.core.jobs.spec import RestoreSpec
-from streams_recovery.storage.receipts import write_receipt
+from streams_recovery.storage.objects import write_receipt
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
 
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))

@@ -29,8 +29,8 @@ from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, mar
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations import savepoint as savepoints
+from streams_recovery.operations.restore.load import load_progress, rows_at_first
 from streams_recovery.operations.restore.open import stored_plan
-from streams_recovery.operations.restore.topics import load_progress, rows_at_first
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.kafka.records import end_of, write
 from tests.support.kafka.topic_settings import alter

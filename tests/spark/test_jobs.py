@@ -27,7 +27,7 @@ from streams_recovery.core.jobs.spec import (
     VerifySpec,
 )
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.kafka.clients import Clients
 from tests.support.examples.rows import SHAPES, digest_of, rows_in
 from tests.support.kafka.records import end_of, read, write

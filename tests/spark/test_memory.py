@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, PartitionToLoad, RangeToCopy, RestoreResult, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.kafka.records import end_of, topic
 
 pytestmark = [pytest.mark.deep, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(1800)]

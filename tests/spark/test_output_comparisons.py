@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, NotFound, RecoveryError, Refused
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, OutputsReport, OutputsRequest, outputs_request
 from streams_recovery.core.outputs.keys import ReadBy
@@ -26,12 +25,13 @@ from streams_recovery.core.outputs.values import Tolerance
 from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.rollout.cutover import cutover_text
 from streams_recovery.core.state.inspection import FoundRows, Outcome
+from streams_recovery.core.words import new_id
 from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import interval, outputs, restore, rollout
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.report import keep_evidence
 from streams_recovery.operations.rollout import CutoverStep
-from streams_recovery.operations.rollout.compared import keep, newest
+from streams_recovery.operations.rollout.values import keep, newest
 from tests.support.applications.pair import Both, request, switched, two_applications
 from tests.support.applications.reprocessing import Again, again_at
 from tests.support.applications.reprocessing import write as write_results

@@ -19,7 +19,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import SAMPLE, OutputPair, OutputRange, OutputsSpec
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance, Windowed
-from streams_recovery.core.state.cells import Format, ValueFormat
+from streams_recovery.core.state.table import Format, ValueFormat
 from tests.support.kafka.records import end_of
 
 STRING, JSON = ValueFormat(format=Format.STRING), ValueFormat(format=Format.JSON)

@@ -13,11 +13,10 @@ from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import PartitionToLoad, RangeLost, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.throttle import Throttle
-from streams_recovery.engine.child_process import SparkSubmit
-from streams_recovery.engine.submitter import SparkJob
+from streams_recovery.core.waiting import Throttle
+from streams_recovery.engine.submitter import SparkJob, SparkSubmit
 from streams_recovery.storage.progress_store import progress_of_run
 from streams_recovery.storage.repository import Repository
 from tests.support.kafka.records import topic, write

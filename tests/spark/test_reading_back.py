@@ -12,7 +12,7 @@ from spark_jobs.transforms.task_runner import TaskFailed, run_followed, run_task
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import PartitionToLoad, RangeLost, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.examples.rows import SHAPES, digest_of
 from tests.support.kafka.records import write
 from tests.support.spark.jobs import APPLICATION, BASE, backup

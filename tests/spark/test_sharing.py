@@ -16,7 +16,7 @@ from spark_jobs.transforms.task_runner import TaskFailed, run_tasks, spread_shar
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupSpec, PartitionToLoad, RangeLost, RangeToCopy, RestoreSpec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.examples.rows import SHAPES, rows_in
 from tests.support.kafka.records import read, topic, write
 from tests.support.spark.jobs import backup

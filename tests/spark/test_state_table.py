@@ -11,12 +11,12 @@ from spark_jobs.access import JobAccess
 from spark_jobs.transforms.tables import export_table, state_table
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.cli import runs
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.state.export_job import StateSpec
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.core.state.inspection import StateSpec
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations import state
 from streams_recovery.operations.context import open_context
 from streams_recovery.serdes.rows import RowCodec, schema_of

@@ -22,7 +22,7 @@ from streams_recovery.core.jobs.spec import (
     VerifySpec,
 )
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
 from tests.support.kafka.records import end_of, topic, write
 from tests.support.spark.submission import RESULT_LIMIT

@@ -28,12 +28,11 @@ from streams_recovery.core.jobs.spec import (
 )
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine import child_process
-from streams_recovery.engine.child_process import SparkSubmit
-from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart
+from streams_recovery.engine import submitter as child_process
+from streams_recovery.engine.spark_submit import read_outcome
+from streams_recovery.engine.submitter import RESULTS, SparkJob, SparkStart, SparkSubmit
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.rows import SHAPES, rows_in

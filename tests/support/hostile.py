@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 
 # A consumer group's id may hold all of it, and Kafka takes it.
 HOSTILE: Final = "g\n\n<!-- \x1b[2J\x1b]0;t\x07 | `a` **b** _c_ [d](http://e) &amp; \u202e# \r\n```\n~~~\n- 1. <script>alert(1)</script> \x9b0m \u2028 end"

@@ -16,7 +16,7 @@ from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import internal_role

@@ -22,7 +22,7 @@ from embedded.demo.checks import differences, wait_counted
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext, open_context

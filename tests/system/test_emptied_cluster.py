@@ -19,7 +19,7 @@ from streams_recovery.core.kafka_types import Profile, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import parse
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import Verdict
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operations.savepoint import SavepointRequest

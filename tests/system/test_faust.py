@@ -12,7 +12,7 @@ from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import Consistency, Evidence, QuiesceMode, TopicRole
-from streams_recovery.core.offsets.strategies.log_ends import Earliest
+from streams_recovery.core.offsets.strategies import Earliest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.engine.submitter import Submitter

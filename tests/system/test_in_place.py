@@ -20,7 +20,7 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import SafetyPolicy
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
 from tests.support.stack.stage import ORDERS, Stage, stage

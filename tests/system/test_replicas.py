@@ -22,7 +22,7 @@ from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.waiting import poll
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations import conditions
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import ApplicationRunning
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.restore.single_topics import HowKnown
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations.restore.strategies import RestoreTopics
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.topic_records import delete_below

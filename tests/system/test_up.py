@@ -11,11 +11,11 @@ import pytest
 from embedded.applications import NEXT, PAST
 from embedded.ports import answers
 from embedded.running import _known, down, up
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.status.report import Health
-from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.core.words import parse_moment
 from streams_recovery.operations import restore, status
 from streams_recovery.operations.context import open_context
 from streams_recovery.operations.restore.strategies import AsOfMoment

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from streams_recovery.application.docker_compose_verbs import _settings
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import NotFound
-from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.engine.master import rpc_settings, spark_defaults
 from streams_recovery.operations.context import seal_keys
 from streams_recovery.storage.seals import new_private_key, public_of
 from tests.support.compose_files import (

@@ -131,7 +131,7 @@ def test_the_chart_has_the_template_and_the_settings_that_are_there_without_it()
 def test_a_driver_s_pod_names_the_variables_that_a_submission_reads():
     (pod,) = documents_in(DEPLOY / "spark" / "driver-pod.yaml")
     (container,) = pod["spec"]["containers"]
-    kubernetes = importlib.import_module("streams_recovery.engine.kubernetes")
+    kubernetes = importlib.import_module("streams_recovery.engine.master")
     wanted = {kubernetes.POD_NAME: "metadata.name", kubernetes.POD_NAMESPACE: "metadata.namespace", kubernetes.POD_IP: "status.podIP"}
     fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"] if "fieldRef" in one.get("valueFrom", {})}
     assert fields == wanted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streams_recovery.core.kubernetes.rights import rights_needed
+from streams_recovery.core.kubernetes.others import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from tests.support.deploy.documents import DEPLOY, granted, needed, rules_of
 from tests.support.kubernetes.objects import RIGHTS, uncommented

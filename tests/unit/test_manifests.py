@@ -11,9 +11,9 @@ from croniter import croniter
 
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.kubernetes.rights import rights_needed
+from streams_recovery.core.kubernetes.others import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
-from streams_recovery.core.repository.announcement import Apply
+from streams_recovery.core.repository.retention import Apply
 from streams_recovery.storage.seals import new_private_key
 from tests.support.deploy.commands import CONFIGS, command_problems, config_files, config_problems, environment_of, parsed, spark_master
 from tests.support.deploy.documents import (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from streams_recovery.core.status import metrics, run_findings
-from streams_recovery.core.status.rule import judge
+from streams_recovery.core.status import info, run_findings
+from streams_recovery.core.status.facts import judge
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import observed
 from tests.support.examples.status_causes import BY_SCHEDULE, CAUSES, LIMITS, WITHOUT_OBJECTIVES
@@ -20,9 +20,9 @@ from tests.support.project import PROJECT
 KINDS = sorted({kind for rule in RULES for kind in rule.kinds} | {*run_findings.KINDS})
 FILES = PROJECT / "include" / "monitoring"
 METRIC = re.compile(r"\bstreams_recovery_[a-z_]+\b")
-OWN = {**metrics.GAUGES, **metrics.COUNTERS}
-WITHOUT_APPLICATION = {**metrics.GLOBAL_GAUGES, **metrics.GLOBAL_COUNTERS}
-SENT = {f"{metrics.PREFIX}_{name}" for name in (*OWN, *WITHOUT_APPLICATION)}
+OWN = {**info.GAUGES, **info.COUNTERS}
+WITHOUT_APPLICATION = {**info.GLOBAL_GAUGES, **info.GLOBAL_COUNTERS}
+SENT = {f"{info.PREFIX}_{name}" for name in (*OWN, *WITHOUT_APPLICATION)}
 
 
 def sections() -> dict[str, str]:
@@ -110,11 +110,11 @@ def test_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
 @pytest.mark.parametrize("name", [*OWN, *WITHOUT_APPLICATION])
 def test_the_mapping_gives_each_metric_its_name_and_its_application(name: str) -> None:
     application = None if name in WITHOUT_APPLICATION else "orders.eu-1"
-    sent = f"airflow.{metrics.metric(name, application)}"
+    sent = f"airflow.{info.metric(name, application)}"
     mappings = yaml.safe_load((FILES / "statsd-mapping.yaml").read_text())["mappings"]
     [first, *_] = [(rule, found) for rule in mappings if (found := re.fullmatch(rule["match"], sent))]
     rule, found = first
-    assert found.expand(rule["name"].replace("$", "\\")) == f"{metrics.PREFIX}_{name}"
+    assert found.expand(rule["name"].replace("$", "\\")) == f"{info.PREFIX}_{name}"
     labels = {label: found.expand(value.replace("$", "\\")) for label, value in rule.get("labels", {}).items()}
     assert labels == ({} if application is None else {"application": "orders__eu-1"})
 

@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 
 from streams_recovery.core.project_files import CARRIED
 from streams_recovery.core.version import VERSION
-from streams_recovery.engine.package import build_package
+from streams_recovery.engine.spark_home import build_package
 from tests.support.project import PROJECT
 from tests.support.wheel import build_wheel
 
@@ -171,7 +171,9 @@ def test_installed_it_finds_its_own_files_and_the_user_s_configurations(unpacked
 
 
 def test_installed_it_gives_spark_the_same_code_as_a_checkout(unpacked: Path, tmp_path: Path) -> None:
-    code = "import pathlib; from streams_recovery.engine.package import build_package; print(build_package(pathlib.Path('made').resolve()))"
+    code = (
+        "import pathlib; from streams_recovery.engine.spark_home import build_package; print(build_package(pathlib.Path('made').resolve()))"
+    )
     made = Path(run(unpacked, tmp_path, "-c", code).strip()), build_package(tmp_path / "checkout")
     # Bytecode is what either has stored.
     installed, checkout = (

@@ -28,8 +28,8 @@ from typing import IO, Any
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
-from streams_recovery.application.launch import scrubbed
 from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, NoKeyRoute, StopReport, WipeReport
+from streams_recovery.application.process import scrubbed
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec

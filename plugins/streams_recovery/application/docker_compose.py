@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from streams_recovery.application import local_state
+from streams_recovery.application import process
 from streams_recovery.application.command import run_program
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, InstanceFiles
@@ -136,7 +136,7 @@ class DockerComposeApplication:
                 next_step="mount the services' state volumes where this runs",
                 directories=unmounted,
             )
-        return local_state.wipe(directories, self._settings.application_id)
+        return process.wipe(directories, self._settings.application_id)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the time-out."""

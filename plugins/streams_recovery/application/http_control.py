@@ -1,20 +1,101 @@
-"""What one instance says over the HTTP interface that its configuration names, and what it is told to do there."""
+"""What one instance says over the HTTP interface that its configuration names, and what it is told to do there.
+
+One question over HTTP and its answer, bounded in time and size. No redirects, no proxies: only the address as written. The token by which an application's
+HTTP interface knows us.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+import socket
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
-from streams_recovery.application.http_exchange import Answer, exchange
 from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound, masked, remember_secrets
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner, answer_of, owner_of
+
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came back. ``body`` is the whole of it, or its beginning when it is longer than was asked for."""
+
+    status: int
+    body: bytes
+    whole: bool
+
+
+def exchange(method: str, url: str, path: str, *, seconds: float, limit: int, token: str | None = None) -> Answer:
+    """The answer to one request, with a body of at most ``limit`` bytes. A ``token`` is sent as ``Authorization: Bearer``.
+
+    Raises ``OSError`` (``TimeoutError`` when it is not whole after ``seconds``) and ``HTTPException``.
+    """
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    remember_secrets([] if token is None else [token])
+    try:
+        # Connected here and not by the request: the deadline needs the socket.
+        connection.connect()
+        with _deadline(connection.sock, seconds):
+            connection.request(method, parts.path.rstrip("/") + path, body=b"" if method == "POST" else None, headers=headers)
+            answer = connection.getresponse()
+            body = _read(answer, limit + 1)
+            # Where the peer ends too early, read1() returns what there is. Unlike read() without a size it raises nothing.
+            if len(body) <= limit and answer.length:
+                raise ConnectionError(f"the answer ended {answer.length} bytes too early")
+        return Answer(status=answer.status, body=body[:limit], whole=len(body) <= limit)
+    except HTTPException as error:
+        # Its text is what came in place of an answer, and a traceback shows it.
+        raise HTTPException(f"{type(error).__name__}: {masked(str(error))}") from None
+    finally:
+        connection.close()
+
+
+def _read(answer: HTTPResponse, most: int) -> bytes:
+    pieces, left = [], most
+    while left and (piece := answer.read1(min(left, _PIECE))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
+
+
+@contextlib.contextmanager
+def _deadline(connected: socket.socket, seconds: float) -> Iterator[None]:
+    """A socket's own timeout bounds one read only: an answer that drips, and headers too, would last for ever. So the whole is ended from outside."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        with contextlib.suppress(OSError):
+            # Not the method of a TLS socket, which another thread is reading from.
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, HTTPException) as error:
+        if not over.is_set():
+            raise
+        raise TimeoutError(f"no whole answer within {seconds:g} s") from error
+    finally:
+        timer.cancel()
+    if over.is_set():
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
+
 
 _SECONDS = 3.0
 _QUERY_SECONDS = 60.0
@@ -240,3 +321,34 @@ def _each_key_once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"key {key[:100]!r} is there twice")
         found[key] = value
     return found
+
+
+# RFC 6750, section 2.1: anything else could end the header it is sent in.
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_MOST_TOKEN_BYTES = 8192
+
+
+def token_in(file: str | None) -> str | None:
+    """The token in ``file``, read anew each time so that it can be replaced; None without a file. Raises ``ConfigInvalid``."""
+    if file is None:
+        return None
+    try:
+        with Path(file).open("rb") as opened:
+            text = opened.read(_MOST_TOKEN_BYTES).decode("ascii").strip()
+    except OSError as error:
+        raise ConfigInvalid(
+            f"the token file {file} cannot be read: {error.strerror}",
+            next_step="correct control.token_file, or the rights of that file",
+            path=file,
+        ) from None
+    except UnicodeDecodeError:
+        text = ""
+    if not _TOKEN.fullmatch(text):
+        # Not the text itself: it may be the secret, mistyped.
+        raise ConfigInvalid(
+            f"{file} holds no token",
+            next_step="write one line of letters, digits and -._~+/ into it, such as openssl rand -hex 32 prints",
+            path=file,
+        )
+    remember_secrets([text])
+    return text

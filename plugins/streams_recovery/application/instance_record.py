@@ -1,22 +1,146 @@
 """What is known of one instance, in files beside each other: how it was started, who asked it to stop, how it was seen to end.
 
 Each is replaced in one step and carries the run it is about, so one left over from an earlier run is never taken for this one's.
+
+Which process is which. A pid alone says nothing: it is given to another process once its owner is gone.
+
+A process is named by its pid and its *birth*: boot id and start tick on Linux, where the start time in seconds moves whenever the clock is
+set, else the start time. A zombie without a living thread counts as gone: it cannot do anything any more.
+
+Locks on files: held by a process, gone with it, whatever happens to it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import getpass
 import os
 import platform
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from streams_recovery.application.process_identity import Place, Process
+import psutil
+
 from streams_recovery.core import codec
 from streams_recovery.core.durable import sync_directory
+from streams_recovery.core.errors import ApplicationNotReady
+
+_LINUX = sys.platform == "linux"
+_PROC = Path("/proc")
+
+
+def birth(pid: int) -> str | None:
+    """What tells this process from every other that has or had its pid, or None when no such process is alive."""
+    if not _LINUX:
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())
+        except psutil.Error:
+            return None
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    # The name, in parentheses, may itself hold spaces and parentheses. After it: state, ppid, pgrp, session, ... num_threads (field 20), starttime (22).
+    fields = text[text.rindex(")") + 2 :].split()
+    state, threads = fields[0], int(fields[17])
+    # The state is that of the first thread. One that has ended waits as a zombie for the others, which may run for as long as they like.
+    return None if state == "X" or (state == "Z" and threads <= 1) else f"{_boot()}/{fields[19]}"
+
+
+def _boot() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where pids count: one kernel since one boot, one pid namespace. Pids of another place say nothing here."""
+
+    host: str
+    boot: str
+    namespace: str
+
+    @classmethod
+    def here(cls) -> Place:
+        """Where this runs."""
+        if not _LINUX:
+            return cls(host=platform.node(), boot="", namespace="")
+        return cls(host=platform.node(), boot=_boot(), namespace=str((_PROC / "self/ns/pid").readlink()))
+
+    def visible_from(self, other: Place) -> bool:
+        """True when a pid of this place that ``other`` cannot find is proof of an end. Same host after a reboot or a container's restart: yes."""
+        same_kernel = bool(self.boot) and (self.boot, self.namespace) == (other.boot, other.namespace)
+        return same_kernel or self.host == other.host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process for good."""
+
+    pid: int
+    born: str
+
+    @classmethod
+    def current(cls) -> Process:
+        """The process this runs in."""
+        return cls(pid=os.getpid(), born=birth(os.getpid()) or "")
+
+    @property
+    def alive(self) -> bool:
+        """True while this very process lives."""
+        return birth(self.pid) == self.born
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal this very process, never one that was given its pid later. Does nothing when it is gone. Raises ``PermissionError``."""
+        with contextlib.suppress(ProcessLookupError):
+            # The handle before the look: if the pid had changed hands by then, the look shows it; later the handle stays with the process.
+            handle = _handle(self.pid)
+            try:
+                if not self.alive:
+                    return
+                if handle is None:
+                    os.kill(self.pid, number)
+                else:
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                if handle is not None:
+                    os.close(handle)
+
+
+def _handle(pid: int) -> int | None:
+    # Between looking and signalling a pid can change hands; a handle on the process cannot. Old kernels and other systems have none.
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None
+
+
+def session_of(leader: Process) -> tuple[Process, ...]:
+    """Every running process in the session that ``leader`` founded, itself included while it lives.
+
+    A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
+    session ended, its new owner is a running process with another birth, and then nothing here is ours.
+    """
+    owner = birth(leader.pid)
+    if owner is not None and owner != leader.born:
+        return ()
+    members = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == leader.pid and (born := birth(pid)) is not None:
+                members.append(Process(pid=pid, born=born))
+    return tuple(members)
+
 
 T = TypeVar("T")
 
@@ -162,3 +286,48 @@ def _read(kind: type[T], path: Path) -> T | None:
     except FileNotFoundError:
         return None
     return codec.loads(kind, data, where=str(path))
+
+
+_RETRY_SECONDS = 0.05
+
+
+@contextlib.contextmanager
+def held(path: Path, *, seconds: float) -> Iterator[int]:
+    """Hold the lock on ``path``, waiting for it up to ``seconds``. The file descriptor may be inherited: then the lock lasts until the heir
+    closes it too. Raises ``ApplicationNotReady``.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        deadline = time.monotonic() + seconds
+        while not _taken(handle):
+            if time.monotonic() >= deadline:
+                raise ApplicationNotReady(
+                    f"another call has been starting or stopping this instance for {seconds:.0f} s",
+                    next_step="wait for it to end, then try again",
+                    lock=str(path),
+                )
+            time.sleep(_RETRY_SECONDS)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def is_held(path: Path) -> bool:
+    """True when anybody holds the lock."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _taken(handle)
+    finally:
+        os.close(handle)
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

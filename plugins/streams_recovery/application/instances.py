@@ -8,13 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from streams_recovery.application import http_control
-from streams_recovery.application.http_control import Reported
-from streams_recovery.application.http_token import token_in
+from streams_recovery.application.http_control import Reported, token_in
 from streams_recovery.application.instance_record import InstanceFiles
 from streams_recovery.application.port import ForeignOwner, InstanceState, InstanceStatus, NoKeyRoute
 from streams_recovery.config.runs.process import Control
+from streams_recovery.core.connection import require_encrypted
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, Refused, TransientError
-from streams_recovery.core.http_address import require_encrypted
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 
 _AT_ONCE = 16

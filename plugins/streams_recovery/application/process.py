@@ -1,25 +1,176 @@
-"""An application as processes on this machine."""
+"""An application as processes on this machine.
+
+Starting an instance under its supervisor, with an environment in which nothing of the caller's is left.
+
+Removing the local state of an application, whole: ``{state.dir}/{application.id}`` of Kafka Streams, ``{datadir}/v1/tables`` of Faust.
+
+Both accept stale state beside a new changelog without an error, so nothing of it may stay, and nothing else may go.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from streams_recovery.application import file_lock, local_state
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Started
+from streams_recovery.application import instance_record
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, session_of
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.launch import launch
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
-from streams_recovery.application.process_identity import Place, Process, session_of
+from streams_recovery.application.supervisor import Order
 from streams_recovery.config.runs import ProcessRuns
-from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core import codec
+from streams_recovery.core.application_kind import ApplicationKind, StateDirectory
+from streams_recovery.core.durable import sync_directory
+from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.escaping import logger
+from streams_recovery.core.names import checked_name
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+
+# What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
+_INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")
+_LOG_BYTES = 64 * 1024 * 1024
+
+
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The configured environment over the few variables that are passed on from this process."""
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
+
+
+def launch(files: InstanceFiles, command: Sequence[str], environment: Mapping[str, str], working_directory: str | None, lock: int) -> None:
+    """Start an instance; returns when it is on record. ``working_directory`` None is that of this process. ``lock`` is held until it is on record, even
+    should this process be killed.
+
+    Raises ``ConfigInvalid`` when the program cannot be started, ``ApplicationNotReady`` when its supervisor cannot. A program that starts and
+    ends at once is a start: see the status.
+    """
+    _keep_log_small(files.log)
+    order = Order(
+        run=uuid.uuid4().hex,
+        name=files.name,
+        directory=str(files.directory),
+        command=tuple(command),
+        working_directory=working_directory or str(Path.cwd()),
+        environment=scrubbed(environment),
+        lock=lock,
+    )
+    supervisor = subprocess.run(
+        # -P: without it Python would look for modules in the directory of the instance first.
+        [sys.executable, "-P", "-m", "streams_recovery.application.supervisor"],
+        input=codec.dumps(order),
+        capture_output=True,
+        cwd=files.home,
+        env=scrubbed({"PYTHONPATH": str(Path(__file__).resolve().parents[2])}),
+        pass_fds=(lock,),
+        start_new_session=True,
+        check=False,
+    )
+    if supervisor.returncode == 0:
+        return
+    if supervisor.stdout:
+        raise ConfigInvalid(
+            f"instance {files.name} cannot be started: {supervisor.stdout.decode(errors='replace')}",
+            next_step="check the command and the working directory in the configuration, and that the program is installed",
+            instance=files.name,
+            command=order.command,
+        )
+    raise ApplicationNotReady(
+        f"the supervisor of instance {files.name} failed: {supervisor.stderr.decode(errors='replace').strip()[-300:]}",
+        next_step=f"see {files.supervisor_log}, then try again",
+        instance=files.name,
+    )
+
+
+def _keep_log_small(log: Path) -> None:
+    # Only between runs: the program holds the file open while it lives.
+    if log.exists() and log.stat().st_size > _LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
+_log = logger(__name__)
+# "/" and its direct children are nobody's state directory.
+_LEAST_PARTS = 3
+_NAMED = 5
+
+
+def wipe(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind = ApplicationKind.KAFKA_STREAMS) -> WipeReport:
+    """Remove the application's directory in each state directory. Everything is checked before anything is removed; what could not be
+    removed is in ``remaining``. Raises ``ConfigInvalid`` for a state directory that cannot be one, ``Refused`` for a symbolic link or a file, and for what may
+    not be state of this application.
+    """
+    directories = checked(state_directories, application_id, kind)
+    removed = [directory for directory in directories if _removed(directory)]
+    remaining = [directory for directory in directories if directory.exists() or directory.is_symlink()]
+    return WipeReport(removed=tuple(map(str, removed)), remaining=tuple(map(str, remaining)))
+
+
+def checked(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind) -> list[Path]:
+    """What would be removed, whether it is there or not. Changes nothing; raises what ``wipe`` does."""
+    checked_name("application id", application_id)
+    return [_checked(Path(state), application_id, kind) for state in dict.fromkeys(state_directories)]
+
+
+def _checked(state: Path, application_id: str, kind: ApplicationKind) -> Path:
+    if not state.is_absolute() or ".." in state.parts or len(state.parts) < _LEAST_PARTS or state == Path.home():
+        raise ConfigInvalid(
+            f"{state} cannot be a state directory", next_step="give every instance an absolute directory of its own", path=str(state)
+        )
+    layout = kind.dialect.state_directory(application_id)
+    directory = state.joinpath(*layout.parts)
+    for path in (state, *(state.joinpath(*layout.parts[: count + 1]) for count in range(len(layout.parts)))):
+        if path.is_symlink():
+            raise Refused(
+                f"{path} is a symbolic link; it was not followed",
+                next_step="configure the directory it points to, or remove the link by hand",
+                path=str(path),
+            )
+    if directory.exists() and not directory.is_dir():
+        raise Refused(f"{directory} is not a directory", next_step="look what it is; local state is a directory", path=str(directory))
+    _refuse_other_state(state, directory, application_id, layout)
+    return directory
+
+
+def _refuse_other_state(state: Path, directory: Path, application_id: str, layout: StateDirectory) -> None:
+    other = state.joinpath(*layout.beside)
+    if layout.beside and other.is_dir():
+        raise Refused(
+            f"{other} may be state of {application_id} or of another application: its id ends like that of a version, and nobody can tell whether it is one",
+            next_step=f"nothing was removed; move {other} away, whole: Faust makes it again from its changelogs",
+            path=str(other),
+        )
+    if layout.children is None or not directory.is_dir():
+        return
+    strange = sorted(child.name for child in directory.iterdir() if layout.children.fullmatch(child.name) is None or child.is_symlink())
+    if strange:
+        raise Refused(
+            f"{directory} has what is no state of {application_id}: {', '.join(strange[:_NAMED])}",
+            next_step="nothing was removed; move that away, or configure the directory that the application really has its tables in",
+            path=str(directory),
+            strange=strange,
+        )
+
+
+def _removed(directory: Path) -> bool:
+    if not directory.exists():
+        return False
+    try:
+        shutil.rmtree(directory)
+        # Or a power cut brings back stale state, which the restore has on record as gone.
+        sync_directory(directory.parent)
+    except OSError as error:
+        # Reported by what remains: a wipe that fails half-way has removed something all the same.
+        _log.warning("local state in %s could not be removed whole: %s", directory, error)
+    return not directory.exists()
+
 
 _KILL_SECONDS = 10.0
 _RECORD_SECONDS = 2.0
@@ -58,7 +209,7 @@ class ProcessApplication:
         section = self._section
         for instance in section.instances:
             files = self._files[instance.name]
-            with file_lock.held(files.lock, seconds=section.start_timeout) as lock:
+            with instance_record.held(files.lock, seconds=section.start_timeout) as lock:
                 if self._look(files, locked=True).state is InstanceState.GONE:
                     Path(instance.state_directory).mkdir(parents=True, exist_ok=True)
                     laid_over = {**section.environment_of(instance), **(environment or {})}
@@ -68,7 +219,7 @@ class ProcessApplication:
         """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(file_lock.held(files.lock, seconds=self._section.start_timeout))
+                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
             runs = self._living_runs()
             deadline = time.monotonic() + timeout
             self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
@@ -92,7 +243,7 @@ class ProcessApplication:
         """Remove the state of every instance. No instance can be started meanwhile."""
         with ExitStack() as stack:
             for files in self._files.values():
-                stack.enter_context(file_lock.held(files.lock, seconds=self._section.start_timeout))
+                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
             looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
             running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
             if running:
@@ -101,7 +252,7 @@ class ProcessApplication:
                     next_step="stop them",
                     instances=running,
                 )
-            return local_state.wipe(self._state_directories(), self._application_id, self._kind)
+            return wipe(self._state_directories(), self._application_id, self._kind)
 
     def query(self, store: str) -> dict[str, object]:
         """All keys over all instances. While the application rebalances, asked again until the start timeout."""
@@ -115,7 +266,7 @@ class ProcessApplication:
         """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is."""
         try:
             if wipes:
-                local_state.checked(self._state_directories(), self._application_id, self._kind)
+                checked(self._state_directories(), self._application_id, self._kind)
         except (ConfigInvalid, Refused) as error:
             return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="local-state", text=error.reason, remedy=error.next_step),)
         return ()
@@ -126,12 +277,12 @@ class ProcessApplication:
     def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
         """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""
         # Asked before the records are read: a start that ends in between then shows in the records.
-        busy = not locked and file_lock.is_held(files.lock)
+        busy = not locked and instance_record.is_held(files.lock)
         started = files.started()
         look = _never_started(files.name) if started is None else _look_at(files, started)
         if look.state is not InstanceState.GONE:
             return look
-        if file_lock.is_held(files.alive):
+        if instance_record.is_held(files.alive):
             return _standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
         return _standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
 

@@ -22,8 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Started
-from streams_recovery.application.process_identity import Place, Process, birth, session_of
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, birth, session_of
 from streams_recovery.core import codec
 
 STARTED = "started"

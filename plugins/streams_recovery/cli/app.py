@@ -1,21 +1,25 @@
-"""The program: its commands, its help and its exit codes."""
+"""The program: its commands, its help and its exit codes.
+
+How SIGTERM ends a command: as Ctrl-C does, through every teardown. Where the files that came with the program are.
+"""
 
 from __future__ import annotations
 
 import getpass
+import signal
 import sys
 import uuid
 from importlib.metadata import version
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
-from streams_recovery.cli import append, clone, drill, maintenance, preflight, rebuild, reprocess, restore, runs, seal, state
-from streams_recovery.cli.advise import advise
+from streams_recovery.cli import clone, drill, look, maintenance, rebuild, restore, runs, state
+from streams_recovery.cli import drill as reprocess
+from streams_recovery.cli import maintenance as seal
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.archive import archive
-from streams_recovery.cli.compact import compact, merge
-from streams_recovery.cli.compatible import compatible
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -25,39 +29,68 @@ from streams_recovery.cli.context import (
     Mode,
     Name,
     SavepointId,
+    evidence,
     option,
     print_json,
     recovery_of,
     runner,
 )
 from streams_recovery.cli.groups import groups_app
-from streams_recovery.cli.info import info
+from streams_recovery.cli.look import advise, compatible, info, peek
+from streams_recovery.cli.maintenance import compact, merge
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.outputs import compare_outputs
-from streams_recovery.cli.paths import paths
-from streams_recovery.cli.peek import peek
 from streams_recovery.cli.query import query
-from streams_recovery.cli.report import evidence
-from streams_recovery.cli.restore_topics import restore_topics
+from streams_recovery.cli.rebuild import append_quarantine, restore_topics
 from streams_recovery.cli.screen import line, say_command, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.sites import sites
-from streams_recovery.cli.termination import end_by_teardown
+from streams_recovery.config.loader import config_directory
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import EXIT_CODES, Damaged, Forged, RecoveryError
 from streams_recovery.core.escaping import code, md
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.next_command import command
+from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
-from streams_recovery.core.timestamps import moment
-from streams_recovery.operations import pins
+from streams_recovery.core.savepoint.warnings import CHANGED_STATE, REASON
+from streams_recovery.core.words import command, moment
+from streams_recovery.operations import unfinished
 from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
+
+
+def end_by_teardown() -> None:
+    """Let SIGTERM end this process by ``SystemExit`` (143), so that what a run has held comes back first.
+
+    Without a handler it would end a process at once, and not at all the first process of a container. A second SIGTERM does not disturb the teardown.
+    """
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+def paths(*, as_json: AsJson = False) -> None:
+    """Where DAGs, Spark jobs and example configurations are, and where the configurations of your applications are looked for."""
+    files = project_files()
+    found = {
+        "dags": str(files.dags),
+        "jobs": str(files.jobs),
+        "examples": str(files.configs),
+        "configurations": str(config_directory()),
+    }
+    if as_json:
+        print_json(found)
+        return
+    for name, path in found.items():
+        line(f"{name:<15} {path}")
+
 
 DISTRIBUTION = "kafka-streams-recovery"
 _DAMAGED, _FORGED = "damaged", "forged"
@@ -100,7 +133,7 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     """List an application's savepoints, newest last."""
     with recovery_of(name, configs) as recovery:
         found = recovery.savepoints.summaries()
-        pinned = pins.pins_of(recovery, readable=True)
+        pinned = unfinished.pins_of(recovery, readable=True)
         sealed = recovery.repository.seals is not None
         adopted = {one for one in found if recovery.repository.adopted(recovery.savepoints.key(one))}
     kept, leaves = set(pinned.kept()), {one.savepoint_id: one.until for one in pinned.releases()}
@@ -177,7 +210,7 @@ def backup(
     with recovery_of(name, configs) as recovery:
         planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
         if plan_only:
-            found = preflight.findings_text(before_backup(recovery, mode))
+            found = look.findings_text(before_backup(recovery, mode))
             show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=as_json)
             return
         if changed_state is not ChangedState.REFUSE or approve is not None:
@@ -222,7 +255,7 @@ app.command(Undo.COMMAND)(restore.undo)
 app.command(RestoreTopics.COMMAND)(restore_topics)
 app.command(Failover.COMMAND)(restore.failover)
 app.command()(restore.resume)
-app.command("append-quarantine")(append.append_quarantine)
+app.command("append-quarantine")(append_quarantine)
 app.command()(archive)
 app.command()(clone.clone)
 app.command("compare-outputs")(compare_outputs)
@@ -244,7 +277,7 @@ app.command()(peek)
 app.command()(query)
 app.command()(evidence)
 app.command()(advise)
-app.command()(preflight.preflight)
+app.command()(look.preflight)
 app.command()(paths)
 app.command()(sites)
 app.command()(maintenance.verify)

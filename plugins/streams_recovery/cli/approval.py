@@ -13,9 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from streams_recovery.cli.context import print_json
-from streams_recovery.cli.screen import ask, page, say, say_command
-from streams_recovery.cli.words import remembered, words
-from streams_recovery.core import codec, next_command
+from streams_recovery.cli.screen import ask, page, remembered, say, say_command, words
+from streams_recovery.core import codec
+from streams_recovery.core import words as next_command
 from streams_recovery.core.approval import Approvable, approval, check_approved
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.escaping import Markdown

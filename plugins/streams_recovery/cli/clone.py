@@ -12,7 +12,6 @@ import typer
 
 from streams_recovery.cli import runs
 from streams_recovery.cli.approval import BY_HAND, Approve, PlanOnly, approved, reason_of, show_plan, without_reason
-from streams_recovery.cli.compatible import Before, Lose, Same, Topology
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -27,15 +26,16 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
+from streams_recovery.cli.look import Before, Lose, Same, Topology
 from streams_recovery.cli.restore import CompareKeys, Delete, Reason, Replace, Safety, carry_out, safeguards
 from streams_recovery.cli.screen import line, say_command
-from streams_recovery.config.clone_application import clone_of
 from streams_recovery.config.loader import load_named
+from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST, CutoverStep, cutover_text, upgrade_text
 from streams_recovery.core.rollout.upgrade import UPGRADE_IN_PLACE, WATCHED_FOR
+from streams_recovery.core.words import command
 from streams_recovery.operations import rollout
 from streams_recovery.operations.compatibility import text_of_file
 from streams_recovery.operations.context import RecoveryContext

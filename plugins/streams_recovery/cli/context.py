@@ -1,4 +1,8 @@
-"""What the commands share: arguments, the open context, and ways to print."""
+"""What the commands share: arguments, the open context, and ways to print.
+
+Connections without Airflow: the same ``AIRFLOW_CONN_<ID>`` variables that Airflow reads, as JSON or as URI. The command that shows the evidence of a
+restore.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import getpass
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,30 +18,78 @@ from typing import Annotated, Any
 
 import typer
 
-from streams_recovery.cli.connections import EnvironmentConnections
-from streams_recovery.cli.progress import shown_progress
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
-from streams_recovery.cli.screen import json_text, say
-from streams_recovery.config.as_of import as_of
-from streams_recovery.config.directory import config_directory
-from streams_recovery.config.loader import load_all, load_named
+from streams_recovery.cli.screen import json_text, say, shown_progress
+from streams_recovery.cli.screen import page as print_page
+from streams_recovery.config.loader import config_directory, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.offsets import anywhere, inside, offset_strategy
+from streams_recovery.config.offsets import anywhere, as_of, inside, offset_strategy
 from streams_recovery.core import codec
+from streams_recovery.core.connection import StoredConnection, ignored_text
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FormField
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.savepoint.request import MODE
+from streams_recovery.core.savepoint.warnings import MODE
 from streams_recovery.core.state.inspection import KEY
-from streams_recovery.engine.child_process import SparkSubmit
-from streams_recovery.engine.submitter import SparkJob, SparkStart, Submitter
+from streams_recovery.engine.master import master_of
+from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter
+from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
+from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status import kept_current
+from streams_recovery.storage.open_store import StorageCredentials
+
+LOGGER = logger("streams_recovery.cli.context")
+
+
+class EnvironmentConnections:
+    """Connections by id from environment variables: ``{"conn_type": "kafka", "extra": {...}}``, or ``kafka://host:9092?...``."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+
+    def kafka(self, connection_id: str) -> KafkaConnection:
+        return kafka_connection(self._read(connection_id), where=f"connection {connection_id}")
+
+    def storage(self, connection_id: str | None) -> StorageCredentials | None:
+        """See ConnectionSource. A key as in Airflow's connections of type ``aws``."""
+        if connection_id is None:
+            return None
+        return StorageCredentials.from_stored(self._read(connection_id), where=f"connection {connection_id}")
+
+    def secret(self, connection_id: str) -> str | None:
+        return self._read(connection_id).password
+
+    def spark_master(self, connection_id: str) -> str:
+        """See ConnectionSource. Of the extra only a deploy mode is understood, and that is always ``client``."""
+        found = self._read(connection_id)
+        if ignored := {key for key, value in found.extra.items() if (key, value) != ("deploy-mode", "client")}:
+            LOGGER.warning("%s", ignored_text(f"connection {connection_id}", ignored))
+        return master_of(connection_id, found.conn_type, found.host, found.port)
+
+    def _read(self, connection_id: str) -> StoredConnection:
+        variable = f"AIRFLOW_CONN_{connection_id.upper()}"
+        text = self._environment.get(variable)
+        if text is None:
+            raise NotFound(
+                f"connection {connection_id} is not defined",
+                next_step=f"set {variable} to the connection as JSON or URI",
+                variable=variable,
+            )
+        try:
+            return StoredConnection.parse(text)
+        except ValueError as error:
+            # Not the text itself: it may hold a password.
+            raise ConfigInvalid(
+                f"{variable} cannot be read: {error}", next_step="write the connection as Airflow's JSON or URI", variable=variable
+            ) from None
 
 
 def option(field: FormField, **more: Any) -> Any:
@@ -132,3 +184,38 @@ def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
 def print_json(value: Any) -> None:
     """One of our values, or plain JSON, on stdout."""
     json_text(json.dumps(codec.encode(value), indent=2))
+
+
+def evidence(
+    name: Annotated[
+        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; not needed with --check.")
+    ] = "",
+    restore_id: RestoreId = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="A copy of a report.json: check its seal instead, without any access.")
+    ] = None,
+    public_key: Annotated[
+        list[str] | None, typer.Option("--public-key", metavar="KEY", help="With --check: whose seal is believed; several are allowed.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
+    if check is not None:
+        report, page = restore.checked_evidence(check, tuple(public_key or ()))
+    elif name:
+        with recovery_of(name, configs) as recovery:
+            report, page = restore.evidence(recovery, restore_id)
+    else:
+        raise typer.BadParameter("Name an application, or a file with --check.")
+    if as_json:
+        print_json({"verdict": report.verdict, **codec.encode(report)})
+    else:
+        print_page(page)
+    if report.verdict is not restore.Verdict.EQUAL:
+        raise Damaged(
+            f"restore {report.restore_id}: {report.verdict}",
+            next_step="this evidence proves nothing; restore again from another savepoint",
+            restore=report.restore_id,
+        )

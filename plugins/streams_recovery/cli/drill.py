@@ -1,9 +1,14 @@
-"""The commands for drills: one now, and the history of all."""
+"""The commands for drills: one now, and the history of all.
+
+The commands for reprocessing: one interval now, and the history of all.
+"""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import PlanOnly, show_unasked
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -12,6 +17,7 @@ from streams_recovery.cli.context import (
     Logs,
     Name,
     Savepoint,
+    option,
     print_json,
     recovery_of,
     requester,
@@ -20,11 +26,16 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.screen import line
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.sandbox_application import drill_name
+from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.escaping import code, md
+from streams_recovery.core.sandbox import interval_log as log
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.core.timestamps import moment
-from streams_recovery.operations import sandbox
+from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessEntry, ReprocessOptions, ReprocessRequest, written_interval
+from streams_recovery.core.sandbox.results import PublishPolicy
+from streams_recovery.core.words import moment
+from streams_recovery.operations import interval, sandbox
 
 
 def drill(
@@ -87,3 +98,124 @@ def _row(entry: DrillEntry) -> tuple[str, ...]:
 
 def _of(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:,.1f} s"
+
+
+From = Annotated[str, option(log.BEGIN)]
+To = Annotated[str, option(log.END)]
+Lateness = Annotated[str, option(log.LATENESS)]
+LeaveLate = Annotated[bool, option(log.LEAVE_LATE)]
+Overlap = Annotated[str, option(log.OVERLAP)]
+Beyond = Annotated[str, option(log.BEYOND)]
+Start = Annotated[IntervalBase | None, option(log.BASE)]
+How = Annotated[PublishPolicy, option(log.PUBLISH)]
+Tombstones = Annotated[bool, option(log.TOMBSTONES)]
+Reason = Annotated[str, option(log.REASON)]
+
+
+def reprocess(
+    name: Name,
+    begin: From,
+    end: To,
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    lateness: Lateness = "",
+    leave_late: LeaveLate = False,
+    overlap: Overlap = "",
+    beyond: Beyond = "",
+    base: Start = None,
+    publish: How = PublishPolicy.SIDE_BY_SIDE,
+    reason: Reason = "",
+    tombstones: Tombstones = False,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Process an interval of the past again, in an application of its own that is removed afterwards. With --publish replace it asks first."""
+    run, wanted = requester(), written_interval(begin, end)
+    with recovery_of(name, configs) as recovery:
+        options = ReprocessOptions(
+            lateness=lateness,
+            leave_late=leave_late,
+            overlap=overlap,
+            beyond=beyond,
+            base=base or "",
+            publish=publish,
+            tombstones=tombstones,
+            # Typed below, or approved by the hash, before outputs are written.
+            confirm=recovery.application_id,
+            reason=reason,
+        )
+        request = interval.requested(recovery, options, wanted)
+        planned = _planned(recovery.application_id, request)
+        if plan_only:
+            show_plan(planned, planned.text, as_json=as_json)
+            return
+        if publish is PublishPolicy.REPLACE or approve is not None:
+            approved(planned, planned.text, approve, typed=recovery.application_id)
+        claimed = interval.claim(recovery, request, run_id=run.run_id)
+        if claimed is None:
+            raise Refused(
+                f"all slots are taken, by the intervals {', '.join(interval.busy(recovery))}",
+                next_step="wait until one of them has ended; one that died keeps its slot until it is run again",
+            )
+        with recovery_of(claimed.application, configs, anew=True) as scratch:
+            done = runs.reprocess(recovery, runner(scratch, logs), claimed, run)
+    if as_json:
+        print_json(done.entry)
+    else:
+        line(f"{wanted.name}: {done.entry.outcome}")
+    if done.error is not None:
+        raise done.error
+    interval.raise_unless_succeeded(done.entry)
+
+
+def _planned(application_id: str, request: ReprocessRequest) -> StatedPlan:
+    window = request.slice.interval
+    application = code(application_id)
+    results = {
+        PublishPolicy.SIDE_BY_SIDE: md("Results are left in topics of their own."),
+        PublishPolicy.REPLACE: md("Results are **written into the outputs** of {}.", application),
+    }
+    deleted = md(" Keys whose result does not come again are **deleted** there.") if request.tombstones else md("")
+    return StatedPlan(
+        application_id=application_id,
+        text=md(
+            "Process the input of {} from {} up to {} again, in an application of its own. {}{}",
+            application,
+            moment(window.start),
+            moment(window.end),
+            results[request.publish],
+            deleted,
+        ),
+        parts={
+            "the interval (`--from`, `--to`)": [window.start, window.end],
+            "what is read (`--lateness`, `--leave-late`, `--overlap`, `--beyond`)": codec.encode(request.slice),
+            "the state to begin from (`--base`)": request.base.value,
+            "where results go (`--publish`, `--tombstones`)": [request.publish.value, request.tombstones],
+        },
+    )
+
+
+def reprocessed(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """List the intervals that were processed again, newest last."""
+    with recovery_of(name, configs) as recovery:
+        found = interval.history(recovery)
+    if as_json:
+        print_json(found)
+        return
+    print_table(("from", "to", "run", "outcome", "base", "input records", "results", "written"), map(_slot_row, found))
+
+
+def _slot_row(entry: ReprocessEntry) -> tuple[str, ...]:
+    outputs = () if entry.published is None else entry.published.outputs
+    return (
+        moment(entry.start),
+        moment(entry.end),
+        moment(entry.at),
+        entry.outcome,
+        entry.savepoint_id or entry.base,
+        "-" if entry.records is None else f"{entry.records:,}",
+        f"{sum(output.results for output in outputs):,}",
+        f"{sum(output.written + output.tombstones for output in outputs):,}",
+    )

@@ -18,7 +18,6 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import ListedGroup, TopicPartition
-from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, csv_text
 from streams_recovery.core.offsets.group_changes import (
     GroupAction,
@@ -39,10 +38,11 @@ from streams_recovery.core.offsets.reset_scenarios import (
     ToLatest,
     ToOffset,
 )
-from streams_recovery.core.status.group import GroupLag, PartitionLag
+from streams_recovery.core.status.look import GroupLag, PartitionLag
+from streams_recovery.core.words import command
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes
-from streams_recovery.operations.status.groups import look_at_group
+from streams_recovery.operations.status.cluster import look_at_group
 
 _TITLES = {
     GroupAction.RESET: "Reset the offsets of",

@@ -1,15 +1,21 @@
-"""The commands that look after a repository."""
+"""The commands that look after a repository.
+
+The commands that make a savepoint smaller, and that join its small files. The commands of sealed repositories: keys, and records that are older than the
+seals.
+"""
 
 from __future__ import annotations
 
 import getpass
+import os
 import uuid
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan, show_unasked
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, show_unasked, without_reason
 from streams_recovery.cli.context import (
     DEFAULT_CONFIGS,
     DEFAULT_LOGS,
@@ -23,16 +29,15 @@ from streams_recovery.cli.context import (
     recovery_of,
     runner,
 )
-from streams_recovery.cli.screen import line, say, say_command, say_error
+from streams_recovery.cli.screen import line, page, say, say_command, say_error
 from streams_recovery.core import codec
 from streams_recovery.core.approval import StatedPlan
-from streams_recovery.core.errors import Damaged, EntryUnreadable, RepositoryUnavailable
+from streams_recovery.core.errors import Damaged, EntryUnreadable, Refused, RepositoryUnavailable
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.next_command import command
-from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.timestamps import moment
-from streams_recovery.operations import maintenance, quiesce_record, unfinished
+from streams_recovery.core.repository.check import Cause
+from streams_recovery.core.words import command, moment
+from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext
 
 # What could not be removed is no error of the run, but somebody has to know.
@@ -290,3 +295,117 @@ def _is_held_by(recovery: RecoveryContext, owner: str) -> bool:
     except EntryUnreadable:
         return True
     return held is not None and held.owner == owner
+
+
+def compact(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    reason: Annotated[str, option(reason_field("the new savepoint"))] = "by hand",
+    *,
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compact a savepoint's changelogs to the newest record of each key, as a new savepoint of the same moment. The old one stays."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            plan = compaction.plan(recovery, savepoint)
+            print_json(plan) if as_json else page(compaction.compaction_text(plan))
+            return
+        request = compaction.CompactRequest(
+            savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
+        )
+        done = runs.compact(runner(recovery, logs), request)
+    if as_json:
+        print_json(done)
+    elif done is None:
+        say_command("Nothing to compact. This says why:", command("compact", name, savepoint, "--plan"))
+    else:
+        for topic, why in done.stays.items():
+            say(f"{topic} stays as it is: {why}")
+        line(
+            f"savepoint {done.savepoint_id}: {done.records_before:,} records of {done.source_id} became {done.records:,}, "
+            f"{done.keys_compared:,} keys compared"
+        )
+
+
+def merge(
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    reason: Annotated[str, option(reason_field("the new savepoint"))] = "by hand",
+    *,
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join small files of a savepoint's partitions, as a new savepoint of the same moment and records. The old one stays."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            plan = compaction.merge.plan(recovery, savepoint)
+            print_json(plan) if as_json else page(compaction.merge.merge_text(plan))
+            return
+        request = compaction.merge.MergeRequest(
+            savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
+        )
+        done = runs.merge(runner(recovery, logs), request)
+    if as_json:
+        print_json(done)
+    elif done is None:
+        say("No files are worth merging: see retention.merge_files")
+    else:
+        line(
+            f"savepoint {done.savepoint_id}: {done.files_before:,} files of {done.source_id} became {done.files:,}, {done.rows:,} records compared"
+        )
+
+
+def seal(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    reason: Annotated[str, option(reason_field("the adoption"))] = "",
+    *,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Vouch for the records of a repository that are older than its seals. Shows them and asks first."""
+    with recovery_of(name, configs) as recovery:
+        planned = maintenance.plan_adoption(recovery)
+        text = md("{}\n\nPlan {}.", planned.text, code(planned.hash[:12]))
+        why = reason_of(reason, plan_only=plan_only)
+        if plan_only:
+            show_plan(planned, text, as_json=as_json, more=without_reason(reason))
+            return
+        approved(planned, text, approve, typed=recovery.application_id)
+        done = maintenance.adopt(
+            recovery, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=why, approved=planned.hash
+        )
+    if as_json:
+        print_json({"adopted": len(done.records), "refused": list(done.refused), "too_large": list(done.too_large)})
+        return
+    line(f"{len(done.records):,} records are vouched for, {len(done.refused) + len(done.too_large)} were not adopted")
+    for left in (*done.refused, *done.too_large):
+        say(left)
+
+
+def seal_key(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write the private key. It must not exist.")],
+) -> None:
+    """Make a pair of keys for `storage.seal`: the private one into a file that only you can read, the public one printed."""
+    # Only here: everything else of the command line works where the library is missing.
+    from streams_recovery.storage.seals import new_private_key  # noqa: PLC0415
+
+    private, public = new_private_key()
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(f"{file} exists", next_step="nothing was written; name a file that does not exist", path=str(file)) from None
+    except OSError as error:
+        raise Refused(f"{file} cannot be written: {error.strerror}", next_step="name another file", path=str(file)) from None
+    with os.fdopen(handle, "w") as written:
+        written.write(f"{private}\n")
+        written.flush()
+        os.fsync(written.fileno())
+    say(f"The private key is in {file}. Keep a copy of it where the repository is not: without it nothing can be added to the repository")
+    line(public)

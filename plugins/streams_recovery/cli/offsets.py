@@ -14,9 +14,8 @@ from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.offsets.snapshot import RollbackPlan
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import moment, new_id
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
 offsets_app = typer.Typer(help="Offsets of consumer groups: keep them, and go back.", no_args_is_help=True)

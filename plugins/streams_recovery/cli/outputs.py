@@ -24,7 +24,7 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.screen import line, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
-from streams_recovery.config.clone_application import clone_of
+from streams_recovery.config.sandbox_application import clone_of
 from streams_recovery.core.outputs import comparison
 from streams_recovery.core.outputs.comparison import Against, OutputsOptions, outputs_request, shown
 from streams_recovery.core.state.inspection import Outcome

@@ -11,8 +11,8 @@ from streams_recovery.cli.screen import say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED, Store
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.ids import LATEST, LIVE
 from streams_recovery.core.state.key_query import KeyQuestion, answer_fields
+from streams_recovery.core.words import LATEST, LIVE
 from streams_recovery.operations import state as tables
 from streams_recovery.serdes.rows import schema_of
 

@@ -1,4 +1,8 @@
-"""The command that rebuilds an application's state from its input, and what it says to people who know Kafka's own reset tool."""
+"""Commands that bring back a part: state from input, later input, single topics.
+
+The command that rebuilds an application's state from its input, and what it says to people who know Kafka's own reset tool. The command that puts later
+input behind the inputs again. The command that brings single topics back.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,32 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
-from streams_recovery.cli.approval import Approve, PlanOnly, reason_of, without_reason
-from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, AsJson, Configs, Logs, Name, asked_offsets, option, recovery_of
-from streams_recovery.cli.restore import Delete, Reason, Replace, Safety, carry_out, safeguards
+from streams_recovery.cli import runs
+from streams_recovery.cli.approval import Approve, PlanOnly, approved, reason_of, show_plan, without_reason
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    DEFAULT_LOGS,
+    AsJson,
+    Configs,
+    Logs,
+    Name,
+    Savepoint,
+    asked_moment,
+    asked_offsets,
+    option,
+    print_json,
+    recovery_of,
+    requester,
+    runner,
+)
+from streams_recovery.cli.restore import By, Delete, Reason, Replace, Safety, carry_out, safeguards
+from streams_recovery.cli.screen import line
+from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.names import checked_name
 from streams_recovery.core.restore.request import OutputPolicy, SafetyPolicy
-from streams_recovery.operations.restore.strategies import Rebuild
+from streams_recovery.core.restore.single_topics import ReadOn
+from streams_recovery.operations import restore
+from streams_recovery.operations.restore.strategies import Rebuild, RestoreTopics
 
 _FORM = {one.name: one for one in Rebuild.FORM}
 Begin = Annotated[str, option(_FORM["offsets"])]
@@ -93,5 +118,72 @@ def rebuild(
             inputs_from=inputs_from,
             input_topics=names(input_topics),
             internal_topics=names(internal_topics),
+        )
+        carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))
+
+
+def append_quarantine(
+    name: Name,
+    restore_id: Annotated[str, typer.Argument(metavar="[RESTORE]", help="The restore that has set it aside, or `latest`.")] = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Append input again that a restore to a moment has taken out of the inputs in place. Nobody else may write to them meanwhile."""
+    with recovery_of(name, configs) as recovery:
+        if plan_only:
+            planned = restore.plan_append(recovery, restore_id)
+            show_plan(planned, planned.text, as_json=as_json)
+            return
+        done = runs.append(
+            runner(recovery, logs),
+            restore_id,
+            requester(),
+            approve=lambda planned: approved(planned, planned.text, approve, typed=planned.application_id),
+        )
+    if as_json:
+        print_json(done)
+    else:
+        line(f"{done.rows:,} records appended to {done.partitions} partitions, {done.present:,} of them were there and equal")
+
+
+_FIELDS = {one.name: one for one in RestoreTopics.FORM}
+Topics = Annotated[list[str], option(_FIELDS["topics"])]
+Moment = Annotated[str, option(_FIELDS["as_of"])]
+NewName = Annotated[str, option(_FIELDS["new_name"])]
+Partitions = Annotated[list[int] | None, option(_FIELDS["partitions"], min=0)]
+WhereOn = Annotated[ReadOn, option(_FIELDS["read_on"])]
+
+
+def restore_topics(
+    name: Name,
+    topic: Topics,
+    reason: Reason = "",
+    configs: Configs = DEFAULT_CONFIGS,
+    logs: Logs = DEFAULT_LOGS,
+    *,
+    new_name: NewName = "",
+    savepoint: Savepoint = "latest",
+    as_of: Moment = "",
+    by: By = CutBy.TIMESTAMP,
+    partition: Partitions = None,
+    read_on: WhereOn = ReadOn.PROVEN,
+    plan_only: PlanOnly = False,
+    approve: Approve = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring single inputs, outputs or globals back from a savepoint. The application's state stays as it is. Shows the plan and asks first."""
+    with recovery_of(name, configs) as recovery:
+        request = RestoreTopics(
+            topics=tuple(checked_name("topic", one) for one in topic),
+            new_name=new_name,
+            savepoint=savepoint,
+            cut_at=asked_moment(recovery, as_of, by) if as_of else None,
+            partitions=tuple(partition or ()),
+            read_on=read_on,
+            reason=reason_of(reason, plan_only=plan_only),
         )
         carry_out(recovery, request, logs, plan_only=plan_only, approve=approve, as_json=as_json, more=without_reason(reason))

@@ -31,7 +31,6 @@ from streams_recovery.cli.context import (
 from streams_recovery.cli.screen import line, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.next_command import command
 from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.plan import RestorePlan
@@ -50,7 +49,7 @@ from streams_recovery.core.restore.request import (
     Safeguards,
     SafetyPolicy,
 )
-from streams_recovery.core.words import span
+from streams_recovery.core.words import command, span
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import AsOfMoment, Failover, FromSavepoint, RestoreRequest, Undo

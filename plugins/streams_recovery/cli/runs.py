@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
-from streams_recovery.core.next_command import command
 from streams_recovery.core.outputs.comparison import OutputsReport, OutputsRequest
 from streams_recovery.core.repository.check import CheckReport
 from streams_recovery.core.restore.plan import RestorePlan, require_agreement
-from streams_recovery.core.state.export_job import StateResult
+from streams_recovery.core.state.inspection import StateResult
+from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives
 from streams_recovery.operations import compaction, interval, maintenance, outputs, restore, rollout, sandbox, savepoint, state
 from streams_recovery.operations.context import RecoveryContext
@@ -20,7 +20,7 @@ from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest, Undo
 from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.workflows import maintenance as maintenance_workflows
-from streams_recovery.workflows import outputs as outputs_workflow
+from streams_recovery.workflows import maintenance as outputs_workflow
 from streams_recovery.workflows import restore as restore_workflows
 from streams_recovery.workflows import rollout as rollout_workflows
 from streams_recovery.workflows import sandbox as sandbox_workflows

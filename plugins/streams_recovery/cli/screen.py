@@ -2,6 +2,9 @@
 
 A terminal gets formatted text. Anything else gets plain text, and no line of it is broken. A command to run next has a line of its own everywhere.
 All output of the program goes through here: whatever a text holds, no control character reaches a terminal, and one line stays one.
+
+The words that the program was called with: what to run next is made of them. How far a Spark job is, on a terminal as a bar. Elsewhere it is a line now and
+then, so that a log stays readable.
 """
 
 from __future__ import annotations
@@ -9,21 +12,43 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import time
 import traceback
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import IO, Final
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown as Formatted
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from streams_recovery.cli.words import words
 from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import Markdown, visible, visible_lines
-from streams_recovery.core.next_command import with_configs
+from streams_recovery.core.jobs.progress import JobProgress, progress_text
+from streams_recovery.core.words import with_configs
+
+_given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
+
+
+@contextmanager
+def remembered(words: Sequence[str]) -> Iterator[None]:
+    """Keep the words of this call, without the program's own name, until it ends."""
+    token = _given.set(tuple(words))
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def words() -> tuple[str, ...]:
+    """What the program was called with, without its own name."""
+    return _given.get()
+
 
 # Columns for a table where nobody looks at the width.
 _WIDE: Final = 100_000
@@ -138,3 +163,41 @@ def _line(console: Console, text: str) -> None:
 
 def _print(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+_LINE_EVERY_SECONDS: Final = 30.0
+
+
+@contextmanager
+def shown_progress(step: str) -> Iterator[Callable[[JobProgress], None]]:
+    """What shows the progress of the step's job, for as long as the block lasts. On stderr, as all that is for people."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(step)
+        return
+    columns = (_text("step"), BarColumn(), TaskProgressColumn(), _text("what"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        shown = bar.add_task("", total=None, step=visible(step), what="Spark starts")
+
+        def show(progress: JobProgress) -> None:
+            # By whole percents, so that the bar does not promise an end that is not there yet.
+            total = None if progress.percent is None else 100
+            bar.update(shown, total=total, completed=progress.percent or 0, what=visible(progress_text(progress)))
+
+        yield show
+
+
+def _text(field: str) -> TextColumn:
+    return TextColumn(f"{{task.fields[{field}]}}", markup=False)
+
+
+def _lines(step: str, clock: Callable[[], float] = time.monotonic) -> Callable[[JobProgress], None]:
+    due = 0.0
+
+    def show(progress: JobProgress) -> None:
+        nonlocal due
+        if clock() >= due:
+            say(f"{step}: {progress_text(progress)}")
+            due = clock() + _LINE_EVERY_SECONDS
+
+    return show

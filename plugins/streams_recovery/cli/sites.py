@@ -17,7 +17,7 @@ from streams_recovery.core.forms import reason_field
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.failover import LOST
 from streams_recovery.core.status.report import SitesStatus, StandbySite
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.site_correction import SiteCorrection, correct, plan_correction
 from streams_recovery.operations.status.sites import sites_now

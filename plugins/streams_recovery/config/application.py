@@ -28,9 +28,8 @@ from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
 from streams_recovery.core.names import matches_pattern
 from streams_recovery.core.outputs.keys import ReadBy
 from streams_recovery.core.outputs.values import Windowed
-from streams_recovery.core.savepoint.assumptions import MOST_COMMIT_INTERVAL_MS
-from streams_recovery.core.state.cells import Format
-from streams_recovery.core.state.table import READABLE
+from streams_recovery.core.savepoint.cut import MOST_COMMIT_INTERVAL_MS
+from streams_recovery.core.state.table import READABLE, Format
 
 
 class Application(Section):

@@ -1,14 +1,42 @@
-"""How savepoints are taken."""
+"""Sections about savepoints, the repository and who may use it.
+
+How savepoints are taken. The ``access`` section: who may restore this application, and who may approve that. The ``archive`` section: inputs that are
+archived all the time, not only with a savepoint. What a configuration archives, held against what its savepoints are to be good for. What is done with an
+application and its repository on a schedule, besides savepoints and drills.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import enum
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from streams_recovery.config.fields import Integer, Seconds, Section, Switch
-from streams_recovery.config.rules import Schedule
-from streams_recovery.core.kafka_types import Profile, QuiesceMode
+from streams_recovery.config.fields import (
+    ConfigurationName,
+    ConnectionId,
+    Duration,
+    Integer,
+    LocalPath,
+    RateLimits,
+    Seconds,
+    Section,
+    Switch,
+    Text,
+    Url,
+    explained,
+)
+from streams_recovery.config.rules import Level, RunLimit, Schedule
+from streams_recovery.core.approval import ApprovalRule
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicRole
+from streams_recovery.core.names import matches_any
+from streams_recovery.core.repository.layout import Encryption, StorageLocation
+from streams_recovery.core.repository.retention import Apply
+from streams_recovery.core.repository.seal import public_bytes
+from streams_recovery.core.savepoint.topology import Declared
+from streams_recovery.core.words import milliseconds
 
 SURVIVE_CLUSTER_LOSS = (
     "survive_cluster_loss: true archives the records of inputs and globals too, so that a savepoint can be restored into a cluster that lost all topics; "
@@ -42,3 +70,241 @@ class Backup(Section):
     segment_max_records: Annotated[Integer, Field(ge=1_000, le=100_000_000)] = 500_000
     full_every_days: Annotated[Integer, Field(ge=1, le=365)] = 7
     full_after_savepoints: Annotated[Integer, Field(ge=1, le=10_000)] = 168
+
+
+def _public_key(value: str) -> str:
+    public_bytes(value)
+    return value
+
+
+def _given(value: object) -> object:
+    """Without those that are null: what a variable without a value leaves."""
+    return [one for one in value if one is not None] if isinstance(value, list | tuple) else value
+
+
+PublicKey = Annotated[Text, AfterValidator(_public_key)]
+
+
+class SealSection(Section):
+    """Signatures on everything that is stored. Whoever writes has the private key, in a connection's password or in a file; whoever reads needs
+    ``public_keys`` only. ``enabled`` is for a variable that switches it.
+    """
+
+    enabled: Switch = True
+    public_keys: Annotated[tuple[PublicKey, ...], BeforeValidator(_given)] = ()
+    connection: ConnectionId | None = None
+    key_file: LocalPath | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.connection is not None and self.key_file is not None:
+            raise ValueError("connection and key_file both name the private key; keep one")
+        if self.enabled and not self.public_keys:
+            raise ValueError("public_keys is empty; `streams-recovery seal-key FILE` makes a pair of keys")
+        return self
+
+
+class Storage(Section):
+    """The repository. Keys of the backend that is not chosen are checked but unused, so that a variable can choose between them."""
+
+    backend: Literal["filesystem", "s3"]
+    path: LocalPath | None = None
+    bucket: Text | None = None
+    prefix: str | None = None
+    region: Text | None = None
+    endpoint: Url | None = None
+    connection: ConnectionId | None = None
+    path_style: Switch = False
+    allow_http: Switch = False
+    sse: Encryption | None = None
+    kms_key_id: Text | None = None
+    seal: SealSection | None = None
+
+    @property
+    def location(self) -> StorageLocation:
+        """Where it is, without the way to its credentials."""
+        if self.backend == "filesystem":
+            return StorageLocation(backend="filesystem", path=self.path)
+        return StorageLocation(
+            backend="s3",
+            bucket=self.bucket,
+            prefix=(self.prefix or "").strip("/"),
+            region=self.region,
+            endpoint=self.endpoint,
+            path_style=self.path_style,
+            allow_http=self.allow_http,
+            sse=self.sse,
+            kms_key_id=self.kms_key_id,
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = "path" if self.backend == "filesystem" else "bucket"
+        if getattr(self, needed) is None:
+            raise ValueError(f"backend is {self.backend}, so {needed} is needed")
+        if self.backend == "s3" and (self.endpoint or "").startswith("http://") and not self.allow_http:
+            raise ValueError("endpoint is not encrypted; use https, or set allow_http: true where the network is trusted")
+        if self.kms_key_id and self.sse != "aws:kms":
+            raise ValueError("kms_key_id is used by sse: aws:kms only")
+        if any(part in (".", "..") for part in (self.prefix or "").split("/")):
+            raise ValueError("prefix must not contain '.' or '..'")
+        return self
+
+
+Person = Annotated[Text, Field(max_length=256)]
+Role = Annotated[Text, Field(max_length=64)]
+
+
+class DagRight(enum.StrEnum):
+    """What a role may do with the DAGs of an application: see them, or run them too."""
+
+    VIEW = "view"
+    RUN = "run"
+
+
+class Access(Section):
+    """With ``own_dags`` the application has restore DAGs of its own, so that Airflow can give rights on them. ``roles`` gives these rights to roles of the
+    FAB auth manager. ``sources`` are other applications whose savepoints the own DAGs may read. ``approvers`` are the users who may approve a
+    plan, empty for everybody whom Airflow lets; with ``approvers_exclude_trigger`` never the one who triggered the run. With ``show_values`` runs
+    that compare savepoints and look up keys log and store keys and values.
+    """
+
+    own_dags: Switch = False
+    roles: dict[Role, DagRight] | None = None
+    sources: tuple[ConfigurationName, ...] = ()
+    approvers: tuple[Person, ...] = ()
+    approvers_exclude_trigger: Switch = False
+    show_values: Switch = False
+
+    @property
+    def approval(self) -> ApprovalRule:
+        """Who may approve."""
+        return ApprovalRule(approvers=self.approvers, exclude_trigger=self.approvers_exclude_trigger)
+
+    @model_validator(mode="after")
+    def _only_with_own_dags(self) -> Self:
+        if not self.own_dags and (self.roles is not None or self.sources):
+            raise ValueError(
+                "roles and sources are about the application's own DAGs; write own_dags: true: the DAGs that all applications share have the rights of "
+                "all of them"
+            )
+        return self
+
+
+_LEAST_MS, _MOST_MS = 1_000, 3_600_000
+
+
+def _interval(text: str) -> str:
+    if not _LEAST_MS <= milliseconds(text) <= _MOST_MS:
+        raise ConfigInvalid(f"{text} is not from a second to an hour", next_step="write it like PT10S or PT1M")
+    return text
+
+
+class ArchiveSection(Section):
+    """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. It
+    reads as much as ``throttle`` allows in an interval. With ``dag`` a DAG archives; without it ``streams-recovery archive`` has to be run as a service.
+    """
+
+    enabled: Switch = False
+    interval: Annotated[Duration, AfterValidator(explained(_interval))] = "PT10S"
+    dag: Switch = True
+    throttle: RateLimits = RateLimits()
+
+
+def archive_problems(declared: Declared) -> Iterator[str]:
+    """Everything that would make savepoints useless for what they are taken for."""
+    excluded = [name for name in (*declared.inputs, *declared.globals) if matches_any(name, declared.exclude)]
+    if declared.all_read and excluded:
+        yield (
+            f"topics.exclude takes {', '.join(excluded)} out of savepoints that are to survive the loss of the cluster, and without these records none "
+            "would: correct topics.exclude, or set backup.survive_cluster_loss: false"
+        )
+    missing = [name for name in declared.inputs if not declared.archives(name, TopicRole.INPUT)]
+    if declared.profile is Profile.MINIMAL and missing:
+        yield (
+            f"backup.profile: minimal leaves the state out, to be built again from the input, and the records of {', '.join(missing)} are not archived: "
+            "set backup.survive_cluster_loss: true, name them in topics.include, or use profile full"
+        )
+
+
+class Spark(Section):
+    """Where records are moved, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
+    unencrypted.
+    """
+
+    connection: ConnectionId = "spark_default"
+    allow_insecure_rpc: Switch = False
+
+
+Count = Annotated[Integer, Field(ge=0, le=100_000)]
+
+
+def _merge_files(value: int) -> int:
+    if value == 1:
+        raise ValueError("expected 0 for never, or at least 2: one file alone cannot be merged")
+    return value
+
+
+MergeFiles = Annotated[Integer, Field(ge=0, le=10_000), AfterValidator(_merge_files)]
+
+
+def _apply(value: Any) -> Any:
+    # YAML has its own true and false.
+    word = str(value).lower() if isinstance(value, (bool, str)) else value
+    if word not in tuple(Apply):
+        raise ValueError(f"expected true, false or after_days, found {value!r}")
+    return Apply(word)
+
+
+Applied = Annotated[
+    Apply,
+    BeforeValidator(_apply),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": "after_days"}, {"type": "string", "pattern": r"\$\{"}]}),
+]
+
+
+class Retention(Section):
+    """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
+    stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``, artifacts of runs that are over ``work_days``. ``schedule`` null or ``none``
+    means only by hand. ``apply`` says whether runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
+    ``merge_files`` small files of a partition that lie side by side become one, before anything expires; fewer of them too when they make a file of at least
+    half of ``backup.segment_max_records``. 0 means never.
+    """
+
+    schedule: Schedule = "H 2 * * *"
+    apply: Applied = Apply.AFTER_DAYS
+    after_days: Annotated[Integer, Field(ge=1, le=365)] = 14
+    grace_days: Annotated[Integer, Field(ge=1, le=3_650)] = 7
+    safety_days: Annotated[Integer, Field(ge=1, le=3_650)] = 30
+    work_days: Annotated[Integer, Field(ge=7, le=3_650)] = 30
+
+    keep_last: Count = 24
+    keep_hourly: Count = 48
+    keep_daily: Count = 14
+    keep_weekly: Count = 8
+    keep_monthly: Count = 12
+    minimum: Annotated[Integer, Field(ge=1, le=1_000)] = 3
+    merge_files: MergeFiles = 24
+
+
+class Check(Section):
+    """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
+
+    schedule: Schedule = "H 3 * * 0"
+    level: Level = "sample=10%"
+
+
+class Compact(Section):
+    """When the newest savepoint is compacted to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
+
+    schedule: Schedule = None
+
+
+class Run(Section):
+    """When an application that is down in between is run, and how far: to the ``ends`` of its inputs at the start, or for a ``duration:PT30M``.
+    ``schedule`` null or ``none`` means only by hand.
+    """
+
+    schedule: Schedule = None
+    until: RunLimit = "ends"
+    timeout_minutes: Annotated[Integer, Field(ge=1, le=10_080)] = 360

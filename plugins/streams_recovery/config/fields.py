@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from streams_recovery.core.durations import milliseconds
+from streams_recovery.core.connection import web_address
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.http_address import web_address
 from streams_recovery.core.names import checked_name, pattern_steps
+from streams_recovery.core.words import milliseconds
 
 _GLOB = re.compile(r"[a-zA-Z0-9._*?\[\]!-]{1,249}")
 _SWITCH = {"true": True, "false": False}

@@ -1,22 +1,30 @@
-"""Configuration files in, checked models out. Runs whenever a DAG file is parsed, so it reads local files only and imports nothing heavy."""
+"""Configuration files in, checked models out. Runs whenever a DAG file is parsed, so it reads local files only and imports nothing heavy.
+
+Finding the configured applications from wherever a DAG, a task or a terminal runs. The name of a configuration as it can be in ids and tags of Airflow.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from streams_recovery.config import yaml_reader
+from streams_recovery.config import reading
 from streams_recovery.config.contradictions import contradictions
-from streams_recovery.config.explain import problems
+from streams_recovery.config.fields import MAX_NAME
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.monitor import Notify
+from streams_recovery.config.reading import problems
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
 from streams_recovery.config.schedules import resolved
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import visible
+from streams_recovery.core.project_files import is_installed, own_files
 
 SUFFIXES = (".yaml", ".yml")
 _NOTIFIERS = TypeAdapter(tuple[Notify, ...])
@@ -114,17 +122,17 @@ def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
     return found
 
 
-def _document(path: Path, environment: Mapping[str, str]) -> yaml_reader.Document:
+def _document(path: Path, environment: Mapping[str, str]) -> reading.Document:
     try:
         with path.open("rb") as file:
-            content = file.read(yaml_reader.MAX_BYTES + 1)
+            content = file.read(reading.MAX_BYTES + 1)
     except OSError as error:
         raise ConfigInvalid(
             f"{path} cannot be read: {error.strerror}", next_step="check the file name and that this user may read it", file=str(path)
         ) from error
     try:
-        return yaml_reader.read(content, environment)
-    except yaml_reader.YamlError as error:
+        return reading.read(content, environment)
+    except reading.YamlError as error:
         raise _invalid(path, [(error.line, error.reason)], error.hint) from error
 
 
@@ -139,3 +147,54 @@ def _only(name: str, paths: Sequence[Path]) -> Path:
 def _invalid(path: Path, found: list[tuple[int | None, str]] | list[tuple[int, str]], next_step: str) -> ConfigInvalid:
     lines = [visible(f"{path}:{line}: {reason}" if line else f"{path}: {reason}") for line, reason in found]
     return ConfigInvalid("\n".join(lines), next_step=next_step, file=str(path), lines=[line for line, _ in found])
+
+
+DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
+
+
+def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """What STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
+    if named := environment.get(DIRECTORY):
+        return Path(named)
+    # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow.
+    return airflow_home(environment) / "include" / "configs" if is_installed() else own_files().configs
+
+
+def airflow_home(environment: Mapping[str, str]) -> Path:
+    """Where Airflow itself takes its home to be."""
+    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
+
+
+def load_application(name: str, environment: Mapping[str, str] = os.environ) -> ApplicationConfig:
+    """The application called ``name``. Raises ``NotFound`` and ``ConfigInvalid``."""
+    return load_named(name, config_directory(environment), environment)
+
+
+def configurations(environment: Mapping[str, str] = os.environ) -> Configurations:
+    """Everything configured, what cannot be used included. Raises ``ConfigInvalid`` without a directory of configurations."""
+    return load_all(config_directory(environment), environment)
+
+
+def load_applications(environment: Mapping[str, str] = os.environ) -> dict[str, ApplicationConfig]:
+    """Every application whose configuration can be used. Raises as ``configurations``."""
+    return configurations(environment).applications
+
+
+def broken_configurations(environment: Mapping[str, str] = os.environ) -> dict[str, ConfigInvalid]:
+    """What is wrong with each configuration that cannot be used, by the name of its application."""
+    return configurations(environment).broken
+
+
+def broken_notifiers(name: str, environment: Mapping[str, str] = os.environ) -> tuple[Notify, ...]:
+    """The notifiers that a configuration names although it cannot be used, as far as that section can be read."""
+    return notifiers_of(name, config_directory(environment), environment)
+
+
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def id_of(name: str) -> str:
+    """A file's stem as it can stand in an id or a tag of Airflow: a file that is not well named has to be shown too."""
+    plain = _NOT_IN_IDS.sub("_", name)[:MAX_NAME]
+    # Two names must not become one.
+    return plain if plain == name else f"{plain[: MAX_NAME - 9]}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"

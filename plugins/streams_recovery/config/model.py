@@ -7,29 +7,31 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from streams_recovery.config.access import Access
 from streams_recovery.config.application import Application, Groups, Output, Source, Store, Topics
-from streams_recovery.config.archive import ArchiveSection
-from streams_recovery.config.archive_check import archive_problems
-from streams_recovery.config.backup import SURVIVE_CLUSTER_LOSS, Backup
-from streams_recovery.config.clone import Clone, clone_problems, real_outputs
-from streams_recovery.config.deploy import Deploy
-from streams_recovery.config.drill import Drill
+from streams_recovery.config.backup import (
+    SURVIVE_CLUSTER_LOSS,
+    Access,
+    ArchiveSection,
+    Backup,
+    Check,
+    Compact,
+    Retention,
+    Run,
+    Spark,
+    Storage,
+    archive_problems,
+)
 from streams_recovery.config.fields import (
     ConfigurationName,
     Section,
     StoreName,
     TopicName,
 )
-from streams_recovery.config.maintenance import Check, Compact, Retention, Run
 from streams_recovery.config.monitor import Monitor
-from streams_recovery.config.reprocess import Reprocess, reprocess_problems
-from streams_recovery.config.restore import Restore
+from streams_recovery.config.restore import Clone, Deploy, Restore, clone_problems, real_outputs
 from streams_recovery.config.runs import Runs
-from streams_recovery.config.sandbox import Sandbox, problems_elsewhere, sandbox_problems
+from streams_recovery.config.sandbox import Drill, Reprocess, Sandbox, problems_elsewhere, reprocess_problems, sandbox_problems
 from streams_recovery.config.sites import Site, SiteName, names_at, site_problems
-from streams_recovery.config.spark import Spark
-from streams_recovery.config.storage import Storage
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible

@@ -1,20 +1,42 @@
-"""The ``monitor`` section: how often an application is looked at, what was promised, what counts as a finding, and who hears of it."""
+"""The ``monitor`` section: how often an application is looked at, what was promised, what counts as a finding, and who hears of it.
+
+How long nothing happens by a cron expression.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Self
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, Final, Self
 
+from croniter import croniter
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from streams_recovery.config.fields import Duration, Integer, Section, Url, explained
-from streams_recovery.config.pauses import longest_pause
 from streams_recovery.config.rules import Schedule
-from streams_recovery.core.durations import milliseconds
-from streams_recovery.core.http_address import unencrypted
+from streams_recovery.core.connection import unencrypted
 from streams_recovery.core.status.alerts import AlertPolicy
-from streams_recovery.core.status.finding import Severity
-from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.facts import Limits
+from streams_recovery.core.status.report import Severity
+from streams_recovery.core.words import milliseconds
+
+# Firings are looked at for more than a week, so that a weekend counts; where they are rare, this many of them.
+_SECONDS: Final = 8 * 86_400
+_FIRINGS: Final = 25
+
+
+@cache
+def longest_pause(schedule: str | None) -> float | None:
+    """Seconds between two firings of a cron expression at most, None without one."""
+    if schedule is None:
+        return None
+    firings = croniter(schedule, 0)
+    moments: list[float] = []
+    while len(moments) < _FIRINGS or moments[-1] - moments[0] < _SECONDS:
+        moments.append(firings.get_next(float))
+    return max(later - earlier for earlier, later in pairwise(moments))
+
 
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 # A savepoint, or a look, may be missed once: it counts as late when the one after it is missing too.

@@ -1,13 +1,34 @@
-"""How savepoints are brought back."""
+"""Sections about bringing an application back, as itself or as a clone.
+
+How savepoints are brought back. The ``clone`` section: of which application this one is a clone, and how it is started once it writes that one's outputs.
+The ``deploy`` section: what puts the version there that is started, and how a new one is watched.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Protocol
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from streams_recovery.config.fields import Integer, Moment, RateLimits, Seconds, Section, Switch, TopicName
+from streams_recovery.config.fields import (
+    Argv,
+    ConfigurationName,
+    Duration,
+    Environment,
+    Integer,
+    Moment,
+    RateLimits,
+    Seconds,
+    Section,
+    Switch,
+    TopicName,
+    explained,
+)
 from streams_recovery.config.rules import OffsetRule
+from streams_recovery.config.runs import Runs, StartingKind
+from streams_recovery.config.runs.kind import StartTexts
+from streams_recovery.core.rollout.upgrade import watched_for
 
 
 class Restore(Section):
@@ -26,3 +47,100 @@ class Restore(Section):
     sampled_keys: Annotated[Integer, Field(ge=1, le=10_000)] = 100
     topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)
     replication_factor: Annotated[Integer, Field(ge=1, le=100)] | None = None
+
+
+class CutOver(Section):
+    """What is different once the clone is live: ``environment`` is laid over the one in ``runs``, ``command`` is the program in place of the one there
+    (``runs.process.command``, or ``runs.command.start``).
+    """
+
+    environment: Environment = Field(default_factory=dict)
+    command: Argv | None = None
+
+
+class Clone(Section):
+    """The application that runs beside the one configured as ``of`` and can replace it. ``max_lag`` is how many input records it may be behind at a
+    cut-over. The names of its own outputs, and what each stands for, are in ``restore.topic_map``.
+    """
+
+    of: ConfigurationName
+    max_lag: Annotated[Integer, Field(ge=0, le=10**12)] = 10_000
+    cut_over: CutOver = CutOver()
+
+    def runs_live(self, runs: Runs) -> Runs:
+        """How it runs with the real outputs. Raises ``ValueError`` when it runs in a way in which no clone can."""
+        return runs.cut_over(self.cut_over.environment, self.cut_over.command)
+
+
+class _Topics(Protocol):
+    # The shape of model.Topics; that module imports this one.
+    @property
+    def inputs(self) -> Sequence[str]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+    @property
+    def globals(self) -> Sequence[str]: ...
+    def reads(self, name: str) -> bool: ...
+
+
+def real_outputs(topics: _Topics, topic_map: Mapping[str, str]) -> dict[str, str]:
+    """The real names by the clone's own."""
+    return {own: real for real, own in topic_map.items() if own in topics.outputs}
+
+
+def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], runs: Runs, clone: Clone) -> list[str]:
+    """Everything that would let a clone write where it must not, or keep it from ever taking over."""
+    found = [f"clone.of: {name} cannot be a clone of itself"] if clone.of == name else []
+    real = real_outputs(topics, topic_map)
+    unmapped = [output for output in topics.outputs if output not in real]
+    if unmapped:
+        found.append(
+            f"clone: restore.topic_map says for no topic that its name is {', '.join(unmapped)}, so nothing is known to cut over to"
+        )
+    own = [output for output, other in real.items() if output == other]
+    if own:
+        found.append(f"clone: {', '.join(own)} would be written by {clone.of} and by {name}")
+    read = sorted(name for name in {*topic_map.values()} if name in topics.globals or topics.reads(name))
+    if read:
+        found.append(f"clone: it reads {', '.join(read)} in place of what {clone.of} reads, so it could never replace it")
+    try:
+        beside, live = runs.starting("clone"), clone.runs_live(runs).starting("clone")
+    except ValueError as error:
+        return [*found, str(error)]
+    return [
+        *found,
+        *_argument_problems(beside, real, real.values(), "runs"),
+        *_argument_problems(live, real.values(), real, "clone.cut_over"),
+    ]
+
+
+def _argument_problems(runs: StartingKind, names: Iterable[str], others: Iterable[str], where: str) -> Iterable[str]:
+    """Outputs that a started instance would not know of, and those that it is still told of."""
+    given = StartTexts(runs.start_texts())
+    for name in names:
+        if not given.everywhere(name):
+            yield f"{where}: the output {name} is neither in the environment nor in the command of every instance, so it would not be written"
+    for name in others:
+        if given.is_one(name):
+            yield f"{where}: the environment or the command of an instance names the output {name}"
+
+
+def _some_time(text: str) -> str:
+    watched_for(text)
+    return text
+
+
+class Deploy(Section):
+    """A program that every restore and every upgrade in place runs before it starts the application, as an argument list, never through a shell. It makes the
+    version that is to run be there, and returns when it is. It may be run again: a restore that is resumed runs it once more. ``roll_back`` is the same for the
+    version that runs now: an upgrade that fails is taken back by it.
+
+    A new version is watched for as long as ``watch`` says, and may be ``max_lag`` input records behind, any number when it is not set.
+    """
+
+    command: Argv
+    # The step that starts an application may take half an hour.
+    timeout_seconds: Annotated[Integer, Field(ge=1, le=1_500)] = 600
+    roll_back: Argv | None = None
+    watch: Annotated[Duration, AfterValidator(explained(_some_time))] = "PT10M"
+    max_lag: Annotated[Integer, Field(ge=0)] | None = None

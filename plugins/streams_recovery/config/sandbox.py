@@ -1,13 +1,20 @@
-"""An application that stands beside another one for a while and is removed again: what it needs of its own, and what would let it touch the other."""
+"""An application that stands beside another one for a while and is removed again: what it needs of its own, and what would let it touch the other.
+
+The ``reprocess`` section: how the past of an application is processed again, interval by interval, by applications of their own beside it. The ``drill``
+section: a restore that is tried on a schedule.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Final, Literal, Protocol
 
-from streams_recovery.config.fields import ApplicationId, Section, TopicName
-from streams_recovery.config.runs import Runs, SandboxRuns, StartingKind
+from pydantic import AfterValidator, Field
+
+from streams_recovery.config.fields import ApplicationId, Duration, Integer, Section, Switch, TopicName, named
+from streams_recovery.config.rules import Cron, Schedule
+from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.names import internal_examples, internal_role
 
@@ -154,3 +161,98 @@ def _unknown_names(sandbox: Sandbox, where: str, scratch: StartingKind, outputs:
     for name in outputs:
         if name in sandbox.topic_map and texts.is_one(name):
             yield f"{where}: the environment or the command still names the output {name}"
+
+
+# As long as any name of an interval is.
+EXAMPLE: Final = "20261121T120000.000Z"
+
+
+class Reprocess(IntervalRuns):
+    """Reprocessing by backfills. ``schedule`` cuts time (UTC) into intervals; at most ``parallel`` are processed at once. To ``application_id`` and to each
+    name in ``topic_map`` the interval is appended. ``lateness``, ``leave_late``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
+    """
+
+    enabled: Switch = True
+    schedule: Cron = "0 0 * * *"
+    parallel: Annotated[Integer, Field(ge=1, le=64)] = 1
+    application_id: ApplicationId
+    topic_map: dict[TopicName, TopicName]
+    tables: tuple[TopicName, ...] = ()
+    lateness: Duration = "PT1H"
+    leave_late: Switch = False
+    overlap: Duration = "PT0S"
+    beyond: Duration = "PT0S"
+    base: Literal["none", "savepoint"] = "none"
+
+    def sandbox(self, interval: str, slot: int) -> Sandbox:
+        """What stands beside the application for one interval. Raises ``ValueError`` for a slot that there is not, and for names that become too long."""
+        if not 0 <= slot < self.parallel:
+            raise ValueError(f"reprocess: there is no slot {slot}, they go from 0 to {self.parallel - 1}")
+
+        return Sandbox(
+            section="reprocess",
+            application_id=f"{self.application_id}-{interval}",
+            topic_map={name: f"{mapped}-{interval}" for name, mapped in self.topic_map.items()},
+            runs=self.runs_in(interval, slot),
+        )
+
+    def examples(self) -> Iterator[Sandbox]:
+        """What stands beside the application in each slot, for an interval of the longest name. Raises as ``sandbox`` does."""
+        return (self.sandbox(EXAMPLE, slot) for slot in range(self.parallel))
+
+    def runs_in(self, interval: str, slot: int) -> SandboxRuns:
+        """How it runs. Raises ``ValueError`` for texts that become too long."""
+
+        def filled(text: str) -> str:
+            return text.replace("{interval}", interval).replace("{slot}", str(slot))
+
+        own = {kind: section for kind in IntervalRuns.model_fields if (section := self.section_of(kind)) is not None}
+        return SandboxRuns.model_validate({kind: section.in_slot(slot, filled) for kind, section in own.items()})
+
+
+def reprocess_problems(application_id: str, topics: NamedTopics, runs: Runs, reprocess: Reprocess) -> list[str]:
+    """Everything that would let reprocessing touch the application, or two intervals each other."""
+    own = reprocess.section_of(runs.kind)
+    slots = reprocess.parallel if own is None or own.most_slots is None else own.most_slots
+    found = [f"reprocess.{runs.kind}.slots: {slots} for {reprocess.parallel} intervals at once"] if slots < reprocess.parallel else []
+    found += [
+        f"reprocess.topic_map: input {name} has no name of its own, and what is read must end with the interval"
+        for name in topics.inputs
+        if name not in reprocess.topic_map
+    ]
+    if topics.input_patterns:
+        found.append(
+            "reprocess: an input that a pattern means has no name of its own in an interval, and the program would subscribe to the real ones; name the inputs "
+            "under topics.inputs, or reprocess into a clone"
+        )
+    inputs = frozenset(topics.inputs)
+    found += [f"reprocess.tables: {name} is no input" for name in reprocess.tables if name not in inputs]
+    try:
+        sandbox = reprocess.sandbox(EXAMPLE, 0)
+        found += sandbox_problems(application_id, topics, runs, sandbox)
+        for slot in range(1, min(slots, reprocess.parallel)):
+            # The rest is the same in every slot. What is wrong in one of them is enough: it is wrong in most, and there are up to 64.
+            if found:
+                break
+            found += start_problems(topics, runs, sandbox.model_copy(update={"runs": reprocess.runs_in(EXAMPLE, slot)}))
+    except ValueError as error:
+        found.append(str(error))
+    return found
+
+
+class Drill(SandboxRuns):
+    """A restore that is tried on a schedule, into an application of its own that is removed afterwards. ``topic_map`` gives every output, and inputs
+    that are to be copied, another name; ``schedule`` null or ``none`` means only by hand. ``site`` is the one whose cluster it is at, null the one that the
+    application belongs to.
+    """
+
+    enabled: Switch = True
+    schedule: Schedule = "H 4 * * 6"
+    site: Annotated[str, AfterValidator(named("site"))] | None = None
+    application_id: ApplicationId
+    topic_map: dict[TopicName, TopicName] = Field(default_factory=dict)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What it restores into."""
+        return Sandbox(section="drill", application_id=self.application_id, topic_map=self.topic_map, runs=self)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, Self
 
-from streams_recovery.core.codec_readers import StoredAs
+from streams_recovery.core.codec import StoredAs
 from streams_recovery.core.errors import Damaged
 
 # One text for each partition: no leading zeros.

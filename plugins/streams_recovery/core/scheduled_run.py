@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Unread
+from streams_recovery.core.words import milliseconds
 
 ENDS = "ends"
 _DURATION = "duration:"

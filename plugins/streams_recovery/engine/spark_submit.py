@@ -1,23 +1,52 @@
-"""A call of spark-submit, in pieces: the Airflow operator and the command line put the same ones together."""
+"""A call of spark-submit, in pieces: the Airflow operator and the command line put the same ones together.
+
+What a Spark driver finds in its environment: what programs need on this machine, and not the connections, keys and passwords of who submits it. Secrets on
+their way to a Spark driver: a file that only its owner can read, removed when the job has ended. What became of a job: its result in the repository, or the
+error that ended it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from streams_recovery.core import codec
-from streams_recovery.core.jobs.spec import JobOrder
+from streams_recovery.core.errors import Damaged, SparkJobFailed
+from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
 from streams_recovery.core.project_files import project_files
-from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.engine.environment import driver_environment
-from streams_recovery.engine.kubernetes import kubernetes_settings
-from streams_recovery.engine.master import is_local, shuffle_partitions
-from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.seal import SealKeys
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.engine.master import is_local, kubernetes_settings, rpc_settings, shuffle_partitions, spark_defaults
 from streams_recovery.engine.spark_home import find_spark_home
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.json_object import read_noted
+from streams_recovery.storage.open_store import StorageCredentials
+from streams_recovery.storage.repository import Repository
+
+_NAMES: Final = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP", "LD_LIBRARY_PATH"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("KUBECONFIG", "KRB5CCNAME", "KRB5_CONFIG", "STREAMS_RECOVERY_NATIVE"),
+    }
+)
+# AWS_: a repository without a connection is opened with the credentials of the machine.
+_PREFIXES: Final = ("LC_", "JAVA_", "JDK_", "SPARK_", "PYSPARK_", "PYTHON", "HADOOP_", "YARN_", "KUBERNETES_SERVICE_", "AWS_")
+
+
+def driver_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Those variables of ``environment`` that a driver is given. Proxies by their names in lower case too."""
+    return {name: value for name, value in environment.items() if name.upper() in _NAMES or name.startswith(_PREFIXES)}
+
 
 JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "state", "compare_outputs", "archive"]
 
@@ -143,3 +172,56 @@ def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
         **_WORKERS,
     }
     return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})
+
+
+@contextmanager
+def secrets_file(
+    connection: KafkaConnection | None,
+    credentials: StorageCredentials | None,
+    seal: SealKeys | None = None,
+    *,
+    directory: Path | None = None,
+) -> Iterator[Path]:
+    """A new file (mode 0600) with what a job needs to connect; gone at the end of the block. ``directory`` defaults to the system's.
+
+    The driver reads it on this machine, so the deploy mode must be client, and removes it then. A submitter that is killed before that leaves it
+    behind, readable by its owner only.
+    """
+    kafka = None if connection is None else {"bootstrap_servers": connection.bootstrap_servers, "properties": dict(connection.properties)}
+    content = {
+        "kafka": kafka,
+        "storage": None if credentials is None else dataclasses.asdict(credentials),
+        "seal": None if seal is None else dataclasses.asdict(seal),
+    }
+    handle, name = tempfile.mkstemp(prefix="streams-recovery-", suffix=".secrets", dir=directory)  # mkstemp makes it 0600
+    path = Path(name)
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(content, file)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def read_outcome(repository: Repository, receipt: JobReceipt | None, result_key: str, kind: type, *, log_tail: str = "") -> ArtifactRef:
+    """The result that the job has stored at ``result_key``, by its ``receipt``. Raises the error that the job tells of instead, and ``SparkJobFailed``
+    with ``log_tail`` when it told nothing.
+
+    A result that cannot be read as a ``kind`` is ``Damaged``, one that the job did not store ``Altered``. How the process exited does not count.
+    """
+    if receipt is not None and receipt.failure is not None:
+        raise receipt.failure.as_error()
+    if receipt is None or receipt.result is None:
+        raise SparkJobFailed(
+            f"the Spark job ended without its result {result_key}{': ' + log_tail if log_tail else ''}",
+            next_step="read the job's log, then run the step again",
+            result_key=result_key,
+            log_tail=log_tail,
+        )
+    if receipt.result.key != result_key:
+        raise Damaged(
+            f"the Spark job has stored {receipt.result.key}, and {result_key} was asked for", next_step="run the step again", key=result_key
+        )
+    # Only for its errors: a result that cannot be used fails this step, not the one that needs it.
+    read_noted(repository, kind, receipt.result)
+    return receipt.result

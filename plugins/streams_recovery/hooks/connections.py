@@ -8,12 +8,11 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from airflow.sdk.log import mask_secret
 
+from streams_recovery.core.connection import StoredConnection
 from streams_recovery.core.errors import NotFound
-from streams_recovery.core.stored_connection import StoredConnection
 from streams_recovery.engine.master import master_of
-from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.stored_connection import kafka_connection
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
+from streams_recovery.storage.open_store import StorageCredentials
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.directory import load_application, load_applications
+from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.core.errors import PermanentError, RecoveryError, without_secret_causes
 from streams_recovery.core.escaping import Markdown, visible
 from streams_recovery.hooks.connections import AirflowConnections

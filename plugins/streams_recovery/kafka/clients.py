@@ -2,27 +2,165 @@
 
 librdkafka (confluent-kafka) reads committed offsets with ``require_stable``, offsets and configurations, and reports an error a partition
 or resource. kafka-python writes offsets byte for byte and knows members, transactions and producers. Neither does both.
+
+Why a broker's certificate is not accepted. librdkafka says the same of every reason; a handshake of our own tells them apart. Tokens for kafka-python, which
+leaves fetching them to its user. librdkafka fetches its own (``sasl.oauthbearer.method=oidc``). Waiting with an end.
 """
 
 from __future__ import annotations
 
+import base64
+import email.message
+import json
 import logging
+import socket
+import ssl
 import sys
 import threading
+import time
+import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from http.client import HTTPException
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import IO, Any, Self, TypeVar, cast
 
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError
+from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError, remember_secrets
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import Connecting, KafkaConnection
-from streams_recovery.kafka.deadline import Deadline
-from streams_recovery.kafka.tls import certificate_problem
+
+_TIMEOUT_SECONDS = 3.0
+
+
+def certificate_problem(connection: KafkaConnection) -> str | None:
+    """What is wrong with the first certificate that is wrong: expired, for another name, of an unknown authority. None when nothing is found.
+
+    No credentials are sent, and a broker that does not answer is passed over.
+    """
+    if connection.properties.get("security.protocol") not in ("SSL", "SASL_SSL"):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=connection.properties.get("ssl.ca.location"))
+    except OSError as error:
+        return f"ssl.ca.location cannot be read: {error}"
+    context.check_hostname = connection.properties.get("ssl.endpoint.identification.algorithm") != "none"
+    for server in connection.bootstrap_servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_SECONDS) as plain:
+                context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
+        except ssl.SSLCertVerificationError as error:
+            return f"the certificate of {server}: {error.verify_message}"
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+_PREFIX = "sasl.oauthbearer."
+_TOKEN_TIMEOUT_SECONDS = 10.0
+# A token is given up this long before its end, so that it does not run out between here and the broker.
+_MARGIN_SECONDS = 30.0
+_MAX_BYTES = 1 << 20
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other that is no token: followed, it would take client id and secret wherever it says."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
+    ) -> None:
+        """None is urllib's word for: do not follow, the answer is an error."""
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """An OAuth 2 client credentials grant (RFC 6749, section 4.4) at the configured endpoint. One token is used until it ends.
+
+    ``properties`` are those of a checked ``KafkaConnection``: its endpoint is on this machine or has TLS.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = {key.removeprefix(_PREFIX): value for key, value in properties.items() if key.startswith(_PREFIX)}
+        self._token = ""
+        self._ends_at = 0.0
+
+    def token(self) -> str:
+        """A token that is still valid. Raises ``BrokerUnavailable`` when the endpoint gives none."""
+        if time.monotonic() >= self._ends_at:
+            answer = self._ask()
+            self._token = str(answer["access_token"])
+            remember_secrets([self._token])
+            self._ends_at = time.monotonic() + float(str(answer.get("expires_in", 0))) - _MARGIN_SECONDS
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """``sasl.oauthbearer.extensions``, ``name=value`` pairs with commas between them."""
+        pairs = (pair.partition("=") for pair in self._properties.get("extensions", "").split(",") if pair)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _ask(self) -> dict[str, object]:
+        url = self._properties["token.endpoint.url"]
+        form = {"grant_type": "client_credentials"} | {key: self._properties[key] for key in ("scope",) if key in self._properties}
+        request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # its connection is checked
+        request.add_header("Authorization", f"Basic {self._basic()}")
+        remember_secrets([self._basic(), self._properties["client.secret"]])
+        try:
+            with _opener(url).open(request, timeout=_TOKEN_TIMEOUT_SECONDS) as response:
+                answer = json.loads(_bounded(response))
+        except (OSError, ValueError, HTTPException, RecursionError) as error:
+            raise BrokerUnavailable(
+                f"no token from {url}: {error}",
+                next_step="check the endpoint, client id and client secret of the Kafka connection",
+                url=url,
+            ) from error
+        if not isinstance(answer, dict) or "access_token" not in answer:
+            raise BrokerUnavailable(f"no token in the answer of {url}", next_step="check that it is an OAuth 2 token endpoint", url=url)
+        return answer
+
+    def _basic(self) -> str:
+        names = (self._properties["client.id"], self._properties["client.secret"])
+        return base64.b64encode(":".join(urllib.parse.quote(name, safe="") for name in names).encode()).decode()
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    # A proxy reads what is not encrypted. What is encrypted it only passes on.
+    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
+    return urllib.request.build_opener(_NoRedirects, proxies)
+
+
+def _bounded(response: IO[bytes]) -> bytes:
+    body = response.read(_MAX_BYTES + 1)
+    if len(body) > _MAX_BYTES:
+        raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
+    return body
+
+
+class Deadline:
+    """A moment ``seconds`` from now. ``clock`` (seconds, never going back) and ``sleep`` are given by tests."""
+
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._end = clock() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._end - self._clock())
+
+    def pause(self, seconds: float = 0.1) -> bool:
+        """Sleep for ``seconds`` or what is left of the time. False, and no sleep, when nothing is left: time to give up."""
+        left = self.remaining
+        if left <= 0:
+            return False
+        self._sleep(min(seconds, left))
+        return True
+
 
 T = TypeVar("T")
 

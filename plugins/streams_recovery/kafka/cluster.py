@@ -13,14 +13,13 @@ from confluent_kafka import IsolationLevel
 
 from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
-from streams_recovery.core.preflight.facts import BrokerFacts
+from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.core.words import first_names
-from streams_recovery.kafka import errors, leader_epochs, log_dirs, log_ends, permissions, topic_configs
-from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka import errors, logs, permissions
+from streams_recovery.kafka.clients import Clients, Deadline
 from streams_recovery.kafka.connection import Connecting
-from streams_recovery.kafka.deadline import Deadline
-from streams_recovery.kafka.group_listing import list_group_kinds
+from streams_recovery.kafka.group_messages import list_group_kinds
 
 TopicShape = tuple[int, int, Mapping[str, str]]
 """Partitions, replicas and settings of a topic."""
@@ -63,7 +62,7 @@ class KafkaCluster:
 
     def topic_defaults(self) -> tuple[dict[str, str], ...]:
         """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
-        return tuple(topic_configs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
+        return tuple(logs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> BrokerFacts:
         """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
@@ -98,7 +97,7 @@ class KafkaCluster:
         """Every setting of these topics as it is in force, defaults included. Raises ``NotFound`` for one that does not exist."""
         timeout = self._clients.timeout
         return self._clients.patiently(
-            "reading topic settings", lambda: topic_configs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
+            "reading topic settings", lambda: logs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
         )
 
     def topic_names(self) -> tuple[str, ...]:
@@ -114,7 +113,7 @@ class KafkaCluster:
 
         def ask() -> dict[str, TopicDescription]:
             shapes = self._shapes(names)
-            overrides = topic_configs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
+            overrides = logs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
             return {name: _description(shape, overrides[name]) for name, shape in shapes.items()}
 
         deadline = Deadline(self._clients.timeout)
@@ -212,16 +211,14 @@ class KafkaCluster:
             if not deadline.pause():
                 raise TransientError(f"topics are still there after their deletion: {left}", next_step="try again", topics=left)
 
-    def change_configs(self, names: Collection[str], change: topic_configs.Change) -> None:
+    def change_configs(self, names: Collection[str], change: logs.Change) -> None:
         """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
         settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
         """
         deadline, timeout = Deadline(self._clients.timeout), self._clients.timeout
         wanted = self._wanted(names, change, None)
         while wanted:
-            self._clients.patiently(
-                "altering topic configurations", partial(topic_configs.alter, self._clients.librdkafka, wanted, timeout=timeout)
-            )
+            self._clients.patiently("altering topic configurations", partial(logs.alter, self._clients.librdkafka, wanted, timeout=timeout))
             wanted = self._not_shown(names, change)
             if wanted and not deadline.remaining:
                 raise TransientError(
@@ -234,38 +231,38 @@ class KafkaCluster:
         """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
 
         def ask() -> str:
-            return topic_configs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
+            return logs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
 
         return int(self._clients.patiently(f"reading max.message.bytes of topic {topic}", ask))
 
     def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that is still there."""
-        return log_ends.list_offsets(self._clients, partitions, log_ends.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        return logs.list_offsets(self._clients, partitions, logs.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
 
     def high_watermarks(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The end, records of open transactions included."""
-        return log_ends.list_offsets(self._clients, partitions, log_ends.LATEST, IsolationLevel.READ_UNCOMMITTED)
+        return logs.list_offsets(self._clients, partitions, logs.LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def last_stable_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The end below which every transaction is decided."""
-        return log_ends.list_offsets(self._clients, partitions, log_ends.LATEST, IsolationLevel.READ_COMMITTED)
+        return logs.list_offsets(self._clients, partitions, logs.LATEST, IsolationLevel.READ_COMMITTED)
 
     def offsets_for_times(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int | None]:
         """The first offset whose record's timestamp is ``timestamp`` (ms) or later; None where there is none."""
-        found = log_ends.list_offsets(self._clients, partitions, log_ends.at_time(timestamp), IsolationLevel.READ_UNCOMMITTED)
+        found = logs.list_offsets(self._clients, partitions, logs.at_time(timestamp), IsolationLevel.READ_UNCOMMITTED)
         return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
 
     def newest_timestamps(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         """The highest timestamp (ms) in each log, None where there is no record."""
-        return log_ends.newest_timestamps(self._clients, partitions)
+        return logs.newest_timestamps(self._clients, partitions)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Where, in each log as it is now, the records written up to a leader epoch end; None where the broker does not know the epoch."""
-        return leader_epochs.epoch_ends(self._clients, epochs)
+        return logs.epoch_ends(self._clients, epochs)
 
-    def log_dirs(self, partitions: Mapping[str, int]) -> tuple[log_dirs.LogDir, ...]:
+    def log_dirs(self, partitions: Mapping[str, int]) -> tuple[logs.LogDir, ...]:
         """What is on the brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
-        return log_dirs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
+        return logs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
 
     def _metadata(self) -> Any:
         return self._clients.patiently(
@@ -276,7 +273,7 @@ class KafkaCluster:
         timeout = self._clients.timeout
         return self._clients.patiently(
             f"reading the settings of broker {broker}",
-            lambda: topic_configs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
+            lambda: logs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
         )
 
     def _shapes(self, names: Collection[str]) -> dict[str, Any]:
@@ -309,10 +306,10 @@ class KafkaCluster:
         # Metadata names a leader before that broker knows that it is one.
         self.log_starts([TopicPartition(name, number) for name, partitions in wanted.items() for number in range(partitions)])
 
-    def _wanted(self, names: Collection[str], change: topic_configs.Change, broker: int | None) -> topic_configs.Changes:
+    def _wanted(self, names: Collection[str], change: logs.Change, broker: int | None) -> logs.Changes:
         return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
 
-    def _not_shown(self, names: Collection[str], change: topic_configs.Change) -> topic_configs.Changes:
+    def _not_shown(self, names: Collection[str], change: logs.Change) -> logs.Changes:
         """What is still to be altered by the first broker that does not show it within a moment."""
         for broker in sorted(self._metadata().brokers):
             shown = Deadline(_SHOWN_SECONDS)
@@ -323,7 +320,7 @@ class KafkaCluster:
 
     def _overrides(self, names: Iterable[str], broker: int | None) -> dict[str, dict[str, str]]:
         def ask() -> dict[str, dict[str, str]]:
-            return topic_configs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
+            return logs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
 
         return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
 

@@ -1,13 +1,24 @@
-"""Requests for groups of the newer protocols, made here from their published schemas: the client has them for groups of the classic protocol only."""
+"""Requests for groups of the newer protocols, made here from their published schemas: the client has them for groups of the classic protocol only.
+
+Which topics the live members of groups read, whatever the protocol of their group, and for which share groups the cluster keeps a position.
+
+Which groups there are, of which kind, and who is in them.
+
+Only a listing knows the kind of a group: a client that asks for it in the words of another protocol is told that it is dead and has no members.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+from confluent_kafka import ConsumerGroupState
 from kafka.protocol.api_message import ApiMessage
 
+from streams_recovery.core.errors import ApplicationRunning
+from streams_recovery.core.kafka_types import GroupDescription, GroupMember, ListedGroup, TopicPartition
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 
 Schema = dict[str, Any]
@@ -196,3 +207,245 @@ def ask_share_offsets(clients: Clients, names: list[str], coordinator: int) -> l
     request = _share_offsets()
     asked = [request.RequestGroup(group_id=name, topics=None) for name in names]
     return list(clients.send(request(groups=asked), coordinator).groups)
+
+
+# The broker's words, in place of those the client made of them.
+_STATES = {
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.EMPTY: "Empty",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+}
+
+
+def list_group_kinds(clients: Clients) -> dict[str, ListedGroup]:
+    """Every group of the cluster. A broker that does not answer is an error: its groups would look absent."""
+
+    def ask() -> list[dict[str, str]]:
+        return list(clients.pure.list_groups())
+
+    answer = clients.patiently("listing groups", ask)
+    # Brokers older than the new protocols name no type; all their groups are classic.
+    return {
+        group["group_id"]: ListedGroup(
+            kind=(group.get("group_type") or "classic").lower(),
+            state=group.get("group_state") or "",
+            protocol=group.get("protocol_type") or "",
+        )
+        for group in answer
+    }
+
+
+def describe_group(clients: Clients, group_id: str) -> GroupDescription:
+    """One group with its members. Of kinds that no request here describes, and of states no client has a word for, the listing's state is kept."""
+    listed = list_group_kinds(clients).get(group_id)
+    if listed is None:
+        return GroupDescription(group_id=group_id, kind="absent", state="Dead", members=())
+
+    def ask() -> GroupDescription:
+        if listed.kind in ("classic", "consumer"):
+            return _described(clients, group_id, listed)
+        # In the words of those, a running group of the streams protocol is Dead and has no members: that would pass for a stopped application.
+        return _described_by_message(clients, group_id, listed)
+
+    return clients.patiently(f"describing group {group_id}", ask)
+
+
+def input_topics(clients: Clients, group_id: str) -> frozenset[str] | None:
+    """The topics that a group of the streams protocol reads and does not write itself, by the topology that it has at its coordinator. None when it has
+    none there.
+    """
+    found = clients.patiently(f"describing group {group_id}", lambda: _message_of(clients, "streams", group_id))
+    parts = _subtopologies(found)
+    return frozenset(name for part in parts for name in part.source_topics) if parts else None
+
+
+def _described(clients: Clients, group_id: str, listed: ListedGroup) -> GroupDescription:
+    found = clients.librdkafka.describe_consumer_groups([group_id], request_timeout=clients.timeout)[group_id].result()
+    members = tuple(
+        GroupMember(
+            member_id=member.member_id,
+            client_id=member.client_id or "",
+            host=member.host or "",
+            group_instance_id=member.group_instance_id or None,
+            assigned=tuple(sorted(TopicPartition(tp.topic, tp.partition) for tp in member.assignment.topic_partitions))
+            if member.assignment
+            else (),
+        )
+        for member in found.members
+    )
+    return GroupDescription(group_id=group_id, kind=listed.kind, state=_state(_STATES.get(found.state), listed.state), members=members)
+
+
+def _described_by_message(clients: Clients, group_id: str, listed: ListedGroup) -> GroupDescription:
+    found = _message_of(clients, listed.kind, group_id)
+    if found is None:
+        return GroupDescription(group_id=group_id, kind=listed.kind, state=listed.state, members=())
+    members = tuple(
+        GroupMember(
+            member_id=member.member_id,
+            client_id=member.client_id,
+            host=member.client_host,
+            group_instance_id=getattr(member, "instance_id", None),
+            assigned=tuple(sorted(_assigned(found, member))),
+            tasks=tuple(_tasks(member.assignment)) if listed.kind == "streams" else (),
+        )
+        for member in found.members
+    )
+    return GroupDescription(group_id=group_id, kind=listed.kind, state=_state(found.group_state or None, listed.state), members=members)
+
+
+def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
+    """The coordinator's description. None for a kind that cannot be described so, for a group that went after it was listed, and for one with a topic that
+    this user may not see: then the coordinator tells nothing of it.
+    """
+    for coordinator, names in by_coordinator(clients, [group_id] if kind in DESCRIBED else []):
+        for found in described_groups(clients, kind, names, coordinator) or ():
+            if found.error_code not in (0, errors.GROUP_ID_NOT_FOUND, errors.TOPIC_AUTHORIZATION_FAILED):
+                name = errors.name_of(found.error_code)
+                raise errors.by_code(found.error_code, f"describing group {group_id} failed: {name} {found.error_message or ''}".rstrip())
+            return found if found.error_code == 0 else None
+    return None
+
+
+def _subtopologies(found: Any) -> list[Any]:
+    topology = getattr(found, "topology", None)
+    return list(topology.subtopologies or ()) if topology is not None else []
+
+
+def _assigned(found: Any, member: Any) -> Iterator[TopicPartition]:
+    """Partitions that a member reads. A task of Kafka Streams reads its partition of every topic that its part of the topology reads."""
+    if not hasattr(member.assignment, "active_tasks"):
+        yield from (TopicPartition(one.topic_name, number) for one in member.assignment.topic_partitions for number in one.partitions)
+        return
+    read = {
+        part.subtopology_id: {*part.source_topics, *(topic.name for topic in part.repartition_source_topics)}
+        for part in _subtopologies(found)
+    }
+    for task in member.assignment.active_tasks:
+        yield from (TopicPartition(name, number) for name in read.get(task.subtopology_id, ()) for number in task.partitions)
+
+
+def _tasks(assignment: Any) -> Iterator[str]:
+    """Tasks as Kafka Streams names them."""
+    for role, tasks in (("", assignment.active_tasks), (" standby", assignment.standby_tasks), (" warm-up", assignment.warmup_tasks)):
+        yield from (f"{task.subtopology_id}_{number}{role}" for task in tasks for number in task.partitions)
+
+
+def in_use(group: GroupDescription, why: str) -> ApplicationRunning:
+    """The error for a group that is not empty: its members, or its state when it has none that are known."""
+    names = ", ".join(f"{member.client_id} on {member.host} ({member.member_id})" for member in group.members)
+    who = f"of the {group.kind} protocol " + (f"has members: {names}" if names else f"is {group.state}")
+    return ApplicationRunning(
+        f"group {group.group_id} {who}; {why}",
+        next_step="stop these instances, or wait until the sessions of those that are gone have timed out",
+        group=group.group_id,
+        members=[member.member_id for member in group.members],
+    )
+
+
+def _state(described: str | None, listed: str) -> str:
+    """A group counts as having no members only when both answers say so: one of them may be the older, or from the wrong protocol."""
+    gone = ("Empty", "Dead")
+    if described is None or (described in gone and listed not in ("", *gone)):
+        return listed
+    return described
+
+
+_STILL: Final = ("Empty", "Dead")
+
+
+def live_subscriptions(clients: Clients, *, but: str) -> dict[str, frozenset[str] | None]:
+    """The topics that live members of every other group than ``but`` subscribe or are assigned, None for a group of which the cluster does not tell: it is
+    just rebalancing, or this user may not describe it. Groups without members are left out, and so are those that are not for reading topics.
+    """
+
+    def ask() -> dict[str, frozenset[str] | None]:
+        found = _of_live(clients, {name: one for name, one in list_group_kinds(clients).items() if name != but})
+        # Of classic groups that are for something else, as those of Connect.
+        return {name: topics for name, topics in found.items() if topics != frozenset()}
+
+    return clients.patiently("asking which topics other groups read", ask)
+
+
+def read_by(clients: Clients, group_id: str) -> frozenset[str] | None:
+    """The topics that live members of one group subscribe or are assigned, also those that this user may not see; None where the cluster does not tell. With
+    no members there are none.
+    """
+
+    def ask() -> frozenset[str] | None:
+        found = _of_live(clients, {name: one for name, one in list_group_kinds(clients).items() if name == group_id})
+        return found.get(group_id, frozenset())
+
+    return clients.patiently(f"asking which topics group {group_id} reads", ask)
+
+
+def _of_live(clients: Clients, groups: Mapping[str, ListedGroup]) -> dict[str, frozenset[str] | None]:
+    live = {name: one for name, one in groups.items() if one.state not in _STILL}
+    found: dict[str, frozenset[str] | None] = dict.fromkeys(live)
+    for kind in sorted({one.kind for one in live.values()}):
+        names = sorted(name for name, one in live.items() if one.kind == kind)
+        for coordinator, part in by_coordinator(clients, names):
+            found |= _classic(clients, part, coordinator) if kind == "classic" else _of_kind(clients, kind, part, coordinator)
+    return found
+
+
+def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The topics in which the cluster keeps a position of these share groups."""
+    names = sorted(groups)
+
+    def ask() -> dict[str, frozenset[str]]:
+        found: dict[str, frozenset[str]] = {}
+        for coordinator, part in by_coordinator(clients, names):
+            for group in ask_share_offsets(clients, part, coordinator):
+                if group.error_code not in (0, errors.GROUP_ID_NOT_FOUND):
+                    raise errors.by_code(group.error_code, f"asking where share group {group.group_id} is failed")
+                at = (topic.topic_name for topic in group.topics if any(one.start_offset >= 0 for one in topic.partitions))
+                found[group.group_id] = frozenset(at)
+        return found
+
+    return clients.patiently("asking where share groups are", ask) if names else {}
+
+
+def _classic(clients: Clients, names: list[str], coordinator: int) -> dict[str, frozenset[str] | None]:
+    described = clients.pure.describe_groups(names, group_coordinator_id=coordinator)
+    return {name: classic_topics(described[name]) for name in names if name in described}
+
+
+def classic_topics(group: Mapping[str, Any]) -> frozenset[str] | None:
+    """What the members of a classic group read, by its description. While they rebalance the broker leaves out what they subscribe."""
+    if group["error"] is not None:
+        return None
+    if group["protocol_type"] not in ("consumer", ""):
+        return frozenset()
+    topics: set[str] = set()
+    for member in group["members"]:
+        said, given = member["member_metadata"], member["member_assignment"]
+        if not isinstance(said, Mapping):
+            return None
+        topics.update(said["topics"] or ())
+        if isinstance(given, Mapping):
+            topics.update(one["topic"] for one in given["assigned_partitions"] or ())
+    return frozenset(topics) if topics else None
+
+
+def _of_kind(clients: Clients, kind: str, names: list[str], coordinator: int) -> dict[str, frozenset[str] | None]:
+    found = described_groups(clients, kind, names, coordinator)
+    return dict.fromkeys(names) if found is None else {group.group_id: topics_of(group) for group in found}
+
+
+def topics_of(group: Any) -> frozenset[str] | None:
+    """What the members of a described group of a newer protocol read."""
+    if group.error_code:
+        return None
+    topology = getattr(group, "topology", None)
+    topics = {name for part in (topology.subtopologies or () if topology is not None else ()) for name in part.source_topics}
+    for member in () if topology is not None else group.members:
+        topics.update(member.subscribed_topic_names)
+        for assignment in (member.assignment, getattr(member, "target_assignment", None)):
+            topics.update(one.topic_name for one in (assignment.topic_partitions if assignment is not None else ()))
+        # A broker resolves the pattern. Before the group is stable, the assignment does not show all topics that it stands for.
+        if getattr(member, "subscribed_topic_regex", None) and group.group_state != "Stable":
+            return None
+    return frozenset(topics) if topics else None

@@ -12,13 +12,18 @@ from kafka.admin import MemberToRemove
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, ListedGroup, TopicPartition
 from streams_recovery.kafka import errors
-from streams_recovery.kafka.clients import Clients
-from streams_recovery.kafka.committed_offsets import read_committed_offsets, read_unsettled
+from streams_recovery.kafka.clients import Clients, Deadline
 from streams_recovery.kafka.connection import Connecting
-from streams_recovery.kafka.deadline import Deadline
-from streams_recovery.kafka.group_listing import describe_group, in_use, input_topics, list_group_kinds
-from streams_recovery.kafka.group_subscriptions import live_subscriptions, read_by, share_positions
-from streams_recovery.kafka.offset_commit import replace_offsets
+from streams_recovery.kafka.group_messages import (
+    describe_group,
+    in_use,
+    input_topics,
+    list_group_kinds,
+    live_subscriptions,
+    read_by,
+    share_positions,
+)
+from streams_recovery.kafka.offset_commit import read_committed_offsets, read_unsettled, replace_offsets
 
 
 class ConsumerGroups:

@@ -1,25 +1,84 @@
-"""One librdkafka consumer that reads ranges of logs by hand: no group, no commits."""
+"""One librdkafka consumer that reads ranges of logs by hand: no group, no commits.
+
+librdkafka's messages as rows of a segment. When the first record at or behind an offset was made. One consumer for all partitions, for a short time.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, Message
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
 
-from streams_recovery.core.errors import TransientError
+from streams_recovery.core.errors import Refused, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.work import OffsetRange, read_groups
 from streams_recovery.kafka import errors
+from streams_recovery.kafka.clients import Deadline
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.messages import to_batch
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, Header, header_array
+
+
+def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Messages without errors as rows of a segment. Raises ``Refused`` for a header that cannot be kept."""
+    stamps = [message.timestamp() for message in messages]
+    return pa.record_batch(
+        [
+            pa.array([message.offset() for message in messages], pa.int64()),
+            pa.array([stamp for _, stamp in stamps], pa.int64()),
+            pa.array([kind - 1 for kind, _ in stamps], pa.int8()),  # the client counts from 0, not available, to 2, log append
+            pa.array([message.key() for message in messages], pa.binary()),
+            pa.array([message.value() for message in messages], pa.binary()),
+            header_array(headers_of(messages)),
+        ],
+        schema=SEGMENT_SCHEMA,
+    )
+
+
+def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
+    """The headers of each message. Raises ``Refused`` when the name of one is no UTF-8 text.
+
+    confluent-kafka then returns a list with holes, and leaves an exception beside it. A call in Python does not look for that any more once it was
+    specialized, and who takes such a list apart ends the process. ``map`` looks at the result of each call. Ask a message that was refused no second
+    time: it hands out the same list without an exception.
+    """
+    found: list[list[Header] | None] = []
+    try:
+        found.extend(map(Message.headers, messages))  # type: ignore[arg-type]  # the stubs allow a mapping, and text in it
+    except (SystemError, UnicodeDecodeError):
+        bad = messages[len(found)]
+        raise unreadable_header(TopicPartition(bad.topic() or "", bad.partition() or 0), bad.offset() or 0) from None
+    return found
+
+
+def unreadable_header(tp: TopicPartition, offset: int) -> Refused:
+    """A header's name that is not UTF-8, as Kafka's own clients write and read it."""
+    return Refused(
+        f"{tp}: the record at offset {offset} has a header whose name is no UTF-8 text: it cannot be kept as it is",
+        next_step="find out who writes such headers; leave the topic out, or delete records up to this one where nobody needs them",
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+    )
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a message's key, value and headers. Raises as ``headers_of`` does."""
+    (headers,) = headers_of([message])
+    return len(message.key() or b"") + len(message.value() or b"") + sum(len(key) + len(value or b"") for key, value in headers or ())
+
+
+def load_libraries() -> None:
+    """What the first batch of a process needs: Arrow then loads pandas, which takes up to a second. For before somebody waits for it."""
+    to_batch([])
+
 
 # One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
 # large records follow small ones.
@@ -258,3 +317,42 @@ def _received(statistics: str | bytes, partitions: Collection[TopicPartition]) -
     topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]
     found = {tp: topics.get(tp.topic, {}).get("partitions", {}).get(str(tp.partition), {}).get("rxmsgs") for tp in partitions}
     return {tp: count for tp, count in found.items() if count is not None}
+
+
+_ROWS_AT_ONCE = 1_000
+
+
+def first_timestamps(connection: KafkaConnection, offsets: Mapping[TopicPartition, int], *, seconds: float) -> dict[TopicPartition, int]:
+    """The timestamp (ms) of the first committed record at or behind each offset. Partitions that have none, may not be read, or did not answer within
+    ``seconds`` are left out. Raises ``ConfigInvalid`` when the client does not take the connection's settings, ``TransientError`` when it fails.
+    """
+    found: dict[TopicPartition, int] = {}
+    deadline = Deadline(seconds)
+    client = ReadingClient(connection, size_class(1))
+    try:
+        for group in read_groups(OffsetRange(tp, offset, offset + 1) for tp, offset in offsets.items()):
+            found |= _read(client, group, deadline)
+    finally:
+        client.close()
+    return found
+
+
+def _read(client: ReadingClient, ranges: Collection[OffsetRange], deadline: Deadline) -> dict[TopicPartition, int]:
+    pending = {each.tp for each in ranges}
+    found: dict[TopicPartition, int] = {}
+    client.assign(ranges)
+    while pending and deadline.remaining:
+        answered: set[TopicPartition] = set()
+        for message in client.consume(_ROWS_AT_ONCE, f"reading the first record of {len(pending)} partitions"):
+            tp = partition_of(message)
+            if tp is None or tp not in pending:
+                continue
+            pending.remove(tp)
+            answered.add(tp)
+            kind, timestamp = message.timestamp()
+            # An error is the end of the log, or whatever keeps the partition from being read.
+            if message.error() is None and kind != TIMESTAMP_NOT_AVAILABLE:
+                found[tp] = timestamp
+        if answered:
+            client.pause(answered)
+    return found

@@ -1,28 +1,52 @@
-"""Copying one range of a partition into the repository. Used by Spark tasks and, for what cannot wait for Spark, by the cut itself."""
+"""Copying one range of a partition into the repository. Used by Spark tasks and, for what cannot wait for Spark, by the cut itself.
+
+Where a task keeps the file it works on.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from streams_recovery.core.errors import Damaged, OffsetsGone
+from streams_recovery.core.errors import Damaged, OffsetsGone, TransientError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
-from streams_recovery.core.read_ahead import OffsetRange
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.consumers import Consumers
-from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.workspace import workspace
+from streams_recovery.kafka.reader import Consumers, RangeReader
 from streams_recovery.segments.files import encode_segment
+
+
+@contextmanager
+def workspace(doing: str) -> Iterator[Path]:
+    """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
+
+    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
+            yield Path(directory)
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise TransientError(
+            f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
+            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
+            host=socket.gethostname(),
+            directory=where,
+            doing=doing,
+        ) from error
+
 
 Seen = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Work = Callable[[], RangeCopied]

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import OffsetsUnstable, RecoveryError, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.producers import LARGEST_MESSAGE
+from streams_recovery.kafka.writer import LARGEST_MESSAGE
 from streams_recovery.segments.schema import header_lists
 
 ASK_SECONDS: Final = 60.0

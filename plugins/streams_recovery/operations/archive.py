@@ -21,13 +21,12 @@ from streams_recovery.core.archive.log import (
     goes_into_archive,
 )
 from streams_recovery.core.archive.tick import ArchiveSpec, TickLimits, is_at_work
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.waiting import poll
-from streams_recovery.core.words import first_names
+from streams_recovery.core.words import first_names, milliseconds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover_remaining
 from streams_recovery.storage.append_log import AppendLog

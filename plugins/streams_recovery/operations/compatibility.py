@@ -6,11 +6,11 @@ from pathlib import Path
 
 from streams_recovery.application.command import run_program
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, StoreFacts
 from streams_recovery.core.rollout.described import MOST_BYTES, DescribedTopology, described
 from streams_recovery.core.rollout.topology_comparison import compare
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 
 _SECONDS = 120.0

@@ -28,8 +28,8 @@ from streams_recovery.operations.lock_holder import is_dead
 from streams_recovery.operations.ownership import StartedByRole, current_owner, ownership_log
 from streams_recovery.operations.sites import LOOK_SECONDS, Sites, sites_of
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.credentials import StorageCredentials, key_in_file
 from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.open_store import StorageCredentials, key_in_file
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore

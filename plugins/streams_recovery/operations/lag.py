@@ -8,9 +8,8 @@ from streams_recovery.core import lag as lagging
 from streams_recovery.core.errors import OffsetsGone
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.lag import Lag, NextRecord, Unread
-from streams_recovery.core.read_ahead import OffsetRange
-from streams_recovery.kafka.consumers import Consumers
-from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.core.work import OffsetRange
+from streams_recovery.kafka.reader import Consumers, RangeReader
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import repartition_partitions
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from streams_recovery.application.process_identity import Place, Process, birth
+from streams_recovery.application.instance_record import Place, Process, birth
 from streams_recovery.core.repository.lease import HolderProcess
 
 

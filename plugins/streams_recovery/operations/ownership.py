@@ -10,8 +10,8 @@ from typing import Protocol
 
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication, WipeReport
-from streams_recovery.config.clone_application import live
 from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import live
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import is_name

@@ -12,11 +12,17 @@ from dataclasses import replace
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.next_command import command
 from streams_recovery.core.preflight import checks as judge
-from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
-from streams_recovery.core.preflight.facts import ApplicationFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking, required, warning
+from streams_recovery.core.preflight.checks import bytes_to_make, inputs_there, space_there
+from streams_recovery.core.preflight.findings import (
+    ApplicationFacts,
+    PreflightFinding,
+    PreflightSeverity,
+    TopicFacts,
+    blocking,
+    required,
+    warning,
+)
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
     DESCRIBE,
@@ -25,17 +31,19 @@ from streams_recovery.core.preflight.permissions import (
     RequiredAcl,
     ResourceKind,
     Rights,
+    TopicInUse,
+    backup_needs,
     missing,
+    restore_needs,
 )
-from streams_recovery.core.preflight.standby import bytes_to_make, inputs_there, space_there
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import contradictions
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
 from streams_recovery.core.restore.failover import fewer_replicas
-from streams_recovery.core.restore.placement import target_name
+from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.engine.kubernetes import kubernetes_settings
-from streams_recovery.engine.rpc import rpc_settings, spark_defaults
+from streams_recovery.core.words import command
+from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import attributions, internal_topics
 

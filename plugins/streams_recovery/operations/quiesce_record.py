@@ -10,7 +10,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.savepoint.assumptions import why_not_brought_back
+from streams_recovery.core.savepoint.cut import why_not_brought_back
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext

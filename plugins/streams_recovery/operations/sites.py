@@ -16,7 +16,6 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.ids import is_id
 from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import (
@@ -29,6 +28,7 @@ from streams_recovery.core.repository.sites import (
     require_site,
     site_of,
 )
+from streams_recovery.core.words import is_id
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations.bring_down import Running, bring_down
 from streams_recovery.storage.append_log import AppendLog

@@ -11,13 +11,13 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput, TaskDeferred
 
-from streams_recovery.config.access import Access
-from streams_recovery.config.directory import load_application
-from streams_recovery.core.approvers import candidates, refusal, shown, unanswerable
+from streams_recovery.config.backup import Access
+from streams_recovery.config.loader import load_application
+from streams_recovery.core.approval import candidates, refusal, shown, unanswerable
 from streams_recovery.core.version import VERSION
 from streams_recovery.hooks.context import Logged
-from streams_recovery.operators.access import answers_by_name, unenforceable
-from streams_recovery.operators.answers import was_cleared
+from streams_recovery.operators.base import was_cleared
+from streams_recovery.operators.form import answers_by_name, unenforceable
 from streams_recovery.operators.restore import planned
 
 READING = timedelta(hours=24)

@@ -1,23 +1,116 @@
-"""What all operators share: each takes one step of a workflow, on a configured application."""
+"""What all operators share: each takes one step of a workflow, on a configured application.
+
+Whether a run still stands for the present. A savepoint's time is the time it is taken, whatever interval the run was made for.
+
+The assets of this project, in one module: two definitions of one URI under different names would disable each other.
+
+No URI names a broker or a bucket. Those are in connections, and a DAG file asks no connection.
+
+What was answered to the question of a run, as tasks behind it look at it. A task whose state was set by hand has answered nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from datetime import datetime
+from typing import Any, ClassVar, Final, TypeVar
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+from croniter import croniter
 
-from streams_recovery.config.clone_application import clone_of
-from streams_recovery.config.directory import load_application
-from streams_recovery.core import bounded_json, codec
+from streams_recovery.config.loader import load_application
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.config.sandbox_application import clone_of
+from streams_recovery.core import codec
+from streams_recovery.core.approval import outdated, refusal
+from streams_recovery.core.codec import document
+from streams_recovery.core.version import VERSION
+from streams_recovery.core.words import run_name
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
-from streams_recovery.operators.answers import require_answer
 from streams_recovery.workflows.step import Step
+
+
+def too_late(run_type: str, run_after: datetime, schedule: str | None, now: datetime) -> str | None:
+    """Why a run must not take a savepoint any more, or None when it may.
+
+    Backfills never may: they would publish today's state as a past point. A scheduled run may until the next one is due; a run by hand
+    always may, because a person asked for the present.
+    """
+    if run_type == "backfill":
+        return "backfill runs stand for the past, and a savepoint can only be taken of the present"
+    if run_type == "manual" or schedule is None:
+        return None
+    due = croniter(schedule, run_after).get_next(datetime)
+    if now >= due:
+        return f"this run was due at {run_after:%Y-%m-%d %H:%M} UTC and the next one since {due:%Y-%m-%d %H:%M} UTC; only the newest takes a savepoint"
+    return None
+
+
+def run_id_of(context: Context) -> str:
+    """A name for the run that is fit for object keys, and that no run of another DAG has."""
+    return run_name(context["dag_run"].run_id, context["dag_run"].dag_id)
+
+
+def requested_by(context: Context) -> str:
+    """Who started the run, as far as Airflow knows."""
+    return context["dag_run"].triggering_user_name or "airflow"
+
+
+_GROUP: Final = "streams-recovery"
+# For DAGs that are told the application when they run.
+SAVEPOINTS: Final = AssetAlias(name="streams-recovery/savepoints", group=_GROUP)
+RESTORES: Final = AssetAlias(name="streams-recovery/restores", group=_GROUP)
+
+
+def savepoints_of(application_name: str) -> Asset:
+    """Gets an event for every savepoint of the application. A DAG scheduled on it runs after each of them."""
+    return _asset("savepoints", application_name)
+
+
+def restores_of(application_name: str) -> Asset:
+    """Gets an event for every restore of the application that is finished."""
+    return _asset("restores", application_name)
+
+
+def topics_of(config: ApplicationConfig) -> list[Asset]:
+    """The topics that the application reads, by the id of the connection to their cluster. Nothing here makes events for them."""
+    return [_asset("kafka", f"{config.source.connection}/{topic}") for topic in (*config.topics.inputs, *config.topics.globals)]
+
+
+def _asset(kind: str, name: str) -> Asset:
+    return Asset(name=f"{kind}/{name}", uri=f"streams-recovery://{kind}/{name}", group=_GROUP)
+
+
+def was_cleared(operator: BaseOperator, context: Context) -> bool:
+    """Whether somebody has begun this run, or the task that runs now, once more. Airflow counts how often a run was cleared, unless its state was to stay as
+    it is; each clear of a task allows it as many tries again as it has.
+    """
+    return context["dag_run"].clear_number != 0 or context["ti"].max_tries > (operator.retries or 0)
+
+
+def require_answer(operator: BaseOperator, application_name: str, context: Context) -> None:
+    """Where the DAG has a task *approve* beside ``operator``: fail unless what it has answered counts, for the plan that there is now and by the rule of the
+    application. Without such a rule a task that was marked as succeeded counts too.
+    """
+    group = f"{operator.task_id.rpartition('.')[0]}." if "." in operator.task_id else ""
+    if f"{group}approve" not in operator.dag.task_ids:
+        return
+    answer = context["ti"].xcom_pull(task_ids=f"{group}approve") or {}
+    rule = load_application(application_name).access.approval
+    user, trigger = answer.get("responded_by_user") or {}, context["dag_run"].triggering_user_name
+    if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name"), cleared=was_cleared(operator, context)):
+        raise AirflowFailException(f"This plan is not approved: {why}")
+    if answer:
+        planned = context["ti"].xcom_pull(task_ids=f"{group}plan") or {}
+        if why := outdated(answer.get("approved") or {}, plan=planned.get("text", ""), software=VERSION):
+            raise AirflowFailException(f"This plan is not approved: {why}. Nothing was changed; trigger a new run")
+
 
 T = TypeVar("T")
 # What a task that did not succeed, or had nothing to say, has returned, as JSON.
@@ -85,7 +178,7 @@ class StepOperator(Logged, BaseOperator):
 def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
     """The run's params that the DAG or the task declares. Airflow passes on whatever else a run was triggered with, and no schema has checked that."""
     declared = {*operator.dag.params, *operator.params}
-    return {name: value for name, value in bounded_json.document(params_json).items() if name in declared}
+    return {name: value for name, value in document(params_json).items() if name in declared}
 
 
 def original_of(clone_name: str) -> str:

@@ -15,9 +15,8 @@ from streams_recovery.core.approval import approval
 from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, declared_params, original_of
+from streams_recovery.operators.base import StepOperator, declared_params, original_of, requested_by, run_id_of
 from streams_recovery.operators.restore import PARAMS, OpenRestoreOperator, PlanRestoreOperator, planned
-from streams_recovery.operators.run_facts import requested_by, run_id_of
 from streams_recovery.workflows import rollout as steps
 
 

@@ -1,19 +1,31 @@
-"""The tasks that look after a repository: check and expiry. The Spark job of a check is in spark.py."""
+"""The tasks that look after a repository: check and expiry. The Spark job of a check is in spark.py.
+
+The tasks that make a savepoint smaller, or join its small files. The Spark jobs are in spark.py. The tasks that put later input behind the inputs again. The
+Spark job is in spark.py. What Airflow shows of a configuration that cannot be used. The two ends of a run of an application that is down in between.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from streams_recovery.core.repository.announcement import Apply, outlook_text
+from streams_recovery.core.approval import approval
+from streams_recovery.core.errors import NotFound
+from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.repository.check import CheckReport
-from streams_recovery.operations import maintenance
+from streams_recovery.core.repository.retention import Apply, outlook_text
+from streams_recovery.core.scheduled_run import ScheduledRun, parse_limit
+from streams_recovery.core.words import LATEST
+from streams_recovery.hooks.context import Logged
+from streams_recovery.operations import compaction, maintenance
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator
-from streams_recovery.operators.run_facts import run_id_of
+from streams_recovery.operations.restore import AppendPlan
+from streams_recovery.operators.base import StepOperator, requested_by, run_id_of
+from streams_recovery.operators.form import UnusableConfiguration, unusable_configurations
+from streams_recovery.operators.restore import planned
 from streams_recovery.workflows import maintenance as steps
 
 
@@ -81,3 +93,166 @@ class ExpireOperator(StepOperator):
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)
         return report
+
+
+class PlanCompactionOperator(StepOperator):
+    """Show what would be compacted, and leave the job its specification. Skips when there is nothing to compact. ``savepoint`` is an id or ``latest``."""
+
+    takes = steps.PLAN_COMPACTION
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "reason")
+
+    def __init__(self, *, savepoint: str, reason: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.savepoint = savepoint
+        self.reason = reason
+
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.CompactTicket:
+        request = compaction.CompactRequest(
+            savepoint=self.savepoint, run_id=run_id_of(context), requested_by=requested_by(context), reason=self.reason
+        )
+        plan = compaction.plan(recovery, self.savepoint)
+        self.log.info("%s", compaction.compaction_text(plan))
+        ticket = compaction.begin(recovery, request, plan)
+        if ticket.spec is None:
+            raise AirflowSkipException(f"Nothing of savepoint {ticket.source_id} can be compacted, or all of it is already")
+        return ticket
+
+
+class PublishCompactedOperator(StepOperator):
+    """Make the compacted savepoint exist when its state is proven to be the same."""
+
+    takes = steps.PUBLISH_COMPACTED
+
+
+class PlanMergeOperator(StepOperator):
+    """Show which small files of the newest savepoint would be joined, and leave the job its specification. Skips when nothing is worth it, and when the run
+    only shows what it would do: ``apply`` renders to what it is for ``ExpireOperator``.
+    """
+
+    takes = steps.PLAN_MERGE
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
+
+    def __init__(self, *, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.apply = apply
+
+    def step(self, recovery: RecoveryContext, context: Context) -> compaction.merge.MergeTicket:
+        if not recovery.config.retention.merge_files:
+            raise AirflowSkipException("No files are merged: retention.merge_files is 0")
+        request = compaction.merge.MergeRequest(
+            savepoint=LATEST, run_id=run_id_of(context), requested_by=requested_by(context), reason="small files merged by the expiry"
+        )
+        try:
+            plan = compaction.merge.plan(recovery, LATEST)
+        except NotFound as error:
+            raise AirflowSkipException(f"No files are merged: {error.reason}") from error
+        self.log.info("%s", compaction.merge.merge_text(plan))
+        if Apply(self.apply) is Apply.NO:
+            raise AirflowSkipException("No files are merged. The param `apply` is false.")
+        if not plan.groups:
+            raise AirflowSkipException(f"No files of savepoint {plan.savepoint_id} are worth merging")
+        return compaction.merge.begin(recovery, request, plan)
+
+
+class PublishMergedOperator(StepOperator):
+    """Make the savepoint with the joined files exist when every record is proven to be the same."""
+
+    takes = steps.PUBLISH_MERGED
+
+
+class PlanAppendOperator(StepOperator):
+    """Show what would be appended. ``restore`` is the id of the restore that has set it aside, or ``latest``. The result is what is approved."""
+
+    takes = steps.PLAN_APPEND
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "restore")
+
+    def __init__(self, *, restore: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.restore = restore
+
+    def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
+        plan: AppendPlan = self.called(recovery, self.restore)
+        self.log.info("%s", plan.text)
+        return {"hash": approval(plan), "restore": plan.restore_id, "text": plan.text}
+
+
+class OpenAppendOperator(StepOperator):
+    """Take the lock and plan again under it, for the ``restore`` that was shown. Another plan than the one whose hash is ``approved_hash`` stops here."""
+
+    takes = steps.OPEN_APPEND
+    after_approval = True
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "restore", "approved_hash")
+
+    def __init__(self, *, restore: str = "", approved_hash: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.restore = restore or planned("restore", self.task_id)
+        self.approved_hash = approved_hash or planned("hash", self.task_id)
+
+    def step(self, recovery: RecoveryContext, context: Context) -> Any:
+        return self.called(
+            recovery, self.restore, run_id=run_id_of(context), requested_by=requested_by(context), approved_hash=self.approved_hash
+        )
+
+
+class FinishAppendOperator(StepOperator):
+    """See that all of it is there."""
+
+    takes = steps.FINISH_APPEND
+
+
+class LeaveAppendOperator(StepOperator):
+    """Give the lock back, whatever failed. What was written stays: the next run goes on behind it."""
+
+    takes = steps.LEAVE_APPEND
+
+
+class CheckConfigurationOperator(Logged, BaseOperator):
+    """Read the configurations again. Fails with what is wrong, as long as something is. ``application_name`` is the stem of the file."""
+
+    def __init__(self, *, application_name: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]
+        self.application_name = application_name
+
+    def execute(self, context: Context) -> None:
+        found = unusable_configurations().get(self.application_name)
+        if found is not None:
+            raise AirflowFailException(str(found.error))
+        self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
+
+
+def explanation(name: str, found: UnusableConfiguration) -> Markdown:
+    """The page of its DAG."""
+    effect = "no DAG restores this application" if found.partly else "this application has no other DAG"
+    rest = "Savepoints of it are taken" if found.partly else "No savepoint of it is taken"
+    return joined(
+        [
+            md("The configuration of {} cannot be used, so {}. {}.\n", code(name), effect, rest),
+            *(md("- {}", line) for line in found.error.reason.splitlines()),
+            md("\nNext: {}.\n", found.error.next_step),
+            md(
+                "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
+                "`streams-recovery` work for it.\n"
+            ),
+        ]
+    )
+
+
+class StartRunOperator(StepOperator):
+    """Capture where the inputs end and start the application. ``until`` is ``ends`` or ``duration:...``; empty, as configured."""
+
+    takes = steps.START
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "until")
+
+    def __init__(self, *, until: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.until = until
+
+    def step(self, recovery: RecoveryContext, context: Context) -> ScheduledRun:
+        started: ScheduledRun = self.called(recovery, parse_limit(self.until or recovery.config.run.until), run_id=run_id_of(context))
+        return started
+
+
+class StopRunOperator(StepOperator):
+    """Stop the application again."""
+
+    takes = steps.STOP

@@ -13,10 +13,9 @@ from streams_recovery.core.state.inspection import inspection_lines
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import outputs
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, declared_params, original_of
+from streams_recovery.operators.base import StepOperator, declared_params, original_of, requested_by, run_id_of
 from streams_recovery.operators.restore import PARAMS
-from streams_recovery.operators.run_facts import requested_by, run_id_of
-from streams_recovery.workflows import outputs as steps
+from streams_recovery.workflows import maintenance as steps
 
 
 class BeginOutputsOperator(StepOperator):

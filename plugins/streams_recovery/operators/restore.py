@@ -1,27 +1,103 @@
-"""The tasks of a restore in place, in the order in which they are taken. The Spark jobs are in spark.py."""
+"""The tasks of a restore in place, in the order in which they are taken. The Spark jobs are in spark.py.
+
+What a run's params ask for, as the request of a restore: each field of its type has the value of the param of that name. Parts of a chain that several DAGs
+draw. Those that are task groups give their tasks' ids no prefix, so a task is called the same wherever it stands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import BaseOperator, Context, TaskGroup, chain
 from airflow.sdk.exceptions import AirflowSkipException
 
+from streams_recovery.config.loader import config_directory, load_application
+from streams_recovery.config.offsets import as_of, inside, offset_strategy
 from streams_recovery.core.approval import approval
+from streams_recovery.core.names import checked_name
+from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.plan import require_agreement
 from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.request import OutputPolicy, Safeguards, SafetyPolicy
+from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
-from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, result_of
-from streams_recovery.operators.requests import request_of
-from streams_recovery.operators.run_facts import requested_by, run_id_of
+from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, requested_by, result_of, run_id_of
+from streams_recovery.operators.spark import (
+    CompareDeferredInputOperator,
+    CompareRecordsOperator,
+    CopyStateOperator,
+    LoadDeferredInputOperator,
+    LoadRecordsOperator,
+)
 from streams_recovery.workflows import restore as steps
 from streams_recovery.workflows.step import SHORT
+
+Params = Mapping[str, Any]
+
+
+def request_of(strategy: type[RestoreRequest], recovery: RecoveryContext, asked: Params) -> RestoreRequest:
+    """The request. Params that are none of its fields do not count. Raises ``ConfigInvalid`` for one that names nothing."""
+    values: dict[str, Any] = {}
+    for name in (field.name for field in fields(strategy)):
+        read = _READ.get(name)
+        values[name] = asked.get(name) if read is None else read(recovery, asked)
+    values["safeguards"] = _safeguards(asked, replace=strategy.REPLACES or asked.get("replace", False))
+    return strategy(**{name: value for name, value in values.items() if value is not None})
+
+
+def _source(_: RecoveryContext, asked: Params) -> str:
+    name = asked.get("source")
+    return load_application(name).application.id if name else ""
+
+
+def _offsets(recovery: RecoveryContext, asked: Params) -> OffsetStrategy:
+    return offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory()))
+
+
+def _topics(names: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(checked_name("topic", name) for name in names or ())
+
+
+def _safeguards(asked: Params, *, replace: bool) -> Safeguards:
+    return Safeguards(
+        replace=replace,
+        delete=_topics(asked.get("delete")),
+        safety=SafetyPolicy(asked.get("safety", SafetyPolicy.REQUIRED)),
+        confirm=asked.get("confirm") or "",
+    )
+
+
+# Fields that are more than the value of a param. One that is None stays as the type has it.
+_READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
+    "reason": lambda _, asked: asked.get("reason") or "",
+    "source": _source,
+    "offsets": _offsets,
+    # Empty is for the configured moment.
+    "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
+    "cut_at": lambda recovery, asked: as_of(recovery.config, asked["as_of"], asked["by"]) if asked.get("as_of") else None,
+    "topics": lambda _, asked: tuple(checked_name("topic", name) for name in asked.get("topics") or ()),
+    "partitions": lambda _, asked: tuple(asked.get("partitions") or ()),
+    "read_on": lambda _, asked: ReadOn(asked["read_on"]) if "read_on" in asked else None,
+    "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
+    "groups": lambda _, asked: tuple(asked.get("groups") or ()),
+    "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
+    "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
+    "topology": lambda _, asked: asked.get("topology") or "",
+    "before": lambda _, asked: asked.get("before") or "",
+    "lose": lambda _, asked: tuple(asked.get("lose") or ()),
+    "same": lambda _, asked: tuple(asked.get("same") or ()),
+    "watch": lambda _, asked: asked.get("watch") or "",
+    "lost": lambda _, asked: asked.get("lost") or "",
+    "restore_id": lambda _, asked: asked.get("restore"),
+}
+
 
 # All params of a run, as JSON text, so each value keeps its type.
 PARAMS: Final = "{{ params | tojson }}"
@@ -285,3 +361,60 @@ class AbandonRestoreOperator(StepOperator):
     """After a failure: bring the application back while nothing was destroyed, else leave it down and say what to do. Nothing after success."""
 
     takes = steps.ABANDON
+
+
+# A savepoint of what a restore is about to replace. `streams_undo` brings it back.
+SAFETY_SAVEPOINT: Final = (SaveStateOperator, CopyStateOperator, KeepStateOperator)
+# Topics loaded from the savepoint, and proven equal to it.
+LOAD_AND_VERIFY: Final = (LoadRecordsOperator, CheckLoadOperator, CompareRecordsOperator, VerifyChangelogsOperator)
+# The input of an interval, loaded once what comes before it is processed, and proven equal to the archive.
+DEFERRED_INPUT: Final = (LoadDeferredInputOperator, CheckDeferredInputOperator, CompareDeferredInputOperator, VerifyDeferredInputOperator)
+
+
+def replace_state(application_name: str, *, grouped: bool = True) -> tuple[BaseOperator | TaskGroup, ...]:
+    """For Airflow's ``chain``: the application stopped, its state saved, its topics loaded and verified. Without ``grouped`` there are no task groups in it,
+    for a chain that stands in one whose name begins the task ids.
+    """
+    return (
+        StopApplicationOperator(application_name=application_name),
+        *_part("safety_savepoint", SAFETY_SAVEPOINT, application_name, grouped=grouped),
+        PrepareTopicsOperator(application_name=application_name),
+        *_part("load_and_verify", LOAD_AND_VERIFY, application_name, grouped=grouped),
+    )
+
+
+def safety_savepoint(application_name: str) -> TaskGroup:
+    """A savepoint of what is there."""
+    return _group("safety_savepoint", SAFETY_SAVEPOINT, application_name)
+
+
+def load_and_verify(application_name: str) -> TaskGroup:
+    """Topics loaded from the savepoint, and proven equal to it."""
+    return _group("load_and_verify", LOAD_AND_VERIFY, application_name)
+
+
+def start_again(application_name: str) -> tuple[BaseOperator, ...]:
+    """For Airflow's ``chain``: offsets set, local state wiped, the application started and waited for."""
+    return (
+        ResetConsumerGroupOperator(application_name=application_name),
+        WipeStateOperator(application_name=application_name),
+        StartApplicationOperator(application_name=application_name),
+        AwaitRecoveredOperator(application_name=application_name),
+    )
+
+
+def load_deferred_input(application_name: str) -> TaskGroup:
+    """The input of an interval, loaded while the application is down, and verified."""
+    return _group("deferred_input", DEFERRED_INPUT, application_name)
+
+
+def _part(name: str, operators: Sequence[type[Any]], application_name: str, *, grouped: bool) -> tuple[BaseOperator | TaskGroup, ...]:
+    if grouped:
+        return (_group(name, operators, application_name),)
+    return tuple(operator(application_name=application_name) for operator in operators)
+
+
+def _group(name: str, operators: Sequence[type[Any]], application_name: str) -> TaskGroup:
+    with TaskGroup(name, prefix_group_id=False) as group:
+        chain(*(operator(application_name=application_name) for operator in operators))
+    return group

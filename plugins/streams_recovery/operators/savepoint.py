@@ -12,8 +12,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import archive, savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator
-from streams_recovery.operators.run_facts import requested_by, run_id_of, too_late
+from streams_recovery.operators.base import StepOperator, requested_by, run_id_of, too_late
 from streams_recovery.workflows import savepoint as steps
 
 

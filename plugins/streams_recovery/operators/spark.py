@@ -14,21 +14,21 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.spark import Spark
+from streams_recovery.config.backup import Spark
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, LockHeld, LockLost, RecoveryError
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.spark_submit import SparkCall
+from streams_recovery.engine.spark_submit import SparkCall, read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob, Submitter, needs_cluster, prepared
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operators.base import needed_results, results_of, site_of, treatment
-from streams_recovery.storage.receipts import read_receipt
-from streams_recovery.workflows import maintenance, outputs, restore, savepoint
+from streams_recovery.storage.objects import read_receipt
+from streams_recovery.workflows import maintenance, restore, savepoint
+from streams_recovery.workflows.maintenance import COMPARE_OUTPUTS
 from streams_recovery.workflows.step import JobOutcome, JobStep
 
 
@@ -195,7 +195,7 @@ class ReadFilesOperator(SparkJobOperator):
 class CompareOutputsOperator(SparkJobOperator):
     """Compare the outputs key by key."""
 
-    takes = outputs.COMPARE_OUTPUTS
+    takes = COMPARE_OUTPUTS
 
 
 class MergeFilesOperator(SparkJobOperator):

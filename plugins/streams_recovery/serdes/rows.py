@@ -1,18 +1,82 @@
-"""Entries of a changelog as rows of a table with named columns, and rows as what an entry is to hold."""
+"""Entries of a changelog as rows of a table with named columns, and rows as what an entry is to hold.
+
+One codec for each format: bytes to a cell, and a cell to bytes. Avro's binary encoding by a schema, as Avro's own JSON encoding: a standard text that says
+which branch of a union was meant.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
+import fastavro
 import pyarrow as pa
 
+from streams_recovery.core.codec import document
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import StoreKind
-from streams_recovery.core.state.cells import Cell, Format, canonical
-from streams_recovery.core.state.table import Entry, Headers, Identity, StoreFormat, ends_of_versions
-from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
-from streams_recovery.serdes.codecs import codec_of
+from streams_recovery.core.state import table as cells
+from streams_recovery.core.state.table import (
+    Cell,
+    Entry,
+    Format,
+    Headers,
+    Identity,
+    StoreFormat,
+    StoreKey,
+    ValueFormat,
+    canonical,
+    ends_of_versions,
+    join_key,
+    not_of,
+    same_document,
+    split_key,
+    unfit,
+)
+
+
+class Codec(Protocol):
+    """Decodes and encodes one format. Both raise ``ConfigInvalid`` for what does not fit it."""
+
+    def decode(self, data: bytes) -> Cell:
+        """The cell of some bytes."""
+
+    def encode(self, cell: Cell, like: bytes | None) -> bytes:
+        """The bytes of a cell. ``like`` are bytes of the same store, for what is not in the cell: the id of a schema."""
+
+    def same(self, cell: Cell, data: bytes) -> bool:
+        """True when the cell says what the bytes say, so that they may stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCodec:
+    """A format of Kafka's own serialisers, or JSON."""
+
+    format: Format
+
+    def decode(self, data: bytes) -> Cell:
+        return cells.decoded(self.format, data)
+
+    def encode(self, cell: Cell, like: bytes | None) -> bytes:  # noqa: ARG002  # these formats have everything in the cell
+        return cells.encoded(self.format, cell)
+
+    def same(self, cell: Cell, data: bytes) -> bool:
+        """See Codec. JSON is compared as a document: an application's own way to write it stays."""
+        encoded = cells.encoded(self.format, cell)
+        return encoded == data or (self.format is Format.JSON and cells.same_document(encoded.decode(), data.decode()))
+
+
+def codec_of(wanted: ValueFormat) -> Codec:
+    """The codec of a format. Raises ``ConfigInvalid`` for an Avro schema that cannot be used."""
+    if wanted.format is not Format.AVRO:
+        return PlainCodec(wanted.format)
+    # Only who has Avro data needs the library.
+
+    return AvroCodec(wanted.schema or "", confluent=wanted.confluent)
+
 
 Row = dict[str, Any]
 
@@ -113,3 +177,78 @@ def entries_of(batch: pa.RecordBatch, partition: int) -> Iterator[Entry]:
         if key is not None:
             pairs = tuple((header["key"], header["value"]) for header in headers or ()) or None
             yield Entry(partition=partition, offset=offset, timestamp=timestamp, key=key, value=value, headers=pairs)
+
+
+_MAGIC: Final = b"\0"
+_PREFIX: Final = 5
+
+
+class AvroCodec:
+    """One schema, read and written as it is: no schema evolution. With ``confluent`` each value has the id of its schema before it, and it stays."""
+
+    def __init__(self, schema: str, *, confluent: bool) -> None:
+        """Raises ``ConfigInvalid`` for text that is no Avro schema."""
+        self._confluent = confluent
+        try:
+            self._schema = fastavro.parse_schema(_bare(json.loads(schema)))
+        except Exception as error:  # noqa: BLE001  # what the library raises has no common root
+            raise ConfigInvalid(
+                f"this is no Avro schema: {type(error).__name__} {error}"[:300], next_step="correct the schema file that the store names"
+            ) from None
+
+    def decode(self, data: bytes) -> Cell:
+        """See Codec. The whole of the bytes has to be used up."""
+        body = self._body(data)
+        try:
+            source = io.BytesIO(body)
+            datum: Any = fastavro.schemaless_reader(source, self._schema, None, return_named_type=True)
+            left = len(body) - source.tell()
+            target = io.StringIO()
+            fastavro.json_writer(target, self._schema, [datum])
+            document(target.getvalue())
+        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
+            raise not_of(Format.AVRO, data, f"{type(error).__name__} {error}") from None
+        if left:
+            raise not_of(Format.AVRO, data, f"{left} bytes are left over")
+        return target.getvalue().strip()
+
+    def encode(self, cell: Cell, like: bytes | None) -> bytes:
+        """See Codec. What is written is read back and compared: refused is what would come out as something else."""
+        if not isinstance(cell, str):
+            raise unfit(Format.AVRO, cell, "it is no JSON text")
+        if self._confluent and like is None:
+            raise unfit(Format.AVRO, cell, "no value of the store shows the id of the schema")
+        try:
+            (datum,) = fastavro.json_reader(io.StringIO(json.dumps(document(cell))), self._schema)
+            target = io.BytesIO()
+            fastavro.schemaless_writer(target, self._schema, datum)
+        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
+            raise unfit(Format.AVRO, cell, f"{type(error).__name__} {error}") from None
+        data = (like[:_PREFIX] if self._confluent and like else b"") + target.getvalue()
+        # Of a union's branches the library takes the first that fits, whatever the text says.
+        written = str(self.decode(data))
+        if document(written) != document(cell) and not same_document(written, cell):
+            raise unfit(
+                Format.AVRO, cell, f"it would be read back as {written}; name every field, and see which branch of a union is meant"
+            )
+        return data
+
+    def same(self, cell: Cell, data: bytes) -> bool:
+        before = self.decode(data)
+        return isinstance(cell, str) and isinstance(before, str) and same_document(cell, before)
+
+    def _body(self, data: bytes) -> bytes:
+        if not self._confluent:
+            return data
+        if len(data) < _PREFIX or data[:1] != _MAGIC:
+            raise not_of(Format.AVRO, data, "they do not begin with a zero and the id of a schema")
+        return data[_PREFIX:]
+
+
+def _bare(schema: Any) -> Any:
+    """A schema without logical types: dates and decimals are the numbers and bytes that they are, whatever their range."""
+    if isinstance(schema, list):
+        return [_bare(branch) for branch in schema]
+    if isinstance(schema, dict):
+        return {key: value if key == "default" else _bare(value) for key, value in schema.items() if key != "logicalType"}
+    return schema

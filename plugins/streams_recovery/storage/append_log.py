@@ -11,7 +11,7 @@ from itertools import chain, islice, pairwise
 from typing import Generic, TypeVar
 
 from streams_recovery.core import codec
-from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.seal import Seal

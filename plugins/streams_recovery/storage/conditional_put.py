@@ -2,20 +2,120 @@
 
 A request whose reply is lost may have succeeded; sent again, it is refused because the object exists. To tell one's own object from somebody
 else's, every creation carries a token of its own, and only a refusal after a lost reply is looked into: the first answer is believed.
+
+What a failure of an object store means: worth another try, a matter of rights and settings, or an object that is not there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import re
 import secrets
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from obstore import exceptions
 
-from streams_recovery.storage.errors import passes, status_of
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, masked
+from streams_recovery.core.repository.layout import StorageLocation
+
+# The library has no fields for these; its messages are the only place where they are.
+_STATUS = re.compile(r"status code: (\d{3})")
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_RETRIES = re.compile(r"after (\d+) retries")
+_CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,300})</Message>")
+
+_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# Of what a server blames on the client, only these pass: it is too slow, in conflict with another one, too early, too many.
+_PASSING_4XX = frozenset({408, 409, 425, 429})
+# Of a session token whose time is over, Amazon's and others'.
+_EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status the server answered with, None when it did not answer."""
+    found = _STATUS.search(_first_line(error))
+    return int(found[1]) if found else None
+
+
+def passes(error: BaseException) -> bool:
+    """Whether the same request may succeed later."""
+    if isinstance(error, (*_FORBIDDEN, FileNotFoundError, exceptions.InvalidPathError, exceptions.NotSupportedError)):
+        return False
+    if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error):
+        return False
+    status = status_of(error)
+    return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED)
+
+
+def about_names(error: BaseException) -> bool:
+    """Whether a listing met a name that the library has no key for, or a link that it cannot follow."""
+    return isinstance(error, exceptions.InvalidPathError) or "Unable to walk dir" in _first_line(error)
+
+
+def explained(error: Exception, *, doing: str, key: str, location: StorageLocation, attempts: int | None = None) -> RecoveryError:
+    """The error to raise for one of the library's. ``attempts`` is how often the request was sent; None leaves it to what the library says."""
+    message = _message(error)
+    if "NoSuchBucket" in message:
+        return ConfigInvalid(f"there is no bucket for {location}", next_step="create it, or correct the storage section", key=key)
+    if isinstance(error, FileNotFoundError):
+        return missing(key, location)
+    if isinstance(error, exceptions.InvalidPathError):
+        return ConfigInvalid(f"{key!r:.200} is no valid key", next_step="use names from the allow-list", key=key)
+    if (code := _CODE.search(str(error))) and code[1] in _EXPIRED:
+        # The next attempt reads the connection again, and may find a new one there.
+        return RepositoryUnavailable(
+            f"{doing} {key} in {location} failed: the session token of the credentials has expired ({code[1]})",
+            next_step="renew the session token in the storage connection, or use long-lived keys or the machine's own role; then run again",
+            key=key,
+            attempts=attempts or 1,
+        )
+    if isinstance(error, _FORBIDDEN) or status_of(error) == HTTPStatus.FORBIDDEN or _os_error(error) in _NOT_ALLOWED:
+        return ConfigInvalid(
+            f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
+        )
+    if not passes(error):
+        return ConfigInvalid(
+            f"{doing} {key} in {location} was refused: {message}", next_step="correct the storage section of the configuration", key=key
+        )
+    sent = attempts or 1 + int(found[1] if (found := _RETRIES.search(message)) else 0)
+    full = _os_error(error) in _NO_ROOM
+    return RepositoryUnavailable(
+        f"{doing} {key} in {location} failed after {sent} attempt{'s' if sent > 1 else ''}: {message}",
+        next_step="make room there; nothing half written was left" if full else "check that the store can be reached, then run again",
+        key=key,
+        attempts=sent,
+    )
+
+
+def missing(key: str, location: StorageLocation) -> NotFound:
+    """The error for an object that is not there."""
+    return NotFound(f"{key} does not exist in {location}", next_step="check the name and the repository", key=key)
+
+
+def _os_error(error: BaseException) -> int | None:
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = _OS_ERROR.search(_first_line(error))
+    return int(found[1]) if found else None
+
+
+def _message(error: BaseException) -> str:
+    # The server's own words are XML, which begins a line of its own after the declaration.
+    parts = [found[1] for pattern in (_CODE, _MESSAGE) if (found := pattern.search(masked(str(error))))]
+    line = _first_line(error).partition(": <?xml")[0].partition(": <Error>")[0]
+    return f"{line} ({': '.join(parts)})" if parts else line
+
+
+def _first_line(error: BaseException) -> str:
+    return (masked(str(error)).strip().splitlines() or [type(error).__name__])[0][:600]
+
 
 _LONGEST_SECONDS = 15.0
 _CONFLICT = 409

@@ -1,12 +1,16 @@
-"""Objects that hold one value each, as JSON: read within a limit, and never written larger than they can be read again."""
+"""Objects that hold one value each, as JSON: read within a limit, and never written larger than they can be read again.
+
+Telling an object that cannot be read from a repository that cannot.
+"""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from streams_recovery.core import bounded_json, codec
-from streams_recovery.core.bounded_json import MOST_BYTES, Unusable
-from streams_recovery.core.errors import Refused
+from streams_recovery.core import codec
+from streams_recovery.core.codec import MOST_BYTES, Unusable, measure
+from streams_recovery.core.errors import ConfigInvalid, Refused, RepositoryUnavailable
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.repository import Repository
 
@@ -36,7 +40,7 @@ def packed_value(key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes
     """What ``create_value`` would write. Raises ``Refused``."""
     data = codec.dumps(value)
     try:
-        bounded_json.measure(data, most_bytes=most_bytes)
+        measure(data, most_bytes=most_bytes)
     except Unusable as error:
         raise Refused(
             f"{key} would be too large to be read again: {error}",
@@ -44,3 +48,16 @@ def packed_value(key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes
             key=key,
         ) from None
     return data
+
+
+# What reading one object raises when the store refuses it or fails at it.
+UNREADABLE = (ConfigInvalid, RepositoryUnavailable)
+
+
+def only_this_one(repository: Repository, layout: Layout, error: ConfigInvalid | RepositoryUnavailable) -> str:
+    """Why one object could not be read, after the repository was seen to answer otherwise. Raises what listing raises: then nothing can be said
+    of this object, and the next one would fail alike.
+    """
+    # The smallest listing there is; where nothing is, nothing comes back.
+    list(repository.keys(layout.pins))
+    return error.reason

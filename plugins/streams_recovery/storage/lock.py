@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
+from streams_recovery.core.words import command
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 

@@ -1,15 +1,19 @@
 """How far jobs are, in the repository: what tasks report to their driver, and what the driver stores for pages. Each object is created once.
 
 Nothing goes by it but what people are shown. So whatever fails here is passed over: a job must not fail because nobody could be told how far it is.
+
+How far a job is, as its driver leaves it for the submitter on the machine they share: a small file beside the receipt, replaced each time.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
+from pathlib import Path
 from typing import Final
 
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.jobs.progress import JobProgress, TaskReport, is_alive, job_key, tasks_prefix
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.json_object import create_value, read_value
@@ -74,3 +78,23 @@ def progress_of_run(repository: Repository, layout: Layout, run: str, *, running
             continue
     alive = found if running_at is None else [one for one in found if is_alive(one, now=running_at)]
     return sorted(alive, key=lambda progress: progress.at)
+
+
+def progress_path(receipt: Path) -> Path:
+    """The file beside a job's receipt."""
+    return receipt.with_name("progress.json")
+
+
+def write_progress(path: Path, progress: JobProgress) -> None:
+    """Leave it, whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(codec.dumps(progress))
+    unfinished.replace(path)
+
+
+def read_progress(path: Path) -> JobProgress | None:
+    """What the driver left last, None before it left anything that can be read."""
+    try:
+        return codec.loads(JobProgress, path.read_bytes(), where=str(path), most_bytes=_MOST_BYTES)
+    except (FileNotFoundError, Damaged):
+        return None

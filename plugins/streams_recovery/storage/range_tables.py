@@ -9,15 +9,11 @@ from dataclasses import dataclass, replace
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import range_table
-from streams_recovery.core.repository.archive_facts import NOTHING
-from streams_recovery.core.repository.checked_manifest import check_pieces
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.repository.range_columns import RangeColumns
-from streams_recovery.core.repository.ranges import Ranges, TableRef
-from streams_recovery.core.repository.stored_manifest import with_ranges
-from streams_recovery.core.repository.table_tiers import kept_tables
-from streams_recovery.storage.compressed import packed, unpacked
+from streams_recovery.core.repository.ranges import NOTHING, RangeColumns, Ranges, TableRef, kept_tables
+from streams_recovery.core.repository.stored_manifest import check_pieces, with_ranges
+from streams_recovery.storage.objects import packed, unpacked
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 PartitionRanges = dict[int, RangeColumns]

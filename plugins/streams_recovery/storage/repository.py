@@ -13,19 +13,15 @@ import obstore
 from obstore import exceptions
 
 from streams_recovery.core import codec
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
-from streams_recovery.storage.conditional_put import Retries, create_once
-from streams_recovery.storage.credentials import StorageCredentials
-from streams_recovery.storage.directory import create_file, files_in, removal, staged_in
-from streams_recovery.storage.errors import about_names, explained, missing
-from streams_recovery.storage.mapped_file import mapped
-from streams_recovery.storage.object_file import ObjectFile
-from streams_recovery.storage.open_store import open_bucket, open_directory
+from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing
+from streams_recovery.storage.objects import ObjectFile, mapped
+from streams_recovery.storage.open_store import StorageCredentials, create_file, files_in, open_bucket, open_directory, removal, staged_in
 
 if TYPE_CHECKING:
     from streams_recovery.storage.seals import Seals
@@ -291,7 +287,7 @@ class Repository:
 
     def _listed_without_strange_names(self, prefix: str) -> list[StoredFile]:
         # Slow to import, and nobody needs it while nobody else writes there.
-        from streams_recovery.storage.unlistable_names import listed_without_them  # noqa: PLC0415
+        from streams_recovery.storage.s3 import listed_without_them  # noqa: PLC0415
 
         return listed_without_them(self.location, self._credentials, prefix)
 

@@ -1,4 +1,7 @@
-"""The savepoints of one application: a savepoint exists when its manifest does."""
+"""The savepoints of one application: a savepoint exists when its manifest does.
+
+Savepoints in short, by the records of their publication: a page of many opens no manifest of which there is one.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import contextlib
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Final
 
-from streams_recovery.core.bounded_json import MOST_BYTES_OF_ENTRY
+from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.ids import in_order, is_ahead, is_id, run_suffix, time_of
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository import stored_manifest
 from streams_recovery.core.repository.layout import Layout
@@ -20,11 +24,48 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
-from streams_recovery.storage.compressed import MOST_PACKED, packed, unpacked
+from streams_recovery.core.words import in_order, is_ahead, is_id, run_suffix, time_of
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
+from streams_recovery.storage.objects import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
 from streams_recovery.storage.repository import AlreadyExists, Repository
-from streams_recovery.storage.summaries import read_summaries
+
+_READERS: Final = 16
+# A record is written right behind its manifest. One that came much later is not from the run that published.
+_BEHIND_MS: Final = 900_000
+
+
+def read_summaries(
+    store: SavepointStore, repository: Repository, layout: Layout, ids: Sequence[str], *, by_manifest: bool = False
+) -> dict[str, Publication | Damaged]:
+    """These savepoints in short, by their records or ``by_manifest``; with the error for one that is damaged. One that expires meanwhile is left out."""
+    manifests = {file.key: file for file in repository.listed(layout.savepoints)}
+    records = {} if by_manifest else {file.key: file.modified for file in repository.listed(layout.published_prefix)}
+
+    def read(savepoint_id: str) -> Publication | Damaged | None:
+        stored = manifests.get(layout.manifest(savepoint_id))
+        written = records.get(layout.published(savepoint_id))
+        try:
+            return None if stored is None else _summary(store, savepoint_id, stored, written)
+        except NotFound:
+            return None
+        except Damaged as error:
+            # Without what it was reading when it was raised.
+            return error.with_traceback(None)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        found = zip(ids, readers.map(read, ids), strict=True)
+        return {savepoint_id: one for savepoint_id, one in found if one is not None}
+
+
+def _summary(store: SavepointStore, savepoint_id: str, stored: StoredFile, written: int | None) -> Publication:
+    if written is not None and written <= stored.modified + _BEHIND_MS:
+        with contextlib.suppress(NotFound, Damaged):
+            record = store.publication(savepoint_id)
+            if record.is_of(stored.key, stored.bytes):
+                return record
+    return store.summary_of_manifest(savepoint_id)
+
 
 _NAMED_IN_ERRORS = 5
 _MOST_OF_RECORD = MOST_BYTES_OF_ENTRY

@@ -14,7 +14,7 @@ from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from fastapi import Depends
 
-from streams_recovery.config.dag_id import id_of
+from streams_recovery.config.loader import id_of
 
 # Who may see one of these DAGs of an application may see the application.
 _SHOWN_WITH: Final = ("streams_backup_{}", "streams_configuration_{}")

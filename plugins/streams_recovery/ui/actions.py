@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.approvers import refusal
+from streams_recovery.core.approval import refusal
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT, FieldKind, FormField
-from streams_recovery.core.ids import LIVE
 from streams_recovery.core.outputs.comparison import AGAINST, BEGIN, RELATIVE, TOLERANCE
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
 from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
 from streams_recovery.core.rollout.cutover import STEP
-from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
+from streams_recovery.core.savepoint.warnings import REASON as SAVEPOINT_REASON
 from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
 from streams_recovery.core.status.instant import Instant, Way
-from streams_recovery.ui.words import iso
+from streams_recovery.core.words import LIVE
+from streams_recovery.ui.overview import iso
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from streams_recovery.core.escaping import logger
-from streams_recovery.ui import render
+from streams_recovery.ui import pages as render
 from streams_recovery.ui.access import VisitorDep
 from streams_recovery.ui.pages import Pages
 

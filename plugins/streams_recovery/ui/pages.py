@@ -1,41 +1,122 @@
-"""The screens: what each shows, from what is stored and what Airflow lets this visitor see. No broker, no manifest and no Parquet file is asked."""
+"""The screens: what each shows, from what is stored and what Airflow lets this visitor see. No broker, no manifest and no Parquet file is asked.
+
+From templates to answers. Every answer of the page goes through here, and carries its headers.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import time
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import HTTPException, Response
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.escaping import visible_lines
+from streams_recovery.core.jobs.progress import progress_text
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.next_command import command
 from streams_recovery.core.outputs import comparison
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_text, seal_of_savepoint
 from streams_recovery.core.repository.sites import SiteEntry, since
 from streams_recovery.core.state.inspection import Inspection, without_data
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.core.status.report import RunKind, RunSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
-from streams_recovery.core.timestamps import LAST_MOMENT, parse_moment
+from streams_recovery.core.words import LAST_MOMENT, command, is_id, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials
 from streams_recovery.operations.sites import entry_in, site_log
 from streams_recovery.storage.repository import Repository
-from streams_recovery.ui import actions, overview, render
+from streams_recovery.ui import actions, overview
+from streams_recovery.ui import overview as words
 from streams_recovery.ui.access import Visitor
 from streams_recovery.ui.charts import charts
-from streams_recovery.ui.commands import commands_of
-from streams_recovery.ui.configurations import ConfigurationCache
+from streams_recovery.ui.overview import commands_of
 from streams_recovery.ui.plan import plan_rows
-from streams_recovery.ui.statuses import KnownStatus, Place, Statuses
+from streams_recovery.ui.statuses import ConfigurationCache, KnownStatus, Place, Statuses, without_paths
 from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
+
+_HERE: Final = Path(__file__).parent
+# Nothing from elsewhere, no script and no style in the page itself, framed by Airflow only.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'self'; base-uri 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
+    )
+    found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "runbook", "seconds", "size", "utc")}
+    found.globals |= {
+        "progress_text": progress_text,
+        "command": command,
+        "seal_of_savepoint": seal_of_savepoint,
+        "forged_text": forged_text,
+    }
+    found.globals |= {"SEALED": SEALED, "NOT_SEALED": NOT_SEALED, "SEAL_IT": SEAL_IT}
+    found.filters["without_paths"] = without_paths
+    found.globals["version"] = _version()
+    return found
+
+
+def _finalized(value: Any) -> Any:
+    """What a template is given, before HTML in it is escaped. Line breaks stay: HTML takes them for spaces, and an error's lines are shown as they are."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+@cache
+def _static(name: str) -> bytes:
+    return (_HERE / "static" / name).read_bytes()
+
+
+def _version() -> str:
+    """Of style and script: a browser keeps them until they change."""
+    return hashlib.sha256(b"".join(map(_static, STATIC))).hexdigest()[:12]
+
+
+def page(template: str, *, root: str, status: int = 200, **values: Any) -> Response:
+    """A screen. ``root`` leads from its address to the page's first one."""
+    text = _environment().get_template(template).render(root=root, **values)
+    return HTMLResponse(text, status_code=status, headers=_HEADERS | {"Cache-Control": "no-store"})
+
+
+def static(name: str) -> Response | None:
+    """The style sheet or the script, None for any other name."""
+    if name not in STATIC:
+        return None
+    return Response(_static(name), headers=_HEADERS | {"Cache-Control": "private, max-age=86400"}, media_type=STATIC[name])
+
+
+def redirected(address: str) -> Response:
+    """To an address relative to this one."""
+    return Response(status_code=303, headers=_HEADERS | {"Location": address, "Cache-Control": "no-store"})
+
 
 MINUTE_MS = 60_000
 _ZONED = re.compile(r"(?:[A-Za-z]|[+-]\d{2}:?\d{2})\s*$")
@@ -77,7 +158,7 @@ class Pages:
         rows = [overview.overview(name, known[name], at) for name in names]
         rows += [overview.broken(name, error) for name, error in found.broken.items() if visitor.sees(name)]
         rows.sort(key=lambda row: row.order)
-        return render.page(
+        return page(
             "applications.html",
             root="./",
             now=at,
@@ -92,7 +173,7 @@ class Pages:
         found = self._configurations.get()
         for name in (*found.applications, *found.broken):
             if visitor.sees(name) and dag_id in (*actions.dags_of(name)["own"], f"streams_configuration_{name}"):
-                return render.redirected(f"applications/{quote(name)}")
+                return redirected(f"applications/{quote(name)}")
         return self.applications(visitor)
 
     def application(self, visitor: Visitor, name: str, at: str, window: str) -> Response:
@@ -100,16 +181,16 @@ class Pages:
         config = self._configured(visitor, name)
         if isinstance(config, ConfigInvalid):
             row = overview.broken(name, config)
-            return render.page("broken.html", root="../", now=now(), row=row)
+            return page("broken.html", root="../", now=now(), row=row)
         known, clock = self._statuses.of([name])[name], now()
         row = overview.overview(name, known, clock)
         if known.report is None:
-            return render.page("unobserved.html", root="../", now=clock, row=row)
+            return page("unobserved.html", root="../", now=clock, row=row)
         view = self._view(known.report, at, window, clock)
         possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
         compares = _compares(config)
         inspections, unread = self._outputs(config) if compares else ([], None)
-        return render.page(
+        return page(
             "application.html",
             root="../",
             now=clock,
@@ -142,7 +223,7 @@ class Pages:
         config, known = self._observed(visitor, name)
         view = self._view(_report(known), at, window, now())
         possible = actions.actions(config, view.plan, self._visible(visitor), visitor.may_trigger, entry=known.site)
-        return render.page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
+        return page("_instant.html", root="../", name=name, view=view, rows=plan_rows(view.plan), actions=possible)
 
     def start(self, visitor: Visitor, name: str, what: str, at: str) -> Response:
         """The form of one action, filled in."""
@@ -153,7 +234,7 @@ class Pages:
         action = next((one for one in possible if one.what == what), None)
         if action is None:
             raise HTTPException(403, "You may not start this, or it is not possible for this instant.")
-        return render.page(
+        return page(
             "start.html", root="../../../", now=clock, name=name, action=action, back=f"applications/{quote(name)}?at={plan.moment}"
         )
 
@@ -166,7 +247,7 @@ class Pages:
         if action is None:
             raise HTTPException(403, "You may not start this.")
         back = f"applications/{quote(name)}/savepoints/{savepoint_id}"
-        return render.page("start.html", root="../../../../../", now=now(), name=name, action=action, back=back)
+        return page("start.html", root="../../../../../", now=now(), name=name, action=action, back=back)
 
     def _inspections(self, config: ApplicationConfig, savepoint_id: str) -> tuple[list[Inspection], str | None]:
         """What was compared and looked up in a savepoint, as far as it may be shown, and why it cannot be read."""
@@ -188,7 +269,7 @@ class Pages:
         if summary is None and not isinstance(detail, SavepointDetail):
             raise HTTPException(404, _not_shown(name, savepoint_id, known.report, detail))
         inspections, unread = self._inspections(config, savepoint_id)
-        return render.page(
+        return page(
             "savepoint.html",
             root="../../../",
             now=now(),

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from streams_recovery.core.status.input_positions import InputAmount
 from streams_recovery.core.status.instant import Instant, TimeNeeded, Way
-from streams_recovery.ui.words import moment, number, seconds, size
+from streams_recovery.core.status.look import InputAmount
+from streams_recovery.ui.overview import moment, number, seconds, size
 
 ROW = tuple[str, Markup]
 _NAMED = 6

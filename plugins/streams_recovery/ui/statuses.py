@@ -4,34 +4,95 @@ read last when that is over.
 A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application's status is
 under way at a time, and few of its savepoints (``details.py``). Each application has threads of its own for that: a repository that hangs holds these, no
 request, and none that reads another application.
+
+Savepoints with their topics, for requests: each is read once at a time and kept, and few of an application are read at once. A repository that hangs
+holds these few threads, and none that reads another application.
+
+The configured applications, read again when a file has changed: a request must not parse fifty files.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import os
+import re
 import threading
 import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from streams_recovery.config.loader import Configurations, config_directory, load_all
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.outputs.comparison import OutputsReport
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.state.inspection import Inspection
+from streams_recovery.core.status.look import UnderWay
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail
-from streams_recovery.core.status.under_way import UnderWay
-from streams_recovery.operations.rollout import compared
-from streams_recovery.operations.state import inspections
+from streams_recovery.operations.rollout import values
+from streams_recovery.operations.state import inspect
 from streams_recovery.operations.status import read
-from streams_recovery.operations.status.read import StoredStatus
-from streams_recovery.operations.status.under_way import under_way
+from streams_recovery.operations.status.read import StoredStatus, under_way
 from streams_recovery.storage.repository import Repository
-from streams_recovery.ui.details import AT_ONCE, Details
+
+# Of one application.
+AT_ONCE: Final = 2
+_KEPT: Final = 64
+
+Key = tuple[str, str]
+Found = SavepointDetail | None
+
+
+class Details:
+    """See above. ``read`` gets the name of the application and the id of the savepoint, in a thread of the application's ``readers``."""
+
+    def __init__(self, read: Callable[[str, str], Found], readers: Callable[[str], Executor]) -> None:
+        self._read, self._readers = read, readers
+        self._changed = threading.Condition()
+        self._known: OrderedDict[Key, SavepointDetail] = OrderedDict()
+        self._under_way: dict[Key, Future[Found]] = {}
+
+    def of(self, name: str, savepoint_id: str, *, limit_seconds: float) -> Found:
+        """The savepoint, None when nothing was written of it. Raises what reading raises, and ``TimeoutError`` when it is not there within the limit."""
+        key, until = (name, savepoint_id), time.monotonic() + limit_seconds
+        with self._changed:
+            if not self._changed.wait_for(lambda: key in self._known or key in self._under_way or self._free(name), limit_seconds):
+                raise TimeoutError
+            if key in self._known:
+                return self._known[key]
+            future = self._under_way.get(key) or self._begun(key)
+        return future.result(timeout=max(0.0, until - time.monotonic()))
+
+    def _free(self, name: str) -> bool:
+        return Counter(application for application, _ in self._under_way)[name] < AT_ONCE
+
+    def _begun(self, key: Key) -> Future[Found]:
+        self._under_way[key] = future = self._readers(key[0]).submit(self._read_and_kept, key)
+        return future
+
+    def _read_and_kept(self, key: Key) -> Found:
+        found: Found = None
+        try:
+            found = self._read(*key)
+        finally:
+            self._end(key, found)
+        return found
+
+    def _end(self, key: Key, found: Found) -> None:
+        with self._changed:
+            if found is not None:
+                self._known[key] = found
+            while len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+            del self._under_way[key]
+            self._changed.notify_all()
+
 
 LOGGER = logger("streams_recovery.ui")
 
@@ -107,14 +168,14 @@ class Statuses:
 
     def inspections(self, name: str) -> tuple[Inspection, ...] | str:
         """The newest that people had compared and looked up, or the sentence that says why they cannot be read. They are read once at a time."""
-        return self._newest(name, "inspections", inspections.newest, seconds=self._limit, late=self._unanswered)
+        return self._newest(name, "inspections", inspect.newest, seconds=self._limit, late=self._unanswered)
 
     def outputs(self, name: str) -> tuple[OutputsReport, ...] | str:
         """The newest comparisons of outputs, or the sentence that says why they are not here. The screen of an application waits for a moment only, and gets
         what was read last when that is over.
         """
         late = "The comparisons are still being read: load this page again."
-        return self._newest(name, "outputs", compared.newest, seconds=self._wait, late=late, older=True)
+        return self._newest(name, "outputs", values.newest, seconds=self._wait, late=late, older=True)
 
     def _newest(
         self, name: str, what: str, look: Callable[[Repository, Layout], tuple[T, ...]], *, seconds: float, late: str, older: bool = False
@@ -193,3 +254,59 @@ def _problem(name: str, error: Exception) -> str:
     if isinstance(error, ConfigInvalid):
         return "The repository cannot be opened: its address or its credentials are wrong. The log of the API server says which."
     return "The status could not be read. The log of the API server says why."
+
+
+NOTHING: Final = Configurations(applications={}, broken={})
+# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
+# of a repository, are none: something else stands before their slash.
+_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))(?P<directory>/(?:[^\s/:'\"]+/)+)(?=[^\s/:'\"]*)")
+# Every machine has these: they tell nothing of this one, and may be what a sentence is about.
+_EVERYWHERE: Final = ("/var/tmp/", "/tmp/", "/dev/shm/", "/run/")  # noqa: S108
+
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+class ConfigurationCache:
+    """``load_all`` of the directory, as of its newest change."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stamp: tuple[Path, Stamp] | None = None
+        self._loaded = NOTHING
+
+    def get(self) -> Configurations:
+        """All configurations. Without a directory there are none."""
+        directory = config_directory()
+        with self._lock:
+            stamp = directory, _stamp(directory)
+            if stamp != self._stamp:
+                self._loaded, self._stamp = _loaded(directory), stamp
+            return self._loaded
+
+
+def _stamp(directory: Path) -> Stamp:
+    try:
+        with os.scandir(directory) as entries:
+            return tuple(sorted((entry.name, entry.stat().st_mtime_ns, entry.stat().st_size) for entry in entries if entry.is_file()))
+    except OSError:
+        return ()
+
+
+def _loaded(directory: Path) -> Configurations:
+    try:
+        return load_all(directory, os.environ)
+    except ConfigInvalid:
+        return NOTHING
+
+
+def without_paths(text: str) -> str:
+    """The text without the directories of this machine. The file's name stays, with a mark where something was cut, and so does a place for temporary
+    files.
+    """
+    return _PATH.sub(_cut, text)
+
+
+def _cut(found: re.Match[str]) -> str:
+    directory = found["directory"]
+    kept = next((place for place in _EVERYWHERE if directory.startswith(place)), "")
+    return kept if kept == directory else f"{kept}…/"

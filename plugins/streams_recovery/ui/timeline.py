@@ -11,8 +11,8 @@ from markupsafe import Markup
 
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.status.report import RunSummary, SavepointSummary, StatusReport
-from streams_recovery.ui.svg import Scale, drawing, time_label
-from streams_recovery.ui.words import utc
+from streams_recovery.ui.charts import Scale, drawing, time_label
+from streams_recovery.ui.overview import utc
 
 WIDTH, HEIGHT = 1000, 108
 LINE, MARKS, FLAGS = 80, 54, 8

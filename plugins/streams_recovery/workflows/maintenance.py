@@ -1,5 +1,8 @@
 """What is done with savepoints that are there: checked, expired, merged, compacted, compared, looked into. And input that a restore has set aside, appended
 again.
+
+An application that is down between its runs: started, waited for, stopped. The waiting is a sensor's. Comparing the real outputs with those of a clone or of
+an interval. Reads only, and takes no lock.
 """
 
 from __future__ import annotations
@@ -7,13 +10,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
+from streams_recovery.core.outputs.comparison import OutputsReport, OutputsTicket
 from streams_recovery.core.repository.check import CheckReport
+from streams_recovery.core.scheduled_run import ScheduledRun
 from streams_recovery.core.state.inspection import Inspection
-from streams_recovery.operations import compaction, maintenance, restore, state
+from streams_recovery.operations import compaction, maintenance, outputs, restore, scheduled_run, state
 from streams_recovery.operations.compaction import CompactTicket
 from streams_recovery.operations.maintenance import CheckTicket
 from streams_recovery.operations.restore import AppendTicket
-from streams_recovery.workflows.step import JobStep, Step, When, Workflow
+from streams_recovery.workflows.step import LONG, JobStep, Step, When, Workflow
 
 _AGAIN: Final[dict[str, Any]] = {"retries": 2, "delay": timedelta(seconds=30)}
 
@@ -80,3 +85,33 @@ COMPARISON: Final = Workflow(opening=COMPARE, result=COMPARE)
 
 LOOK_UP: Final = Step(name="look_up", call=state.look_up, result=Inspection, limit=timedelta(hours=2), **_AGAIN)
 LOOK_UPS: Final = Workflow(opening=LOOK_UP, result=LOOK_UP)
+
+
+START: Final = Step(name="start_application", call=scheduled_run.begin, result=ScheduledRun)
+STOP: Final = Step(
+    name="stop_application",
+    call=scheduled_run.end,
+    result=scheduled_run.ScheduledRunReport,
+    needs=(START,),
+    when=When.ALWAYS,
+    retries=5,
+    delay=timedelta(seconds=30),
+)
+SCHEDULED_RUN: Final = Workflow(opening=START, steps=(STOP,), result=STOP)
+
+
+BEGIN: Final = Step(
+    name="begin",
+    call=outputs.begin,
+    result=OutputsTicket,
+    limit=LONG,
+    message=lambda ticket: f"comparing {ticket.ranges} partitions with those of {ticket.other}: {'; '.join(ticket.notes)}",
+    **_AGAIN,
+)
+COMPARE_OUTPUTS: Final = JobStep(
+    name="compare_outputs", job="compare_outputs", call=outputs.plan_job, needs=(BEGIN,), locked=False, **_AGAIN
+)
+CONCLUDE: Final = Step(
+    name="conclude", call=outputs.conclude, result=OutputsReport, needs=(BEGIN, COMPARE_OUTPUTS.file), limit=timedelta(hours=1), **_AGAIN
+)
+OUTPUTS: Final = Workflow(opening=BEGIN, steps=(COMPARE_OUTPUTS, CONCLUDE), result=CONCLUDE)

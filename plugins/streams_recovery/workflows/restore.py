@@ -262,7 +262,7 @@ FINISH_UPGRADE: Final = Step(
 )
 ABANDON_UPGRADE: Final = replace(ABANDON, call=restore.abandon_upgrade)
 
-# Parts that all of them have. dags/ draw them by the functions of the same names in operators/groups.py.
+# Parts that all of them have. dags/ draw them by the functions of the same names in operators/restore.py.
 REPLACE_STATE: Final = (
     STOP_APPLICATION,
     SAVE_STATE,

@@ -8,8 +8,8 @@ import tracemalloc
 
 import pytest
 
+from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.application.port import AnswerTooLarge
-from streams_recovery.application.process_identity import Process, birth
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from embedded import example
 from embedded.class_archive import options
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.http_exchange import exchange
+from streams_recovery.application.http_control import exchange
 from streams_recovery.application.port import InstanceState, NoKeyRoute
 from streams_recovery.config.runs import Runs
 from streams_recovery.core.state.key_query import KeyQuestion

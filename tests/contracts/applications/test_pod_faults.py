@@ -74,9 +74,9 @@ def test_an_end_that_came_while_the_api_server_was_away_is_an_end_and_perhaps_no
 
 
 def test_an_api_server_that_stays_away_is_a_transient_error_and_the_next_run_goes_on(pods, monkeypatch):
-    from streams_recovery.application.kubernetes import client, ending
+    from streams_recovery.application.kubernetes import cluster, ending
 
-    monkeypatch.setattr(client, "_PATIENCE", 0.5)
+    monkeypatch.setattr(cluster, "_PATIENCE", 0.5)
     monkeypatch.setattr(ending, "_OUTAGE_SECONDS", 1.0)
     one = pods(environment={"ON_TERM": "ignore"}, grace=4)
     application = started(one)

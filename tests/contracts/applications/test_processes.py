@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from streams_recovery.application import file_lock
-from streams_recovery.application.process_identity import Process, birth
+from streams_recovery.application import instance_record
+from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.core.errors import (
     ApplicationNotReady,
     ApplicationRunning,
@@ -81,7 +81,7 @@ def test_an_instance_that_is_being_started_is_not_gone(local):
     one = local()
     application = one.open()
     files = one.files("one")
-    with file_lock.held(files.lock, seconds=1):
+    with instance_record.held(files.lock, seconds=1):
         assert states(application) == [RUNNING, GONE]
     assert states(application) == [GONE, GONE]
 
@@ -99,7 +99,7 @@ def test_an_instance_that_is_not_on_record_is_not_gone(local):
 def test_two_calls_that_stop_and_start_wait_for_each_other(local):
     one = local(start_timeout=1)
     application = one.open()
-    with file_lock.held(one.files("two").lock, seconds=1), pytest.raises(ApplicationNotReady, match="another call"):
+    with instance_record.held(one.files("two").lock, seconds=1), pytest.raises(ApplicationNotReady, match="another call"):
         application.start()
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.sdk import Variable
 
-from streams_recovery.config.directory import DIRECTORY
-from streams_recovery.operators import broken_configurations as configurations
+from streams_recovery.config.loader import DIRECTORY
+from streams_recovery.operators import monitor as configurations
 from streams_recovery.operators import monitor as tasks
 from tests.support.airflow.listener import Listener
 from tests.support.airflow.monitored import configuration

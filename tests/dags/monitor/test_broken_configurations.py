@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import TransientError
-from streams_recovery.operators import broken_configurations as configurations
+from streams_recovery.operators import monitor as configurations
 from tests.support.airflow.listener import Listener
 from tests.support.airflow.monitored import LISTENER, configuration, context
 

@@ -11,7 +11,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.approval import ApprovePlanOperator
 from streams_recovery.operators.outcome import ended, outcome_callbacks, removed_dags

@@ -12,8 +12,8 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
-from streams_recovery.config.directory import load_applications
-from streams_recovery.core.status import metrics
+from streams_recovery.config.loader import load_applications
+from streams_recovery.core.status import info
 from streams_recovery.operators import monitor as tasks
 from tests.support.airflow.listener import Listener
 from tests.support.airflow.monitored import configuration, context
@@ -80,7 +80,7 @@ def test_a_look_is_stored_told_and_sent(directory: Path, sent: dict[str, float],
     observe.execute(context(run_id="manual__2"))
     assert len(Listener.heard) == heard
     assert len(list((directory / "repository" / "orders" / "status").iterdir())) == 2
-    known = {metrics.metric(name, "orders") for name in (*metrics.GAUGES, *metrics.COUNTERS)}
+    known = {info.metric(name, "orders") for name in (*info.GAUGES, *info.COUNTERS)}
     assert set(sent) <= known
 
 

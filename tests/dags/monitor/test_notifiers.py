@@ -8,15 +8,15 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException
 
-from streams_recovery.config.directory import load_application, load_applications
+from streams_recovery.config.loader import load_application, load_applications
 from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.escaping import visible
 from streams_recovery.core.status.alerts import News
-from streams_recovery.core.status.finding import Severity
-from streams_recovery.core.status.rule import finding
+from streams_recovery.core.status.facts import finding
+from streams_recovery.core.status.report import Severity
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
-from streams_recovery.operators.notifications import alert_of, notifier_class, problems, tell_through
+from streams_recovery.operators.outcome import alert_of, notifier_class, problems, tell_through
 from tests.support.airflow.listener import Listener
 from tests.support.airflow.monitored import LISTENER, configuration, context
 from tests.support.hostile import HOSTILE

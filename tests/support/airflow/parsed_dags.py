@@ -10,7 +10,7 @@ from typing import Any
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
-from streams_recovery.config.directory import load_application
+from streams_recovery.config.loader import load_application
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.airflow.restore_dags import CLONE, RESTORE_DAGS
 from tests.support.project import PROJECT

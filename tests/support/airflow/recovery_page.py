@@ -12,8 +12,7 @@ from playwright.sync_api import BrowserContext
 from sqlalchemy import Table
 
 from streams_recovery.core import codec
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.status.savepoint_detail import savepoint_detail

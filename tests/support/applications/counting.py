@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from streams_recovery.cli import runs
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition

@@ -15,7 +15,7 @@ from embedded.compiled import compiled
 from embedded.jars import jar_files
 from embedded.ports import HOST
 from streams_recovery.application import http_control
-from streams_recovery.application.http_exchange import exchange
+from streams_recovery.application.http_control import exchange
 from streams_recovery.application.port import NoKeyRoute
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition

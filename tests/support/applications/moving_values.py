@@ -13,7 +13,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from embedded.processes import Processes
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.savepoint.cut import Readings

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import TopicPartition

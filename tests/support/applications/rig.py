@@ -14,8 +14,7 @@ import psutil
 
 from embedded.ports import free_ports
 from streams_recovery.application.factory import open_application
-from streams_recovery.application.instance_record import InstanceFiles
-from streams_recovery.application.process_identity import session_of
+from streams_recovery.application.instance_record import InstanceFiles, session_of
 from streams_recovery.config.runs import Runs
 from tests.support.project import PROJECT
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.core.state.edit import default_partition
 
 PARTITIONS: Final = 2
 MINUTE: Final = 60_000

@@ -23,7 +23,7 @@ from embedded.jars import KAFKA, JarSet, jar_files
 from embedded.java import QUICK, find_java
 from embedded.ports import HOST, free_ports
 from streams_recovery.cli import runs
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.cli.runner import Runner
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import RecoveryError

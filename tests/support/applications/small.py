@@ -14,16 +14,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from tests.support.applications.topic_records import produce
 
 STOPPED = [{"name": "one", "state": "gone", "streams_state": None, "closed_cleanly": True, "detail": "pid 1"}]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import BrokerUnavailable
 from streams_recovery.core.repository.journal import Phase

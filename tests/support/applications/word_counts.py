@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 from embedded.ports import HOST, free_ports
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, GroupMember, Profile, TopicRole
-from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
+from streams_recovery.core.repository.retention import Apply, DeletionOutlook
 from streams_recovery.core.status.facts import (
     CheckState,
     ClusterFacts,

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import Claim, ClaimedTopic, CommittedOffset, Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.in_place import InPlace, LaterPartition, LaterTopic, MovedOffset
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, PointInTime, RestorePlan, TopicToCreate
-from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.core.restore.point_in_time import AsOf, InPlace, LaterPartition, LaterTopic, MovedOffset
 from streams_recovery.core.restore.request import SafetyPolicy
 from tests.support.examples.savepoints import segment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streams_recovery.core.kafka_types import Consistency, TopicRole
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.plan import PartitionLoad, TopicToCreate
 from streams_recovery.core.restore.proofs import PartitionProof, Proof

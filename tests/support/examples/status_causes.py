@@ -7,8 +7,8 @@ from typing import Any
 
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.core.kafka_types import Consistency, GroupDescription, TopicPartition, TopicRole
-from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.retention import Apply, DeletionOutlook
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.status.facts import (
     CheckState,
@@ -24,8 +24,7 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     TransactionState,
 )
-from streams_recovery.core.status.recovery_point import ArchiveStatus, unusable
-from streams_recovery.core.status.report import DiskStatus, FencedSite, Part, SitesStatus, StandbySite, TopicStatus
+from streams_recovery.core.status.report import ArchiveStatus, DiskStatus, FencedSite, Part, SitesStatus, StandbySite, TopicStatus, unusable
 from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
 DEFAULTS = Monitor().limits_for(None)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.point_in_time import Moments
-from streams_recovery.core.status.finding import Severity, StatusFinding
 from streams_recovery.core.status.report import (
     Health,
     HistoryPoint,
@@ -16,9 +14,12 @@ from streams_recovery.core.status.report import (
     RunKind,
     RunSummary,
     SavepointSummary,
+    Severity,
+    StatusFinding,
     StatusReport,
     TopicStatus,
 )
+from streams_recovery.core.words import new_id
 
 HOUR = 3_600_000
 NOW = 1_795_440_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from streams_recovery.core.topic_holds.held_value import UNLIMITED
+from streams_recovery.core.topic_holds.compaction_guard import UNLIMITED
 
 TODAY = 20_778
 

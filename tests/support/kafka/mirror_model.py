@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from streams_recovery.core.offsets.mirrored_log import LogRecord, MirroredLog, Window
+from streams_recovery.core.offsets.mirrored_input import LogRecord, MirroredLog, Window
 
 LEAST = 3
 # Digests that several records have; any other record's is its own.

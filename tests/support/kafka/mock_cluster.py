@@ -11,10 +11,10 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
+from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.kafka.exact_producer import Sender
 from streams_recovery.kafka.range_consumer import Arrived, RangeClient
-from streams_recovery.kafka.senders import Sender
 
 
 @contextmanager

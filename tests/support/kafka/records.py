@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.producers import Producers
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.kafka.writer import PartitionWriter
+from streams_recovery.kafka.writer import PartitionWriter, Producers
 from tests.support.examples.rows import batch_of
 
 

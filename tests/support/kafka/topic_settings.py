@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streams_recovery.kafka.cluster import KafkaCluster
-from streams_recovery.kafka.topic_configs import Changes
+from streams_recovery.kafka.logs import Changes
 
 
 def alter(cluster: KafkaCluster, changes: Changes) -> None:

@@ -22,24 +22,22 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupSpec, JobFailure, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, QuiesceMode, TopicPartition
 from streams_recovery.core.offsets.snapshot import GroupOffsets, OffsetSnapshot
-from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
-from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.lease import LockRecord
-from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.repository.publication import publication
 from streams_recovery.core.repository.ranges import TableRef
-from streams_recovery.core.repository.retention import Pin
+from streams_recovery.core.repository.retention import Announcement, Pin
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
-from streams_recovery.core.timestamps import moment
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
+from streams_recovery.core.words import moment
 from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.segments.files import contents_of
 from streams_recovery.segments.queries import first_values, last_rows, rows_below
-from streams_recovery.storage.compressed import packed, unpacked
 from streams_recovery.storage.json_object import read_value
+from streams_recovery.storage.objects import packed, unpacked
 from streams_recovery.storage.range_tables import RangeTables
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore

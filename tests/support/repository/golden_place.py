@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.operations.context import RecoveryContext, open_context, wall_clock
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import Repository
 from tests.support.project import GOLDEN, PROJECT
 

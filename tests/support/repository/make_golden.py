@@ -33,8 +33,7 @@ from streams_recovery.core.kafka_types import (
 )
 from streams_recovery.core.repository import range_table
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof, MergedFrom, MergeProof
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
     CopiedRange,
@@ -45,11 +44,10 @@ from streams_recovery.core.repository.manifest import (
     Provenance,
     TopicImage,
 )
-from streams_recovery.core.repository.range_columns import RangeColumns
-from streams_recovery.core.repository.ranges import Ranges, TableRef
+from streams_recovery.core.repository.ranges import RangeColumns, Ranges, TableRef
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
-from streams_recovery.storage.compressed import packed
+from streams_recovery.storage.objects import packed
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.project import GOLDEN

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.files import contents_of, read_segment
 from streams_recovery.segments.queries import edge_stamps, first_values, keyed_stamps, last_rows, rows_below, split_at, timestamp_at

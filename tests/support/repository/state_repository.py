@@ -22,10 +22,9 @@ from streams_recovery.core.kafka_types import (
     TopicPartition,
     TopicRole,
 )
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionImage, Provenance, TopicImage
-from streams_recovery.core.state.partitioner import default_partition
+from streams_recovery.core.state.edit import default_partition
 from streams_recovery.operations import state
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import write_segment

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.storage.repository import Repository

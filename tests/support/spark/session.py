@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streams_recovery.core.jobs.spec import JobReceipt
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.outcome import read_outcome
+from streams_recovery.engine.spark_submit import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob
 
 if TYPE_CHECKING:

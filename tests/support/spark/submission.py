@@ -5,11 +5,9 @@ from __future__ import annotations
 from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import JobOrder
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.engine.child_process import run_submit, tail
-from streams_recovery.engine.outcome import read_outcome
-from streams_recovery.engine.secrets import secrets_file
-from streams_recovery.engine.spark_submit import JobFiles, spark_call, submit_argv
-from streams_recovery.storage.receipts import read_receipt
+from streams_recovery.engine.spark_submit import JobFiles, read_outcome, secrets_file, spark_call, submit_argv
+from streams_recovery.engine.submitter import run_submit, tail
+from streams_recovery.storage.objects import read_receipt
 from streams_recovery.storage.repository import Repository
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"

@@ -14,7 +14,7 @@ from embedded.airflow import Airflow
 from embedded.java import find_java
 from embedded.processes import Processes
 from embedded.stack import APPLICATION, CONFIGS, Stack
-from streams_recovery.config import yaml_reader
+from streams_recovery.config import reading
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from tests.support.project import PROJECT
@@ -89,7 +89,7 @@ class Installed(Stack):
 
     def _plain(self) -> dict[str, Any]:
         variables = {name: value for name, value in super().variables.items() if not name.startswith("AIRFLOW")}
-        plain = yaml_reader.read((CONFIGS / f"{APPLICATION}.yaml").read_bytes(), variables).data
+        plain = reading.read((CONFIGS / f"{APPLICATION}.yaml").read_bytes(), variables).data
         del plain["drill"], plain["reprocess"], plain["runs"]["command"]
         plain["storage"] = {"backend": "filesystem", "path": str(self.directory / "repository")}
         plain["runs"]["process"]["working_directory"] = str(self.directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streams_recovery.cli import runs
 from streams_recovery.cli.runner import Runner
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.engine.child_process import SparkSubmit
+from streams_recovery.engine.submitter import SparkSubmit
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest

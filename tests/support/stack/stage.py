@@ -14,7 +14,7 @@ from embedded.processes import Processes
 from embedded.stack import Ports, Stack
 from examples.order_processing.generator import Generator, create_topics
 from examples.order_processing.orders import World
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds

@@ -18,7 +18,7 @@ from embedded.processes import Processes
 from embedded.stack import APPLICATION, Plain, Stack
 from streams_recovery.application.factory import open_application
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.operations.context import RecoveryContext, open_context

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.words import new_id
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.manifests import manifest_with
 

@@ -18,8 +18,8 @@ import boto3
 import pytest
 
 from embedded.ports import free_ports
-from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.credentials import StorageCredentials
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.storage.open_store import StorageCredentials
 from tests.support.programs.go import go_program
 
 SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")

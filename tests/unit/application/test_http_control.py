@@ -1,18 +1,31 @@
+"""An instance that answers without end, with too much or with nonsense costs neither time nor memory without a limit.
+
+Who talks to an instance shows a token, and shows it to nobody else.
+"""
+
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+import ssl
 import threading
 import time
 import traceback
+import tracemalloc
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from streams_recovery.application import http_control
-from streams_recovery.application.port import AnswerTooLarge, NoKeyRoute
+from streams_recovery.application.http_control import token_in
+from streams_recovery.application.instances import Fleet
+from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, NoKeyRoute
+from streams_recovery.config.runs.process import Control
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
+from tests.support.kafka.secured_broker import Authority
 
 
 @pytest.fixture
@@ -278,3 +291,287 @@ def test_an_owner_is_named_or_not(answering):
     url, _ = answering(503, b"")
     with pytest.raises(ApplicationNotReady):
         http_control.owner(url, OWNER, ALICE)
+
+
+MIB = 1 << 20
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+@pytest.fixture
+def raw():
+    """Starts a server that sends what it is given, byte for byte, until nobody listens, and yields its address."""
+    servers = []
+
+    def start(pieces):
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+
+        def serve():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(65536)
+                    for piece in pieces():
+                        connection.sendall(piece)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def flood(head, piece):
+    def pieces():
+        yield head
+        while True:
+            yield piece
+
+    return pieces
+
+
+def slowly(head, piece, pause=0.02):
+    def pieces():
+        yield head
+        while True:
+            time.sleep(pause)
+            yield piece
+
+    return pieces
+
+
+def memory(call):
+    """Bytes that the call needed at most."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_state_without_end_is_no_answer(raw):
+    url = raw(flood(OK + b'\r\n{"state": "RUNNING", "x": "', b"x" * 65536))
+    assert memory(lambda: http_control.reported(url, "/health")) < 8 * MIB
+    assert http_control.reported(url, "/health").state is None
+
+
+def test_a_state_that_claims_to_be_large_is_no_answer(raw):
+    body = b'{"state": "RUNNING"}' + b" " * (2 * MIB)
+    url = raw(lambda: [OK + b"Content-Length: %d\r\n\r\n" % len(body), body])
+    assert http_control.reported(url, "/health").state is None
+
+
+def test_a_store_without_end_is_refused_at_the_limit(raw, monkeypatch):
+    monkeypatch.setattr(http_control, "MAX_STORE_BYTES", 4 * MIB)
+    url = raw(flood(OK + b'\r\n{"k": "', b"x" * 65536))
+
+    def ask():
+        with pytest.raises(AnswerTooLarge, match=r"/state/totals has more than 4194304 bytes") as caught:
+            http_control.store(url, "/state/{store}", "totals")
+        assert "queryable" in caught.value.next_step
+
+    assert memory(ask) < 32 * MIB
+
+
+def test_a_store_at_the_limit_is_an_answer(raw, monkeypatch):
+    body = b'{"k": 1}'
+    monkeypatch.setattr(http_control, "MAX_STORE_BYTES", len(body))
+    url = raw(lambda: [OK + b"Content-Length: %d\r\n\r\n" % len(body), body])
+    assert http_control.store(url, "/state/{store}", "totals") == {"k": 1}
+
+
+def test_what_a_post_says_is_read_no_further_than_its_beginning(raw):
+    assert memory(lambda: http_control.post(raw(flood(OK + b"\r\n", b"x" * 65536)), "/pause")) < 8 * MIB
+    with pytest.raises(ApplicationNotReady, match="xxx"):
+        http_control.post(raw(flood(b"HTTP/1.1 503 No\r\n\r\n", b"x" * 65536)), "/pause")
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        slowly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        slowly(OK, b"X"),
+        slowly(OK, b"X: y\r\n"),
+        slowly(OK + b"Content-Length: 100000\r\n\r\n", b" "),
+        slowly(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+        slowly(OK + b"\r\n", b" "),
+    ],
+    ids=[
+        "only ever 100",
+        "a header that drips",
+        "headers that drip",
+        "a body that drips",
+        "chunks that drip",
+        "a body without a length that drips",
+    ],
+)
+def test_the_whole_answer_has_a_deadline(raw, monkeypatch, pieces):
+    monkeypatch.setattr(http_control, "_SECONDS", 0.3)
+    with pytest.raises(ApplicationNotReady, match=r"no whole answer within 0\.3 s"):
+        http_control.post(raw(pieces), "/pause")
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"k":' * 100_000, b'{"k": ' + b"9" * 10_000 + b"}"])
+def test_json_that_is_nested_too_deeply_or_holds_a_number_too_large_is_no_answer(raw, body):
+    url = raw(lambda: [OK + b"Content-Length: %d\r\n\r\n" % len(body), body])
+    with pytest.raises(Damaged):
+        http_control.store(url, "/state/{store}", "totals")
+    assert http_control.reported(url, "/health").state is None
+
+
+HTTP_TOKEN = "canary-4f2a"
+
+
+@contextmanager
+def serving(*, token=None, redirect=None, context=None):
+    """A server on this machine, and the method, path and authorization of each request that it saw. With ``token`` it answers nobody else."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append((self.command, self.path, self.headers.get("Authorization")))
+            known = token is None or self.headers.get("Authorization") == f"Bearer {token}"
+            self.send_response(307 if redirect else 200 if known else 401)
+            if redirect:
+                self.send_header("Location", redirect)
+            self.end_headers()
+            self.wfile.write(b'{"state": "RUNNING"}' if known else b"no")
+
+        def do_POST(self):
+            self.do_GET()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def ask_everything(url, token):
+    http_control.reported(url, "/health", token=token)
+    http_control.post(url, "/pause", token=token)
+    http_control.store(url, "/state/{store}", "totals", token=token)
+
+
+def test_every_request_carries_the_token_and_none_without_one():
+    with serving(token=HTTP_TOKEN) as (url, seen):
+        ask_everything(url, HTTP_TOKEN)
+        assert {authorization for _, _, authorization in seen} == {f"Bearer {HTTP_TOKEN}"}
+        assert len(seen) == 3
+    with serving() as (url, seen):
+        ask_everything(url, None)
+        assert {authorization for _, _, authorization in seen} == {None}
+
+
+def test_who_does_not_know_the_token_is_told_what_to_set_and_sees_no_token():
+    with serving(token=HTTP_TOKEN) as (url, _):
+        found = http_control.reported(url, "/health")
+        assert (found.state, found.problem) == (None, f"{url}/health answers 401")
+        for ask in (
+            lambda: http_control.post(url, "/pause", token="wrong"),
+            lambda: http_control.store(url, "/s/{store}", "x", token="wrong"),
+        ):
+            with pytest.raises(ConfigInvalid, match="answered 401") as caught:
+                ask()
+            assert "control.token_file" in caught.value.next_step
+            assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.fault("F61")
+def test_a_redirect_takes_the_token_nowhere():
+    with serving() as (elsewhere, seen), serving(redirect=f"{elsewhere}/here") as (url, asked):
+        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state == "RUNNING"
+        for ask in (
+            lambda: http_control.post(url, "/pause", token=HTTP_TOKEN),
+            lambda: http_control.store(url, "/s", "x", token=HTTP_TOKEN),
+        ):
+            with pytest.raises(ConfigInvalid, match="answered 307"):
+                ask()
+        assert len(asked) == 3
+        assert seen == []
+
+
+@pytest.mark.fault("F61")
+def test_an_instance_with_a_certificate_of_nobody_gets_no_token(tmp_path):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*Authority(tmp_path, "nobody").issue("server"))
+    with serving(context=context) as (url, seen):
+        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state is None
+        with pytest.raises(ApplicationNotReady, match=r"(?i)certificate"):
+            http_control.post(url, "/pause", token=HTTP_TOKEN)
+        assert seen == []
+
+
+def test_an_instance_with_a_certificate_is_asked(tmp_path, monkeypatch):
+    authority = Authority(tmp_path, "somebody")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    with serving(token=HTTP_TOKEN, context=context) as (url, _):
+        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state == "RUNNING"
+
+
+# The file
+
+
+def test_a_token_is_read_anew_each_time(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(f"  {HTTP_TOKEN}\n")
+    assert token_in(str(file)) == HTTP_TOKEN
+    file.write_text("another==")
+    assert token_in(str(file)) == "another=="
+    assert token_in(None) is None
+
+
+@pytest.mark.parametrize(
+    "content", ["", "\n", "two words", "two\nlines", "canary\r\nHost: elsewhere", "canary\N{SNOWMAN}", "=canary", "canary" * 2000]
+)
+def test_what_could_not_be_sent_is_no_token_and_is_not_shown(tmp_path, content):
+    file = tmp_path / "token"
+    file.write_text(content)
+    if len(content) > 8192:
+        file.write_text("x " + content)
+    with pytest.raises(ConfigInvalid, match="holds no token") as caught:
+        token_in(str(file))
+    assert "canary" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigInvalid, match="nothing-here cannot be read"):
+        token_in(str(tmp_path / "nothing-here"))
+
+
+# The way there
+
+
+def standing():
+    return (InstanceStatus(name="one", state=InstanceState.RUNNING, streams_state=None, closed_cleanly=None, detail=""),)
+
+
+@pytest.mark.fault("F61")
+def test_plain_http_to_another_machine_is_refused_unless_the_configuration_says_so():
+    urls = {"one": "http://order-processor:18081"}
+    with pytest.raises(ConfigInvalid, match=r"plain http to another machine.*control\.allow_http"):
+        Fleet(urls=urls, control=Control(), statuses=standing)
+    Fleet(urls=urls, control=Control(allow_http=True), statuses=standing)
+    Fleet(urls={"one": "https://order-processor:18081", "two": "http://127.0.0.1:1"}, control=Control(), statuses=standing)
+
+
+def test_a_token_that_cannot_be_read_is_no_silence(tmp_path):
+    fleet = Fleet(urls={"one": "http://127.0.0.1:9"}, control=Control(token_file=str(tmp_path / "none")), statuses=standing)
+    for ask in (lambda: fleet.reports(["one"]), fleet.pause, fleet.resume):
+        with pytest.raises(ConfigInvalid, match="token file"):
+            ask()

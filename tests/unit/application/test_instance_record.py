@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.application import file_lock
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Started, StopRequest
-from streams_recovery.application.process_identity import Place, Process, birth, session_of
+from streams_recovery.application import instance_record
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, StopRequest, birth, session_of
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
 
 ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING", reported_closed=None)
@@ -133,16 +132,16 @@ def test_two_systems_without_boot_ids_are_told_apart_by_name():
 
 def test_a_lock_is_held_by_one_and_inherited(tmp_path):
     path = tmp_path / "made" / "lock"
-    assert not file_lock.is_held(path)
-    with file_lock.held(path, seconds=0) as handle:
-        assert file_lock.is_held(path)
-        with pytest.raises(ApplicationNotReady), file_lock.held(path, seconds=0.1):
+    assert not instance_record.is_held(path)
+    with instance_record.held(path, seconds=0) as handle:
+        assert instance_record.is_held(path)
+        with pytest.raises(ApplicationNotReady), instance_record.held(path, seconds=0.1):
             pass
         heir = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(handle,))
-    assert file_lock.is_held(path)
+    assert instance_record.is_held(path)
     heir.stdin.close()
     heir.wait()
-    assert not file_lock.is_held(path)
+    assert not instance_record.is_held(path)
 
 
 # Its first thread ends, and the process goes on in another one, which says so.

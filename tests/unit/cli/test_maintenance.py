@@ -11,13 +11,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.repository.announcement import Announcement
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.operations import maintenance, pins, quiesce_record, unfinished
+from streams_recovery.core.repository.retention import Announcement
+from streams_recovery.operations import maintenance, quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext, open_context
+from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.repository.state_repository import FIRST, environment, fill
 
@@ -57,7 +58,7 @@ def approved(run: Run, *words: str) -> Any:
 def test_keeping_and_releasing_say_who_keeps_a_savepoint_then(run: Run, shop: RecoveryContext) -> None:
     words = ("shop", FIRST, "--reason", "a test")
     assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [], "until": None}
-    pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
+    pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
     assert printed(run("savepoints", "keep", *words)) == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE], "until": None}
     given_up = approved(run, "savepoints", "release", *words, "--restore", RESTORE)
     assert given_up == {"savepoint_id": FIRST, "kept": True, "restores": [], "until": given_up["until"]}
@@ -70,7 +71,7 @@ def test_keeping_and_releasing_say_who_keeps_a_savepoint_then(run: Run, shop: Re
 
 
 def test_one_that_a_restore_keeps_is_still_kept_when_a_person_releases_it(run: Run, shop: RecoveryContext) -> None:
-    pins.pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
+    pin(shop, FIRST, keep=True, requested_by="test", reason="", restore_id=RESTORE)
     done = printed(run("savepoints", "release", "shop", FIRST, "--reason", "a test"))
     assert done == {"savepoint_id": FIRST, "kept": True, "restores": [RESTORE], "until": None}
 

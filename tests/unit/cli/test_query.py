@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.operations.state import ask
+from streams_recovery.operations.state import peek
 from tests.support.applications.key_answers import key_program, write_answers
 from tests.support.repository.state_repository import FIRST, SECOND, T0, environment, fill
 
@@ -108,10 +108,10 @@ def test_a_store_that_cannot_be_asked_is_not_found(run: Run) -> None:
 
 def test_of_a_key_with_many_versions_some_are_held_and_all_are_compared(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = json.loads(run("versions", "alice", "--savepoint", SECOND, "--json").stdout)
-    monkeypatch.setattr(ask, "MOST_ROWS", len(whole["rows"]) - 1)
+    monkeypatch.setattr(peek, "MOST_ROWS", len(whole["rows"]) - 1)
     found = json.loads(run("versions", "alice", "--savepoint", SECOND, "--json").stdout)
     assert (whole["more"], found["more"], found["equal"]) == (False, True, True)
     assert found["rows"] == whole["rows"][:-1]
-    monkeypatch.setattr(ask, "MOST_ROWS", 0)
+    monkeypatch.setattr(peek, "MOST_ROWS", 0)
     done = run("versions", "alice", "--savepoint", SECOND)
     assert (done.exit_code, "rows of the savepoint are shown" in done.stderr) == (NOTHING_COMPARED, True)

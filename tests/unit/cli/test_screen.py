@@ -12,8 +12,7 @@ import pytest
 
 from streams_recovery.cli import approval, screen
 from streams_recovery.cli.context import print_json
-from streams_recovery.cli.progress import shown_progress
-from streams_recovery.cli.words import remembered
+from streams_recovery.cli.screen import _lines, remembered, shown_progress
 from streams_recovery.core.approval import StatedPlan
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import code, md, visible
@@ -147,3 +146,41 @@ def test_data_for_a_program_stays_as_it_is(capsys: pytest.CaptureFixture[str]) -
 def test_each_mistake_of_a_file_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     screen.say_error(ConfigInvalid("a.yaml:1: x\nb.yaml:2: y", next_step="correct it"))
     assert capsys.readouterr().err.splitlines() == ["ConfigInvalid: a.yaml:1: x", "b.yaml:2: y. Next: correct it"]
+
+
+SEEN = JobProgress(
+    job="restore",
+    phase="loading",
+    at=0,
+    seconds=20.0,
+    records=5,
+    records_total=10,
+    bytes=120,
+    tasks=1,
+    tasks_done=0,
+    records_per_second=1.0,
+    bytes_per_second=None,
+    percent=50,
+    seconds_left=5.0,
+)
+
+
+def test_where_nobody_looks_it_is_a_line_now_and_then_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    show = _lines("load_records", clock=lambda: now)
+    for now in (0.0, 10.0, 29.0, 30.0, 45.0):  # noqa: B007  # the clock reads it
+        show(SEEN)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["load_records: loading: 5 of 10 records (50 %), 120 B, 1 records/s, 5 s left, 0 of 1 tasks done"] * 2
+
+
+def test_a_terminal_has_a_bar_that_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    with shown_progress("load_records") as show:
+        show(SEEN)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "load_records" in err
+    assert "50%" in err

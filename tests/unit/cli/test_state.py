@@ -16,8 +16,7 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.cli.state import DIFFERENT, NOTHING_COMPARED
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository.state_repository import FIRST, SECOND, T0, environment, fill

@@ -11,8 +11,7 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.support.repository.state_repository import FIRST, SECOND, environment, fill

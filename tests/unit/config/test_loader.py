@@ -1,4 +1,7 @@
-"""A configuration is understood whole, or refused with the place and the way to mend it."""
+"""A configuration is understood whole, or refused with the place and the way to mend it.
+
+What an installed package does is in tests/unit/test_wheel.py.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import jsonschema
 import pytest
 import yaml
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.contradictions import neighbours
-from streams_recovery.config.loader import load, load_all, load_named
+from streams_recovery.config.loader import config_directory, load, load_all, load_named
 from streams_recovery.config.schema import application_schema, rendered
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode, StoreKind
@@ -474,3 +477,11 @@ def test_whoever_only_reads_does_not_ask_for_the_private_key(tmp_path: Path) -> 
     found = seal_keys(config, connections, writes=False)
     assert found is not None
     assert (found.public, found.private, connections.asked) == ((PUBLIC,), None, 0)
+
+
+def test_a_checkout_has_its_configurations_in_itself() -> None:
+    assert config_directory({"AIRFLOW_HOME": "/srv/airflow"}) == PROJECT / "include" / "configs"
+
+
+def test_the_environment_names_another_directory() -> None:
+    assert config_directory({"STREAMS_RECOVERY_CONFIG_DIR": "/srv/configs"}) == Path("/srv/configs")

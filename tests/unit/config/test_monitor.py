@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.config.loader import load
-from streams_recovery.core.status.finding import Severity
-from streams_recovery.core.status.limits import Limits
+from streams_recovery.config.monitor import longest_pause
+from streams_recovery.core.status.facts import Limits
+from streams_recovery.core.status.report import Severity
 from tests.support.examples.configurations import MINIMAL, refused, written
 
 
@@ -60,3 +61,26 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, section: str, said: str
     message = refused(tmp_path, MINIMAL + f"monitor: {section}\n")
     assert said in message
     assert "canary" not in message
+
+
+HOUR, DAY = 3_600, 86_400
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seconds"),
+    [
+        ("0 * * * *", HOUR),
+        ("*/5 * * * *", 300),
+        ("0 6,18 * * *", 12 * HOUR),
+        ("0 8,9 * * *", 23 * HOUR),
+        ("0 4 * * 6", 7 * DAY),
+        ("0 9 * * 1-5", 3 * DAY),
+        ("0 8-17 * * 1-5", 63 * HOUR),
+        ("*/5 8-17 * * 1-5", 62 * HOUR + 300),
+        ("0 0 1 * *", 31 * DAY),
+        ("0 0 1 6 *", 366 * DAY),
+        (None, None),
+    ],
+)
+def test_the_longest_time_between_two_firings_counts_also_over_a_weekend(schedule: str | None, seconds: int | None) -> None:
+    assert longest_pause(schedule) == seconds

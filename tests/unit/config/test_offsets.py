@@ -1,4 +1,7 @@
-"""A run's word on offsets goes before the configuration's, and a name of a file leads nowhere but into the directory of configurations."""
+"""A run's word on offsets goes before the configuration's, and a name of a file leads nowhere but into the directory of configurations.
+
+A run's word on the moment goes before the configuration's, and without either there is none.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ import pytest
 
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.config.offsets import anywhere, inside, offset_strategy
+from streams_recovery.config.offsets import anywhere, as_of, inside, offset_strategy
 from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.given_offsets import MAX_FILE_BYTES, ReadFile
-from streams_recovery.core.offsets.strategies.named import File
+from streams_recovery.core.offsets.strategies import File
+from streams_recovery.core.restore.point_in_time import AsOf
 from tests.support.examples.configurations import MINIMAL
 
 OFFSETS = {TopicPartition("orders-in", 0): 7}
@@ -75,3 +80,26 @@ def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path) -> No
     with pytest.raises(ConfigInvalid, match="cannot be read"):
         anywhere("nul\0")
     assert len(anywhere("/dev/zero")) == MAX_FILE_BYTES + 1, "and what is so long is refused when it is parsed"
+
+
+def configured_as_of(directory: Path, moment: str) -> ApplicationConfig:
+    (directory / "orders.yaml").write_text(f"{MINIMAL}restore:\n  time_window_end: {moment}\n")
+    return load(directory / "orders.yaml", {})
+
+
+@pytest.mark.parametrize(
+    ("moment", "asked", "found"),
+    [
+        ("2026-11-21T13:00:00.0015+01:00", "", 1_795_262_400_001),
+        ("2026-11-21T12:00:00Z", "  ", 1_795_262_400_000),
+        ("2026-11-21T12:00:00Z", "2026-11-21T12:00:01Z", 1_795_262_401_000),
+        ("null", "2026-11-21T12:00:01Z", 1_795_262_401_000),
+    ],
+)
+def test_the_moment_that_a_run_asks_for_goes_first(tmp_path: Path, moment: str, asked: str, found: int) -> None:
+    assert as_of(configured_as_of(tmp_path, moment), asked, "position") == AsOf(moment=found, by=CutBy.POSITION)
+
+
+def test_without_a_moment_there_is_nothing_to_restore_to(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="no moment is given"):
+        as_of(configured_as_of(tmp_path, "null"), "", "timestamp")

@@ -11,13 +11,12 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from streams_recovery.config.clone_application import live
-from streams_recovery.config.drill import Drill
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.runs import KINDS, IntervalRuns, Kind, Runs, SandboxRuns, StartingKind
-from streams_recovery.config.sandbox_application import SandboxName, in_sandbox
+from streams_recovery.config.sandbox import Drill
+from streams_recovery.config.sandbox_application import SandboxName, in_sandbox, live
 from tests.support.examples.configurations import APPLICATION, written
 
 CLONE = {"restore": {"topic_map": {"real": "totals", "real-late": "late"}}, "clone": {"of": "old"}}

@@ -21,7 +21,7 @@ from streams_recovery.core.errors import (
     without_secret_causes,
 )
 from streams_recovery.core.jobs.spec import JobFailure
-from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.check import Cause
 from tests.support.project import PROJECT
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RecoveryError)]

@@ -13,17 +13,15 @@ from hypothesis import example, given, settings
 
 import streams_recovery
 from streams_recovery.cli import maintenance as commands
+from streams_recovery.cli.look import findings_text
 from streams_recovery.cli.offsets import _text as rollback_text
-from streams_recovery.cli.preflight import findings_text
 from streams_recovery.core.compaction.plan import CompactionPlan, TopicCompaction
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, logger, md, visible, visible_lines
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
-from streams_recovery.core.repository.announcement import Apply, DeletionOutlook
-from streams_recovery.core.repository.retention import Decision, KeptWork, StoredFile
-from streams_recovery.core.repository.undelete import Harm, Undelete
+from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
 from streams_recovery.core.restore.plan import TopicToDelete
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import report_page
@@ -244,4 +242,4 @@ def test_nothing_but_the_screen_prints() -> None:
     printing = {"print", "echo", "secho", "prompt", "confirm", "Console", "Table"}
     found = {path for name in printing for path, _ in calls(name) if path.startswith("cli/")}
     named = {path for path, tree in SOURCES.items() if path.startswith("cli/") and "sys.stdout.write" in ast.unparse(tree)}
-    assert found | named == {"cli/screen.py", "cli/progress.py"}, "cli/progress.py draws a bar"
+    assert found | named == {"cli/screen.py"}

@@ -14,7 +14,7 @@ from embedded.running import _known, _remember, _to_look_at, _variables_file
 from embedded.showing import Shown, moment_text
 from embedded.stack import APPLICATION, Ports
 from streams_recovery.config.loader import load_all
-from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.core.words import parse_moment
 
 
 @pytest.fixture

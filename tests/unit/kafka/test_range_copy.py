@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 
 import pytest
 
-from streams_recovery.core.errors import BrokerUnavailable
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, TransientError
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange
-from streams_recovery.kafka.range_copy import at_once, one_behind
+from streams_recovery.kafka.range_copy import at_once, one_behind, workspace
 
 
 def copied(number: int) -> RangeCopied:
@@ -59,3 +60,30 @@ def test_an_error_of_storing_is_raised_for_whoever_asks_for_that_segment_and_no_
         assert kept() == copied(1)
         with pytest.raises(BrokerUnavailable, match="nobody answers"):
             lost()
+
+
+def test_nothing_of_it_stays():
+    with workspace("a test runs") as directory:
+        (directory / "file").write_bytes(b"x")
+    assert not directory.exists()
+
+
+def test_a_full_disk_is_told_with_its_place_and_nothing_of_it_stays():
+    told = pytest.raises(TransientError, match="orders-3 is copied: No space")
+    with told as caught, workspace("orders-3 is copied") as directory:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert "TMPDIR" in caught.value.next_step
+    assert caught.value.facts["directory"] == str(directory.parent)
+    assert not directory.exists()
+
+
+@pytest.mark.fault("F13")
+def test_a_directory_that_vanished_is_told():
+    with pytest.raises(TransientError, match="No such file or directory"), workspace("a test runs") as directory:
+        directory.rmdir()
+        (directory / "file").write_bytes(b"x")
+
+
+def test_errors_that_are_no_disk_s_pass():
+    with pytest.raises(Damaged), workspace("a test runs"):
+        raise Damaged("other", next_step="none")

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.application.process_identity import birth
+from streams_recovery.application.instance_record import birth
 from streams_recovery.core.errors import LockHeld
-from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.lease import HolderProcess
-from streams_recovery.core.repository.location import StorageLocation
 from streams_recovery.operations.lock_holder import is_dead, this_process
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository

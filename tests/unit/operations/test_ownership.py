@@ -14,8 +14,7 @@ import pytest
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import QuiesceMode

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import JournalEntry, Phase
@@ -19,8 +19,7 @@ from streams_recovery.core.repository.sites import PRIMARY, Fence
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.ownership import start_again
-from streams_recovery.operations.restore.open import TICKET
-from streams_recovery.operations.restore.resume import plan_left
+from streams_recovery.operations.restore.open import TICKET, plan_left
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.storage.append_log import AppendLog

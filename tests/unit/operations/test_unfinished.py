@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streams_recovery.core.errors import Damaged, Refused
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, created_by
+from streams_recovery.core.words import new_id
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog

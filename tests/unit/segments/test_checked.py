@@ -1,4 +1,7 @@
-"""A segment that somebody else has written is damage, and costs no more to find out than its size."""
+"""A segment that somebody else has written is damage, and costs no more to find out than its size.
+
+What a footer may claim is read as it is, or refused; never anything else.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.segments import files, footer
-from streams_recovery.segments.checked import open_segment
+from streams_recovery.segments import checked, files
+from streams_recovery.segments.checked import NoPage, NotThrift, _chunk, open_segment, pages
 from streams_recovery.segments.files import read_segment, write_segment
-from streams_recovery.segments.pages import NoPage, pages
 from streams_recovery.segments.queries import rows_below
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
@@ -189,7 +191,7 @@ def test_headers_that_are_too_many_are_damage(tmp_path: Path, monkeypatch: pytes
     file = as_written(tmp_path, constant(1, headers=headers))
     assert file.bytes < 10_000
     assert sum(len(batch) for batch in read_segment(tmp_path / KEY, file)) == 1
-    monkeypatch.setattr(footer, "_MOST_HEADERS", 1 << 20)
+    monkeypatch.setattr(checked, "_MOST_HEADERS", 1 << 20)
     assert "in headers.list.element.key and headers.list.element.value" in damage(tmp_path, file)
 
 
@@ -293,3 +295,15 @@ def test_a_repository_that_does_not_answer_is_not_damage(tmp_path: Path, monkeyp
     monkeypatch.setattr(Repository, "_range", refuse)
     with pytest.raises(RepositoryUnavailable):
         rows_below(Repository(StorageLocation(backend="filesystem", path=str(tmp_path))), file, 5)
+
+
+@pytest.mark.parametrize("encodings", [[[0]], [{1: 0}], [b"0"], [99], 0, None])
+def test_encodings_that_are_no_known_numbers_are_refused(encodings: object) -> None:
+    column = {1: 6, 2: encodings, 3: [b"key"], 4: 6, 5: 1, 6: 1, 7: 1, 9: 4}
+    with pytest.raises(NotThrift, match="not as this software writes it"):
+        _chunk({3: column})  # type: ignore[dict-item]
+
+
+def test_and_those_that_are_known_are_taken() -> None:
+    name, chunk = _chunk({3: {1: 6, 2: [0, 3], 3: [b"key"], 4: 6, 5: 1, 6: 2, 7: 3, 9: 4}})
+    assert (name, chunk.values, chunk.unpacked, chunk.packed, chunk.start) == ("key", 1, 2, 3, 4)

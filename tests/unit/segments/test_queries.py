@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import taken
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.interval import BESIDE, Interval, IntervalLook, IntervalSlice, bounds_of, slice_log
 from streams_recovery.segments.files import _writer

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage import append_log
 from streams_recovery.storage import repository as store
 from streams_recovery.storage.append_log import AppendLog

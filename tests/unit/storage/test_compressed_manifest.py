@@ -15,11 +15,10 @@ import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound, Refused
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.storage import compressed, json_object, savepoints
-from streams_recovery.storage.compressed import most_unpacked, unpacked
+from streams_recovery.storage import json_object, objects, savepoints
+from streams_recovery.storage.objects import most_unpacked, unpacked
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.examples.manifests import copied, manifest_with, partition
@@ -65,7 +64,7 @@ def test_a_frame_that_does_not_tell_its_size_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.fault("F63")
 def test_what_follows_the_frame_is_refused(tmp_path: Path) -> None:
-    assert "not a compressed manifest" in refusal(tmp_path, compressed.packed(codec.dumps(manifest_with())) + compressed.packed(b"{}"))
+    assert "not a compressed manifest" in refusal(tmp_path, objects.packed(codec.dumps(manifest_with())) + objects.packed(b"{}"))
 
 
 BOMBS: dict[str, Callable[[], bytes]] = {
@@ -102,7 +101,7 @@ def test_an_honest_manifest_is_far_from_every_limit(tmp_path: Path) -> None:
     for parts in (several, empty):
         published = replace(manifest_with(), topics=(replace(manifest_with().topics[0], partitions=tuple(parts)),))
         plain = codec.dumps(published)
-        stored = compressed.packed(plain)
+        stored = objects.packed(plain)
         assert 2 * len(plain) < most_unpacked(len(stored))
         assert codec.loads(dict[str, object], unpacked(stored, "here"), where="here")
 
@@ -136,7 +135,7 @@ def _with(change: Callable[[dict[str, Any]], object]) -> bytes:
         store_in(Path(directory)).publish(honest)
         plain = json.loads(unpacked((Path(directory) / Layout("orders").manifest(ID)).read_bytes(), "honest"))
     change(plain)
-    return compressed.packed(json.dumps(plain).encode())
+    return objects.packed(json.dumps(plain).encode())
 
 
 def _partition(plain: dict[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.instance_record import Ended, InstanceFiles
-from streams_recovery.application.local_state import wipe
+from streams_recovery.application.process import wipe
 from streams_recovery.core.durable import sync_directory
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.engine.package import build_package
-from streams_recovery.storage import directory
+from streams_recovery.engine.spark_home import build_package
+from streams_recovery.storage import open_store
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -118,7 +118,7 @@ def cuts(seed: int) -> list[Kept]:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # The recording says what was synced; the disk below it need not be.
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    directory.forget_synced()
+    open_store.forget_synced()
     return tmp_path / "disk" / "repository"
 
 
@@ -151,11 +151,11 @@ def test_what_a_killed_run_left_unsynced_is_synced_by_the_next_one_that_builds_o
         place = tmp_path / f"killed-{dies_at}" / "repository"
         place.parent.mkdir()
         said = Said(Disk(place.parent, dies_at=dies_at))
-        directory.forget_synced()
+        open_store.forget_synced()
         with said.disk.recorded(), pytest.raises(Killed):
             run(place, said, 1)
         said.disk.dies_at = None
-        directory.forget_synced()
+        open_store.forget_synced()
         with said.disk.recorded():
             run(place, said, 2)
         end = said.disk.now
@@ -166,11 +166,11 @@ def test_what_a_killed_run_left_unsynced_is_synced_by_the_next_one_that_builds_o
     assert seen == {1, 2, 3}
 
 
-def made(directory: Path) -> Path:
+def made(open_store: Path) -> Path:
     """A directory that was there long before."""
-    directory.mkdir()
-    sync_directory(directory.parent)
-    return directory
+    open_store.mkdir()
+    sync_directory(open_store.parent)
+    return open_store
 
 
 def a_record(root: Path) -> Callable[[Path], bool]:
@@ -267,7 +267,7 @@ def test_a_process_that_is_killed_leaves_a_repository_that_is_whole_and_the_next
         for number, kept in enumerate(cuts(at)):
             said.disk.after_cut(said.disk.now, kept, tmp_path / f"{at}-{number}")
             check(tmp_path / f"{at}-{number}" / "repository", said, said.disk.now)
-        directory.forget_synced()
+        open_store.forget_synced()
         with said.disk.recorded():
             run(place, said, 2)
         for number, kept in enumerate(cuts(at)):

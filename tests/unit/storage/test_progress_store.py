@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.jobs.progress import JobProgress, TaskReport, progress_directory
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
-from streams_recovery.storage.progress_file import progress_path, read_progress, write_progress
-from streams_recovery.storage.progress_store import SLICE, progress_of_run, report_task, store_progress, task_reports
+from streams_recovery.core.repository.layout import Layout, StorageLocation
+from streams_recovery.storage.progress_store import (
+    SLICE,
+    progress_of_run,
+    progress_path,
+    read_progress,
+    report_task,
+    store_progress,
+    task_reports,
+    write_progress,
+)
 from streams_recovery.storage.repository import Repository
 
 RESULT = "app/work/run/load.0001.json"

@@ -14,9 +14,8 @@ from streams_recovery.core.errors import Damaged, LockLost
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
-from streams_recovery.core.repository.ranges import Ranges, RangesNotRead
+from streams_recovery.core.repository.ranges import MOST_TABLES, Ranges, RangesNotRead
 from streams_recovery.core.repository.segment_file import joined
-from streams_recovery.core.repository.table_tiers import MOST_TABLES
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.savepoints import committed, manifest_of, segment, topic
 from tests.support.repository.stored import store_in

@@ -13,8 +13,7 @@ import pytest
 import zstandard
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.retention import Pin
 from streams_recovery.core.repository.seal import Adoption, SealKeys, carries_seal
 from streams_recovery.storage.append_log import AppendLog

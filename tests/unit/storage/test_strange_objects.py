@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
-from streams_recovery.core.ids import is_id, new_id
-from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.lease import LEASE_SECONDS
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.words import is_id, new_id
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository

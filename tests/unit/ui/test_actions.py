@@ -14,7 +14,7 @@ from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.instant import Instant, instant
 from streams_recovery.ui.actions import Action, actions, dags_of
-from streams_recovery.ui.commands import commands_of
+from streams_recovery.ui.overview import commands_of
 from tests.support.airflow.recovery_page import Site, at_sites
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 

@@ -1,4 +1,7 @@
-"""One application in a few lines, in each state it can be in."""
+"""One application in a few lines, in each state it can be in.
+
+Numbers, lengths of time and moments as the page says them.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,27 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED, ForgedRecord
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
-from streams_recovery.core.status.recovery_point import ArchiveStatus
-from streams_recovery.core.status.report import Health, Part, RunKind
+from streams_recovery.core.status.report import ArchiveStatus, Health, Part, RunKind
 from streams_recovery.operations.status.read import StoredStatus
-from streams_recovery.ui.configurations import without_paths
-from streams_recovery.ui.overview import Overview, ShownState, broken, growth, overview, sites
-from streams_recovery.ui.statuses import KnownStatus
+from streams_recovery.ui.overview import (
+    TITLES,
+    Overview,
+    ShownState,
+    age,
+    broken,
+    growth,
+    iso,
+    moment,
+    number,
+    overview,
+    runbook,
+    seconds,
+    sites,
+    size,
+)
+from streams_recovery.ui.statuses import KnownStatus, without_paths
 from tests.support.examples.statuses import HOUR, NOW, OLD, report
+from tests.support.project import PROJECT
 
 SOON = NOW + 60_000
 
@@ -235,3 +252,69 @@ def test_what_somebody_has_written_into_the_log_of_sites_cannot_break_or_flood_t
     assert "a\\nba" in str(written.place)
     assert len(str(written.place)) < 8_000
     assert str(written.fences[0]).startswith("The site <strong>x\\u202e&lt;i&gt;</strong> was left at an unknown time ")
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (None, "unknown"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1_000, "1.0 kB"),
+        (99_600, "100 kB"),
+        (999_600, "1.0 MB"),
+        (38_200_000_000, "38.2 GB"),
+    ],
+)
+def test_sizes(count: float | None, said: str) -> None:
+    assert size(count) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(None, "unknown"), (7, "7"), (91_000, "91,000"), (1_500_000, "1.5 million"), (2_400_000_000, "2.4 billion")]
+)
+def test_counts(count: float | None, said: str) -> None:
+    assert number(count) == said
+
+
+@pytest.mark.parametrize(
+    ("length", "said"),
+    [
+        (None, "unknown"),
+        (0.4, "0.4 s"),
+        (1, "1 s"),
+        (59.6, "1 min"),
+        (192.5, "3 min 12 s"),
+        (3_599, "1 h"),
+        (11_520, "3 h 12 min"),
+        (90_000, "1 day 1 h"),
+        (12 * 86_400, "12 days"),
+    ],
+)
+def test_lengths_of_time(length: float | None, said: str) -> None:
+    assert seconds(length) == said
+
+
+def test_ages_look_both_ways() -> None:
+    assert [age(at, 100_000) for at in (None, 40_000, 160_000)] == ["never", "1 min ago", "in 1 min"]
+
+
+def test_a_moment_is_readable_without_the_script_and_for_it() -> None:
+    assert iso(1_795_440_000_000) == "2026-11-23T13:20:00Z"
+    assert moment(1_795_440_000_000) == '<time datetime="2026-11-23T13:20:00Z" data-at="1795440000000">2026-11-23 13:20 UTC</time>'
+
+
+def test_a_runbook_is_a_link_or_says_where_to_look() -> None:
+    where = "https://docs.example.com/alerts.md#no-savepoint"
+    assert runbook(where) == f'<a href="{where}" target="_blank" rel="noopener noreferrer">{where}</a>'
+    assert str(runbook("docs/alerts.md#no-savepoint")) == (
+        "section <code>no-savepoint</code> of <em>Alerts</em> in the documentation (<code>docs/alerts.md</code>)"
+    )
+    assert str(runbook("docs/runbooks/README.md")) == "<em>README</em> in the documentation (<code>docs/runbooks/README.md</code>)"
+    assert "<b>" not in runbook("docs/<b>.md#<b>")
+    assert "\x1b" not in runbook("https://docs.example.com/\x1b[2J")
+
+
+def test_pages_have_the_titles_that_are_said() -> None:
+    for name, title in TITLES.items():
+        assert (PROJECT / "docs" / f"{name}.md").read_text().startswith(f"# {title}\n")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.escaping import visible_lines
-from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.ui.render import _environment
+from streams_recovery.core.status.report import StatusFinding
+from streams_recovery.ui.pages import _environment
 from tests.support.examples.statuses import ADVICE
 from tests.support.hostile import HOSTILE
 from tests.support.project import PROJECT

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.status.report import SavepointSummary
-from streams_recovery.ui.charts import charts
-from streams_recovery.ui.svg import HEIGHT, WIDTH, bars, curve
+from streams_recovery.ui.charts import HEIGHT, WIDTH, bars, charts, curve
+from streams_recovery.ui.overview import size
 from streams_recovery.ui.timeline import Span, default_window, gaps, shown, timeline
-from streams_recovery.ui.words import size
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 
 DAY = 24 * HOUR

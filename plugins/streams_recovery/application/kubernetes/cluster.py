@@ -1,30 +1,262 @@
-"""What is read from and written to one namespace for one workload."""
+"""What is read from and written to one namespace for one workload.
+
+Calls to the API server through the official client, and what their failures mean. The client is an extra: it is imported when it is needed. What a stop
+writes down in a ConfigMap beside the workload, for whoever starts it again and for whoever asks how it ended.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+import getpass
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Final
 
-from streams_recovery.application.kubernetes.client import Client
-from streams_recovery.application.kubernetes.record import StopRecord
+from streams_recovery.application.http_control import Reported
+from streams_recovery.application.instance_record import Ended, StopRequest
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, NotFound
-from streams_recovery.core.kubernetes.autoscalers import (
+from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused, masked, remember_secrets
+from streams_recovery.core.kubernetes.others import (
     KEDA_GROUP,
     KEDA_PAUSED,
     KEDA_PLURAL,
     KEDA_VERSION,
     Autoscaler,
+    Owner,
+    Right,
     ScaledObject,
     autoscalers_of,
     scaled_objects_of,
 )
-from streams_recovery.core.kubernetes.owners import Owner
-from streams_recovery.core.kubernetes.pods import NodeState, Pod, application_container, node_state, of_another, pod_of
-from streams_recovery.core.kubernetes.rights import Right
-from streams_recovery.core.kubernetes.workload import Workload, workload_of
+from streams_recovery.core.kubernetes.workload import (
+    ContainerEnd,
+    NodeState,
+    Pod,
+    Workload,
+    application_container,
+    node_state,
+    of_another,
+    pod_of,
+    workload_of,
+)
+
+# An API server that is replaced or elects a leader is away for seconds.
+_PATIENCE = 30.0
+_RETRY_SECONDS = 0.5
+_CONNECT_SECONDS, _READ_SECONDS = 5.0, 20.0
+_OK = range(200, 300)
+_BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
+_NOT_ALLOWED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+
+class Client:
+    """A connection to one API server. Raises ``ConfigInvalid`` when the client is not installed, or when there is nothing to connect with."""
+
+    def __init__(self, section: KubernetesRuns) -> None:
+        try:
+            import kubernetes  # noqa: PLC0415 - only those who use it have it
+            import urllib3  # noqa: PLC0415 - comes with it
+        except ImportError as error:
+            raise ConfigInvalid(
+                f"runs.kind is kubernetes, and the client for it is not installed: {error}",
+                next_step="pip install 'kafka-streams-recovery[kubernetes]' where this runs",
+                extra="kubernetes",
+            ) from None
+        self._kubernetes: Any = kubernetes
+        self._failures = (urllib3.exceptions.HTTPError, OSError)
+        self._api = kubernetes.client.ApiClient(self._configuration(section))
+
+    def api(self, name: str) -> Any:
+        """One of the client's interfaces: ``CoreV1Api``."""
+        return getattr(self._kubernetes.client, name)(self._api)
+
+    def call(self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: float = 0, **named: Any) -> Any:
+        """The JSON that ``function`` of an interface answers with. It is called again while the API server is away. ``doing`` completes "this may not ...".
+        ``seconds`` is added to the time that an answer may take.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._answer(doing, function, *arguments, seconds=seconds, **named)
+            except ControlPlaneUnavailable:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+
+    def events(self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: int, **named: Any) -> Iterator[Mapping[str, Any]]:
+        """The events of a watch as they come, for up to ``seconds``."""
+        with self._asked(doing, function, *arguments, seconds=seconds, watch=True, timeout_seconds=seconds, **named) as answer:
+            left = b""
+            for piece in answer.stream(amt=None):
+                *lines, left = (left + piece).split(b"\n")
+                for line in lines:
+                    yield json.loads(line)
+
+    def _answer(self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: float, **named: Any) -> Any:
+        with self._asked(doing, function, *arguments, seconds=seconds, **named) as answer:
+            body = answer.read()
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise failure(doing, None, f"an answer that is not JSON: {error}") from error
+
+    @contextlib.contextmanager
+    def _asked(self, doing: str, function: Callable[..., Any], *arguments: Any, seconds: float, **named: Any) -> Iterator[Any]:
+        try:
+            limits = (_CONNECT_SECONDS, _READ_SECONDS + seconds)
+            answer = function(*arguments, **named, _preload_content=False, _request_timeout=limits)
+            try:
+                if answer.status not in _OK:
+                    self._remember_token()
+                    raise failure(doing, answer.status, _message(answer.read()))
+                yield answer
+            finally:
+                answer.close()
+        except self._kubernetes.client.ApiException as error:
+            self._remember_token()
+            raise failure(doing, error.status, str(error.reason)) from error
+        except self._failures as error:
+            raise failure(doing, None, str(error)) from error
+
+    def _remember_token(self) -> None:
+        # A service account's is another one every hour.
+        keys = self._api.configuration.api_key.values()
+        remember_secrets(part for key in keys for part in str(key).split())
+
+    def _configuration(self, section: KubernetesRuns) -> Any:
+        configuration = self._kubernetes.client.Configuration()
+        config = self._kubernetes.config
+        try:
+            if section.kubeconfig is None:
+                config.load_incluster_config(client_configuration=configuration)
+            else:
+                # The file is the user's: by default the client writes tokens that it renews into it.
+                config.load_kube_config(
+                    config_file=section.kubeconfig, context=section.context, client_configuration=configuration, persist_config=False
+                )
+        except (config.ConfigException, OSError) as error:
+            raise ConfigInvalid(
+                f"there is nothing to connect to Kubernetes with: {error}",
+                next_step="run this in a pod with a service account, or name runs.kubernetes.kubeconfig",
+            ) from error
+        # Calls are repeated here, where it is known what they do.
+        configuration.retries = False
+        return configuration
+
+
+def failure(doing: str, status: int | None, message: str) -> RecoveryError:
+    """The error for an answer with this HTTP status, None for no answer. ``doing`` completes "this may not ..."."""
+    if status in _NOT_ALLOWED:
+        return ConfigInvalid(
+            f"this may not {doing}: {message}", next_step="grant it, see include/kubernetes/rbac.yaml", status=status, doing=doing
+        )
+    if status == HTTPStatus.NOT_FOUND:
+        return NotFound(f"cannot {doing}: {message}", next_step="check the names in runs.kubernetes", status=status, doing=doing)
+    if not status or status in _BUSY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ControlPlaneUnavailable(
+            f"cannot {doing}, the API server of Kubernetes {f'answers {status}' if status else 'does not answer'}: {message}",
+            next_step="wait until it answers, then run this again",
+            status=status,
+            doing=doing,
+        )
+    return Refused(
+        f"cannot {doing}, the API server answers {status}: {message}", next_step="correct what it says", status=status, doing=doing
+    )
+
+
+def _message(body: bytes) -> str:
+    try:
+        text = str(json.loads(body)["message"])
+    except (ValueError, TypeError, KeyError):
+        text = body.decode(errors="replace")
+    # Before it is cut: a half of a secret is not known to be one.
+    return masked(text)[:500]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedPod:
+    """One pod that was asked to end. ``ended`` is None until the end of its container was seen."""
+
+    instance: str
+    pod: str
+    uid: str
+    node: str
+    request: StopRequest
+    ended: ContainerEnd | None
+
+    @property
+    def end(self) -> Ended | None:
+        """Its end as the other kinds of runs know it."""
+        if self.ended is None:
+            return None
+        return Ended(run=self.uid, status=self.ended.exit_code, left_behind=0, stop_request=self.request, at=self.request.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRecord:
+    """One stop. ``replicas`` is how many it had, ``paused`` are the ScaledObjects that it has paused. ``wiped``: the state of these pods is gone."""
+
+    replicas: int
+    pods: tuple[StoppedPod, ...] = ()
+    paused: tuple[str, ...] = ()
+    wiped: bool = False
+
+    @property
+    def instances(self) -> dict[str, str]:
+        """The names of the instances by the uids of their pods."""
+        return {one.uid: one.instance for one in self.pods}
+
+    def with_ends(self, seen: Iterable[Pod]) -> StopRecord:
+        """With the ends of containers that were seen. The last one counts: a container that crashed may have been started again."""
+        ends = {pod.uid: pod.ended for pod in seen if pod.ended is not None}
+        return replace(self, pods=tuple(replace(one, ended=ends.get(one.uid, one.ended)) for one in self.pods))
+
+    def with_answers(self, answers: Mapping[str, bool]) -> StopRecord:
+        """With what the pods said when they were asked to close, by their uids."""
+        return replace(
+            self,
+            pods=tuple(
+                replace(one, request=replace(one.request, reported_closed=answers[one.uid])) if one.uid in answers else one
+                for one in self.pods
+            ),
+        )
+
+
+def requested(
+    pods: Mapping[str, Pod], reports: Mapping[str, Reported], before: StopRecord | None, *, closes: bool
+) -> tuple[StoppedPod, ...]:
+    """These pods, asked to end now. What the first request found counts: a later one finds an instance that is closing. ``closes``: they can be asked to
+    close Kafka Streams, and did not answer yet.
+    """
+    by, at = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}", time.time_ns() // 1_000_000
+    known = {one.uid: one for one in before.pods} if before else {}
+    asked = tuple(
+        known.get(pod.uid)
+        or StoppedPod(
+            instance=instance,
+            pod=pod.name,
+            uid=pod.uid,
+            node=pod.node,
+            request=StopRequest(
+                run=pod.uid,
+                by=by,
+                at=at,
+                state_before=reports[instance].state if instance in reports else None,
+                reported_closed=False if closes else None,
+            ),
+            ended=None,
+        )
+        for instance, pod in pods.items()
+    )
+    present = {one.uid for one in asked}
+    return (*(one for uid, one in known.items() if uid not in present), *asked)
+
 
 _RECORD_KEY: Final = "stop"
 _MANAGER: Final = "kafka-streams-recovery"

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.core.errors import ControlPlaneUnavailable, RecoveryError, ScaledByAnother
-from streams_recovery.core.kubernetes.pods import Pod, of_another, pod_of
-from streams_recovery.core.kubernetes.workload import Workload
+from streams_recovery.core.kubernetes.workload import Pod, Workload, of_another, pod_of
 
 _WATCH_SECONDS: Final = 1
 _OUTAGE_SECONDS: Final = 60.0

@@ -1,16 +1,213 @@
-"""Local state of a workload at zero: proven gone with its pods, or wiped on the claims that outlive them."""
+"""Local state of a workload at zero: proven gone with its pods, or wiped on the claims that outlive them.
+
+Jobs that wipe local state on claims, in the place of the pods that are gone. PersistentVolumeClaims with local state.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import time
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
 
-from streams_recovery.application.kubernetes.claims import Claims
 from streams_recovery.application.kubernetes.cluster import Cluster
-from streams_recovery.application.kubernetes.wiping_jobs import WipingJobs
 from streams_recovery.application.port import WipeReport
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid
-from streams_recovery.core.kubernetes.state_volume import StateVolume, claims_of, state_volume
-from streams_recovery.core.kubernetes.workload import Workload
+from streams_recovery.config.runs import KubernetesRuns
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ControlPlaneUnavailable, NotFound
+from streams_recovery.core.kubernetes.workload import StateVolume, Workload, claims_of, state_volume
+from streams_recovery.core.names import checked_name
+from streams_recovery.core.waiting import poll
+
+_LOOK_SECONDS: Final = 0.5
+_JOB_HISTORY_SECONDS: Final = 3600
+_REMOVE_SECONDS: Final = 10.0
+# Whose a Job is, in its annotations.
+CLAIM, APPLICATION, WIPE = (f"kafka-streams-recovery/{what}" for what in ("claim", "application", "wipe"))
+# What of a pod decides where it may run and to whom its files belong.
+_AS_THE_APPLICATION: Final = ("securityContext", "imagePullSecrets", "tolerations", "nodeSelector", "runtimeClassName", "priorityClassName")
+# A namespace with a quota takes no pod without.
+_LITTLE: Final = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}}
+
+
+class WipingJobs:
+    """The Jobs of one application, one for each claim at most. ``pod`` is the specification of the application's pods: a Job runs where and as whom they
+    do. What has the name of one and does not say that it is this application's is neither removed nor believed.
+    """
+
+    def __init__(self, cluster: Cluster, application_id: str, pod: Mapping[str, Any]) -> None:
+        self._call, self._section, self._application_id, self._pod = cluster.client.call, cluster.section, application_id, pod
+        self._wipe = uuid.uuid4().hex
+        self._batch = cluster.client.api("BatchV1Api")
+
+    def wipe(self, claims: Sequence[str], volume: StateVolume, *, seconds: float) -> tuple[str, ...]:
+        """Have a Job remove the application's directory in each, and return those for which none said that it did, each with the reason. No Job is left."""
+        deadline = time.monotonic() + seconds
+        names = {claim: job_name(claim, self._application_id) for claim in claims}
+        stuck = self.remove(claims, seconds=seconds)
+        if stuck:
+            return tuple(f"claim {claim}: job {job} of an earlier run is still there" for claim, job in names.items() if job in stuck)
+        refused = {claim: why for claim in claims if (why := self._created(claim, names[claim], volume, seconds))}
+        ends = refused | {claim: self._end(names[claim], deadline) for claim in claims if claim not in refused}
+        left = self.remove(claims, seconds=max(_REMOVE_SECONDS, deadline - time.monotonic()))
+        ends |= {claim: f"job {job} is still there" for claim, job in names.items() if job in left}
+        return tuple(f"claim {claim}: {ends[claim]}" for claim in claims if ends[claim])
+
+    def remove(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
+        """Remove the application's Jobs that wipe these claims, with their pods, and return those that are still there when the time is up."""
+        deadline = time.monotonic() + seconds
+        named = {claim: job_name(claim, self._application_id) for claim in claims}
+        jobs = [job for claim, job in named.items() if (found := self._job(job)) is not None and self._is_own(found, claim)]
+        for job in jobs:
+            delete = self._batch.delete_namespaced_job
+            # Its pod holds the claim, which may be for one node at a time.
+            with contextlib.suppress(NotFound):
+                self._call(f"delete job {job}", delete, job, self._section.namespace, propagation_policy="Foreground")
+        what = "jobs that wipe claims to be gone"
+        for job in jobs:
+            poll(lambda job=job: self._job(job) is None or None, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=what)  # type: ignore[misc]
+        return tuple(job for job in jobs if self._job(job) is not None)
+
+    def _created(self, claim: str, name: str, volume: StateVolume, seconds: float) -> str:
+        """Why the Job is not there, empty when it is."""
+        body = wiping_job(claim, volume, self._section, self._application_id, self._pod, wipe=self._wipe, seconds=seconds)
+        try:
+            self._call("create a job", self._batch.create_namespaced_job, self._section.namespace, body)
+        except ControlPlaneUnavailable as error:
+            if error.facts["status"] != HTTPStatus.CONFLICT:
+                raise
+            # The answer to the first request may have been lost, and the job is there. Any other one wipes something else, or did so long ago.
+            found = self._job(name)
+            if found is None or not self._is_of_this_wipe(found):
+                return f"a job {name} that is not of this wipe is there; see whose it is (kubectl describe job {name}), and remove it"
+        return ""
+
+    def _is_own(self, found: Mapping[str, Any], claim: str) -> bool:
+        written = found["metadata"].get("annotations") or {}
+        return (written.get(CLAIM), written.get(APPLICATION)) == (claim, self._application_id)
+
+    def _is_of_this_wipe(self, found: Mapping[str, Any]) -> bool:
+        return bool((found["metadata"].get("annotations") or {}).get(WIPE) == self._wipe)
+
+    def _job(self, name: str) -> Mapping[str, Any] | None:
+        try:
+            found: Mapping[str, Any] = self._call(f"get job {name}", self._batch.read_namespaced_job, name, self._section.namespace)
+        except NotFound:
+            return None
+        return found
+
+    def _end(self, job: str, deadline: float) -> str:
+        """Why a job did not do its work, empty when it did."""
+
+        def ended() -> str | None:
+            found = self._job(job)
+            if found is None:
+                return f"somebody removed job {job}"
+            if not self._is_of_this_wipe(found):
+                return f"somebody replaced job {job}"
+            conditions = {one["type"]: one for one in found["status"].get("conditions") or () if one["status"] == "True"}
+            if "Complete" in conditions:
+                return ""
+            if "Failed" in conditions:
+                return f"job {job} failed: {conditions['Failed'].get('message', '')}"
+            return None
+
+        why = poll(ended, seconds=deadline - time.monotonic(), interval=_LOOK_SECONDS, what=f"job {job} to end")
+        if why is None:
+            return f"job {job} did not end in time: its pod may be refused by the namespace, or the claim attached to another node"
+        return why
+
+
+def job_name(claim: str, application_id: str) -> str:
+    """The name of the Job that wipes an application's directory on a claim: there is one of them at most, whichever run began it."""
+    return f"streams-recovery-wipe-{hashlib.sha256(f'{claim}/{application_id}'.encode()).hexdigest()[:16]}"
+
+
+def wiping_job(
+    claim: str, volume: StateVolume, section: KubernetesRuns, application_id: str, pod: Mapping[str, Any], *, wipe: str, seconds: float
+) -> Mapping[str, Any]:
+    """A Job that removes ``{state_directory}/{application.id}`` whole, and then looks that it is gone. No shell, and no rights of its own. It runs where
+    and as whom the application's ``pod`` does, to whom the files belong, and is ended after ``seconds``. ``wipe`` is the
+    name of one call of ``WipingJobs.wipe``.
+    """
+    directory = f"{section.state_directory}/{checked_name('application id', application_id)}"
+    mount = {key: volume.mount[key] for key in ("mountPath", "subPath") if key in volume.mount} | {"name": "state"}
+    own = next(one for one in pod["containers"] if one["name"] == (section.container or pod["containers"][0]["name"]))
+    as_whom = {key: own[key] for key in ("securityContext",) if key in own}
+
+    def container(name: str, *command: str) -> Mapping[str, Any]:
+        return {
+            "name": name,
+            "image": section.wipe_image,
+            "command": [*command, directory],
+            "volumeMounts": [mount],
+            "resources": _LITTLE,
+            **as_whom,
+        }
+
+    spec = {
+        **{key: pod[key] for key in _AS_THE_APPLICATION if key in pod},
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "initContainers": [container("remove", "rm", "-rf", "--")],
+        "containers": [container("look", "test", "!", "-e")],
+        "volumes": [{"name": "state", "persistentVolumeClaim": {"claimName": claim}}],
+    }
+    limits = {"backoffLimit": 0, "activeDeadlineSeconds": max(1, round(seconds)), "ttlSecondsAfterFinished": _JOB_HISTORY_SECONDS}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(claim, application_id),
+            "annotations": {CLAIM: claim, APPLICATION: application_id, WIPE: wipe},
+        },
+        "spec": {**limits, "template": {"spec": spec}},
+    }
+
+
+class Claims:
+    """The claims of one namespace."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._call, self._namespace, self._core = cluster.client.call, cluster.section.namespace, cluster.client.api("CoreV1Api")
+
+    def names(self) -> tuple[str, ...]:
+        """Every claim there is, those that are being deleted included."""
+        found = self._call("list persistentvolumeclaims", self._core.list_namespaced_persistent_volume_claim, self._namespace)
+        return tuple(one["metadata"]["name"] for one in found["items"])
+
+    def deleted(self, claims: Sequence[str], *, seconds: float) -> tuple[str, ...]:
+        """Delete them, and return those that are still there when the time is up, each with what holds it."""
+        for claim in claims:
+            try:
+                self._call(
+                    f"delete persistentvolumeclaim {claim}",
+                    self._core.delete_namespaced_persistent_volume_claim,
+                    claim,
+                    self._namespace,
+                )
+            except NotFound:
+                continue
+        left: list[str] = []
+
+        def gone() -> bool | None:
+            left[:] = [name for name in self.names() if name in claims]
+            return None if left else True
+
+        poll(gone, seconds=seconds, interval=_LOOK_SECONDS, what="claims to be gone", message=lambda: ", ".join(left))
+        return tuple(self._held(claim) for claim in left)
+
+    def _held(self, claim: str) -> str:
+        pods = self._call("list pods", self._core.list_namespaced_pod, self._namespace)["items"]
+        holders = [
+            pod["metadata"]["name"]
+            for pod in pods
+            if any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in pod["spec"].get("volumes") or ())
+        ]
+        return f"claim {claim}, " + (f"which is in use by pod {', '.join(holders)}" if holders else "which no pod of the namespace uses")
 
 
 def wiped(cluster: Cluster, application_id: str) -> WipeReport:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from streams_recovery.config.fields import Argv, Environment, InstanceName, LocalPath, Route, Seconds, Section, Switch, Url
 from streams_recovery.config.runs.kind import IntervalSection, StartingKind, StartTexts
-from streams_recovery.core.http_address import require_encrypted
+from streams_recovery.core.connection import require_encrypted
 
 # What Linux takes as one argument or variable.
 _MOST_ARGUMENT: Final = 128 << 10

@@ -16,8 +16,7 @@ from typing import Final, Protocol
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.checked_names import check_partitions, check_segment_key
-from streams_recovery.core.repository.checked_numbers import check_epoch
+from streams_recovery.core.repository.checked import check_epoch, check_partitions, check_segment_key
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import joined

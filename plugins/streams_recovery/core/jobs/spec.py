@@ -12,9 +12,9 @@ from streams_recovery.core import errors
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CopiedRange
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.throttle import Throttle
+from streams_recovery.core.waiting import Throttle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

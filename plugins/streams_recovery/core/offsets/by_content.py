@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from streams_recovery.core.offsets.mirrored_log import Doubt, ExactPlace, LogRecord, MirroredLog, Place, UnprovenPlace, Window
+from streams_recovery.core.offsets.mirrored_input import Doubt, ExactPlace, LogRecord, MirroredLog, Place, UnprovenPlace, Window
 
 # Times the records that are looked for: more of them at the target is no place, and would fill the memory.
 _MOST_MATCHES: Final = 4

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core import codec
-from streams_recovery.core.bounded_json import Unusable, document
+from streams_recovery.core.codec import Unusable, document
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from streams_recovery.core.approval import hash_of
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition
-from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.reset_scenarios import ResetScenario, ToCurrent, ToLatest
 from streams_recovery.core.offsets.snapshot import OffsetChange
+from streams_recovery.core.offsets.strategies import Logs
 from streams_recovery.core.words import first_names
 
 _SCOPED = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10}(?:,\d{1,10})*)", re.ASCII)

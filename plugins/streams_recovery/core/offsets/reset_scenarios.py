@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.given_offsets import Given, parse_file
-from streams_recovery.core.offsets.logs import Logs
-from streams_recovery.core.timestamps import moment, parse_moment
+from streams_recovery.core.offsets.strategies import Logs
+from streams_recovery.core.words import milliseconds, moment, parse_moment
 
 _HAS_ZONE = re.compile(r"(Z|[+-]\d{2}(:?\d{2})?| +\S+)$", re.ASCII)
 

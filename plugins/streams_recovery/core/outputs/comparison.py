@@ -14,8 +14,7 @@ from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome, bounded
-from streams_recovery.core.timestamps import moment, parse_moment
-from streams_recovery.core.words import first_names, span
+from streams_recovery.core.words import first_names, moment, parse_moment, span
 
 SAMPLE: Final = 20
 COLUMNS: Final = ("output", "partition", "key", "window", "what", "real", "other")

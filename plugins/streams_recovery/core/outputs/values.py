@@ -13,10 +13,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final
 
-from streams_recovery.core.bounded_json import document
+from streams_recovery.core.codec import document
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.state.cells import PLAIN_BYTES, Cell, Format, ValueFormat
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.state.table import PLAIN_BYTES, Cell, Format, ValueFormat
+from streams_recovery.core.words import moment
 
 Decode = Callable[[bytes], Cell]
 # A name in a document, or several from the outermost one on.

@@ -1,25 +1,149 @@
-"""Checks what is unsafe or impossible on this cluster before a savepoint or a restore. Reports everything at once. Pure."""
+"""Checks what is unsafe or impossible on this cluster before a savepoint or a restore. Reports everything at once. Pure.
+
+Checks the settings and replicas of topics, existing ones and those that a restore would create. What a site lacks that an application would fail over to:
+inputs that nobody carries there, space on its disks. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.preflight.facts import BROKER_DEFAULTS, ApplicationFacts, BrokerFacts, TopicFacts
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
-from streams_recovery.core.preflight.topic_checks import (
-    partitions,
-    replaced_times,
-    too_few_brokers,
-    too_few_replicas,
-    too_large,
-    weak_topics,
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.preflight.findings import (
+    AUTO_CREATE,
+    BROKER_DEFAULTS,
+    LOG_APPEND,
+    MAX_MESSAGE,
+    MIN_IN_SYNC,
+    TIMESTAMP_TYPE,
+    UNCLEAN,
+    ApplicationFacts,
+    BrokerFacts,
+    PreflightFinding,
+    PreflightSeverity,
+    TopicFacts,
+    blocking_finding,
+    warning,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
-from streams_recovery.core.words import first_names
+from streams_recovery.core.words import first_names, size
+
+
+def partitions(
+    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: PreflightSeverity
+) -> list[PreflightFinding]:
+    """Internal topics that have another number of partitions than in the savepoint."""
+    return [
+        PreflightFinding(
+            severity=severity,
+            kind="partitions",
+            text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
+            "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
+            remedy="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
+        )
+        for name, image in made.items()
+        if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
+    ]
+
+
+def too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
+    """Topics that need more replicas than there are running brokers."""
+    wanted = max(replicas.values(), default=0)
+    if wanted <= cluster.brokers:
+        return []
+    names = [name for name, factor in replicas.items() if factor > cluster.brokers]
+    return [
+        PreflightFinding(
+            severity=PreflightSeverity.BLOCKING,
+            kind="replication",
+            text=f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
+            remedy=f"bring up {wanted - cluster.brokers} more",
+        )
+    ]
+
+
+def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Topics that no producer could write to, because they need more in-sync replicas than they have."""
+    names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
+    if not names:
+        return []
+    return [
+        PreflightFinding(
+            severity=PreflightSeverity.BLOCKING,
+            kind="min-insync",
+            text=f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
+        )
+    ]
+
+
+def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Records that may be too large for their topic. A manifest has only the average record size of each file; the largest record is at least that
+    large. A broker checks the compressed size. Records that are too large even with zstd block, because a restore uses lz4. Others only give a
+    warning.
+    """
+    found = []
+    for name, topic in topics.items():
+        limit = _number(settings[name], MAX_MESSAGE, 0)
+        facts = [partition.ranges.facts for partition in topic.partitions]
+        plain = max((one.payload_a_row for one in facts), default=0)
+        packed = max((one.bytes_a_row for one in facts), default=0)
+        if limit and plain > limit:
+            fits = packed <= limit
+            found.append(
+                PreflightFinding(
+                    severity=PreflightSeverity.WARNING if fits else PreflightSeverity.BLOCKING,
+                    kind="record-size",
+                    text=f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
+                    + (": they fit only as far as they can be compressed" if fits else ""),
+                    remedy="raise message.max.bytes of the brokers",
+                )
+            )
+    return found
+
+
+def weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Settings that can lose acknowledged records of these topics, or create wrong topics."""
+
+    def having(holds: Callable[[str], bool]) -> list[str]:
+        return [name for name in replicas if holds(name)]
+
+    single = having(lambda name: replicas[name] == 1 and cluster.brokers > 1)
+    thin = having(lambda name: replicas[name] > 1 and _number(settings[name], MIN_IN_SYNC, 2) == 1)
+    unclean = having(lambda name: settings[name].get(UNCLEAN) == "true")
+    checks = (
+        (single, "has one replica: its state is lost with one disk", "raise replication.factor of the application's internal topics"),
+        (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
+        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
+    )
+    found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
+    if cluster.settings.get(AUTO_CREATE) == "true":
+        found.append(
+            warning(
+                AUTO_CREATE,
+                "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
+                f"set {AUTO_CREATE}=false",
+            )
+        )
+    return found
+
+
+def replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Changelogs in which the broker would replace the timestamps of restored records."""
+    names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
+    if not names:
+        return []
+    what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
+    return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else default
+
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
@@ -195,3 +319,61 @@ def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
             "add every instance to the configuration, or wait until the sessions of those that died have timed out",
         )
     ]
+
+
+# What is left of a disk that is nearly full.
+_TIGHT = 2
+
+
+def inputs_there(
+    images: Mapping[str, TopicImage], described: Mapping[str, TopicDescription], unseen: Collection[str]
+) -> list[PreflightFinding]:
+    """Inputs and global topics, by their names there, that could not be read there: gone without being in savepoints, or with other partitions. Those that are
+    ``unseen`` may be there.
+    """
+    read = {name: image for name, image in images.items() if image.role in (TopicRole.INPUT, TopicRole.GLOBAL)}
+    gone = [name for name, image in read.items() if name not in described and name not in unseen and not image.archived]
+    other = {
+        name: (found.partitions, len(image.partitions))
+        for name, image in read.items()
+        if image.role is TopicRole.INPUT and (found := described.get(name)) is not None and found.partitions != len(image.partitions)
+    }
+    findings = []
+    if gone:
+        findings.append(
+            blocking_finding(
+                "inputs",
+                f"{first_names(gone)} {'is' if len(gone) == 1 else 'are'} not there, and the records are in no savepoint",
+                "mirror these topics to that cluster, name them in topic_map of the site if they have other names there, or set "
+                "backup.survive_cluster_loss: true",
+            )
+        )
+    if other:
+        named = first_names([f"{name} has {found} partitions there and {saved} in the savepoint" for name, (found, saved) in other.items()])
+        findings.append(
+            blocking_finding(
+                "partitions", named, "give them as many partitions there: keys would go to other tasks than those that have their state"
+            )
+        )
+    return findings
+
+
+def bytes_to_make(images: Mapping[str, TopicImage], described: Collection[str]) -> int:
+    """About how many bytes a restore would write there, replicas included: state, and what is in the savepoint of inputs that are not ``described``. Rather
+    too much than too little.
+    """
+    made = [image for name, image in images.items() if image.archived and (image.role.internal or name not in described)]
+    return sum(
+        image.replication_factor * facts.rows * facts.payload_a_row
+        for image in made
+        for facts in (partition.ranges.facts for partition in image.partitions)
+    )
+
+
+def space_there(needed: int, free: int | None) -> list[PreflightFinding]:
+    """Whether the disks of all brokers have room. ``free`` is None where the brokers do not tell."""
+    if free is None or needed * _TIGHT <= free:
+        return []
+    text = f"a restore writes about {size(needed)} there, replicas included, and the disks of the brokers have {size(free)} free"
+    remedy = "give the brokers of that cluster more room"
+    return [blocking_finding("space", text, remedy) if needed > free else warning("space", text, remedy)]

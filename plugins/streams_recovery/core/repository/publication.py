@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from streams_recovery.core.codec import fields_of
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.repository.checked_names import check_ids, check_names
-from streams_recovery.core.repository.checked_tables import check_refs
+from streams_recovery.core.repository.checked import check_ids, check_names, check_refs
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.seal import MANIFEST_SEAL_BYTES
 from streams_recovery.core.repository.survival import lost_with_cluster
-from streams_recovery.core.timestamps import LAST_MOMENT
+from streams_recovery.core.words import LAST_MOMENT
 
 MOST_REASONS = 20
 _LONGEST_REASON = 500

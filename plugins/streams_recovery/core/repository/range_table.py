@@ -15,7 +15,7 @@ from typing import Final
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.range_columns import COMPACTED, FILE, HASH, RangeColumns
+from streams_recovery.core.repository.ranges import COMPACTED, FILE, HASH, RangeColumns
 
 MOST_RANGES: Final = 1 << 22
 STEPS: Final = ("skip", "span", "lead", "tail", "rows", "bytes", "payload_bytes", "min_timestamp", "time_span")

@@ -1,14 +1,23 @@
-"""Which savepoints stay, and which files nobody needs any more. Decisions only; nothing is removed here."""
+"""Which savepoints stay, and which files nobody needs any more. Decisions only; nothing is removed here.
+
+From when on scheduled runs of an expiry delete. Deletion by a schedule never begins unless it was announced days before, under the same rules. Which older
+versions of a bucket's objects have to come back, so that nothing is missing from a repository and nothing was written over.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
 
-from streams_recovery.core.ids import time_of
+from streams_recovery.core.approval import hash_of
+from streams_recovery.core.escaping import Markdown, md
 from streams_recovery.core.kafka_types import Consistency, Profile
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.words import moment, time_of
 
 DAY_MS = 86_400_000
 
@@ -296,3 +305,174 @@ def old_work(files: Iterable[StoredFile], run_of: Callable[[str], str | None], *
 def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:
     """Of savepoints that have expired, with the moment they did, those whose files may go for good."""
     return {savepoint_id for savepoint_id, at in expired.items() if at < now - grace_ms}
+
+
+# In place of rules: nothing is announced any more.
+WITHDRAWN: Final = "withdrawn"
+# Nobody announces further ahead: a year, and a day for clocks that differ.
+_MOST_DAYS: Final = 366
+
+
+class Apply(enum.StrEnum):
+    """What a scheduled run does with its plan: carry it out, only show it, or announce it and carry it out some days later."""
+
+    YES = "true"
+    NO = "false"
+    AFTER_DAYS = "after_days"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionPolicy:
+    """What the configuration says. ``rules`` identifies the rules by which savepoints and files go: other rules have to be announced again."""
+
+    apply: Apply
+    after_days: int
+    scheduled: bool
+    rules: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """That runs delete by these rules from ``deletes_from`` on. Moments are in milliseconds."""
+
+    at: int
+    deletes_from: int
+    rules: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionOutlook:
+    """What runs of the schedule do. ``deletes_from`` is the moment that was announced, in milliseconds, None when none was. ``due`` says that a run
+    may delete now.
+    """
+
+    apply: Apply
+    scheduled: bool
+    after_days: int
+    deletes_from: int | None
+    due: bool
+
+
+def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int, work_days: int) -> str:
+    """Identifies everything that decides what goes, and when."""
+    kept = [rules.last, rules.hourly, rules.daily, rules.weekly, rules.monthly, rules.minimum]
+    return hash_of([*kept, grace_days, safety_days, work_days])
+
+
+def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: int, now: int) -> DeletionOutlook:
+    """What follows from the policy and the newest announcement, which was stored at ``stored_at`` (ms). The days of notice count from then at the
+    earliest, whatever the announcement says: whoever can write to the repository can write one.
+    """
+    announced = None
+    if newest is not None and newest.rules == policy.rules:
+        announced = stored_at + policy.after_days * DAY_MS
+        if announced < newest.deletes_from <= stored_at + _MOST_DAYS * DAY_MS:
+            announced = newest.deletes_from
+    waits = policy.apply is Apply.AFTER_DAYS
+    return DeletionOutlook(
+        apply=policy.apply,
+        scheduled=policy.scheduled,
+        after_days=policy.after_days,
+        deletes_from=announced if waits else None,
+        due=announced is not None and now >= announced if waits else policy.apply is Apply.YES,
+    )
+
+
+def needs_announcement(found: DeletionOutlook) -> bool:
+    """Whether the next run has to announce before any run may delete."""
+    return found.apply is Apply.AFTER_DAYS and found.deletes_from is None
+
+
+def announcement(policy: DeletionPolicy, *, now: int, run_id: str) -> Announcement:
+    """The one to write now."""
+    return Announcement(at=now, deletes_from=now + policy.after_days * DAY_MS, rules=policy.rules, run_id=run_id)
+
+
+def outlook_text(outlook: DeletionOutlook) -> Markdown:
+    """What runs of the schedule do with a plan of expiry."""
+    if not outlook.scheduled:
+        return md("No run is scheduled (`retention.schedule`). Nothing is deleted unless somebody starts a run.")
+    if outlook.apply is Apply.YES:
+        return md("Runs of the schedule carry this out (`retention.apply: true`).")
+    if outlook.apply is Apply.NO:
+        return md("Runs of the schedule only show this (`retention.apply: false`).")
+    if outlook.deletes_from is None:
+        days = outlook.after_days
+        return md("Runs of the schedule only show this. The next one announces that they carry it out from {} days later on.", days)
+    if outlook.due:
+        return md("Runs of the schedule carry this out since {}, as it was announced.", moment(outlook.deletes_from))
+    return md("**From {} on, runs of the schedule carry this out.** Until then they only show it.", moment(outlook.deletes_from))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectVersion:
+    """A version of an object as a bucket lists it. ``deleted`` is true for a delete marker, which has no ``bytes`` and no ``etag``. ``latest``
+    is what a reader gets who asks for no version.
+    """
+
+    key: str
+    version_id: str
+    latest: bool
+    deleted: bool
+    bytes: int
+    etag: str
+
+
+class Harm(StrEnum):
+    """What became of an object since it was written."""
+
+    DELETED = "deleted"
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undelete:
+    """One version that has to become the latest again."""
+
+    key: str
+    version_id: str
+    bytes: int
+    harm: Harm
+
+
+def left_alone(layout: Layout) -> tuple[str, ...]:
+    """Prefixes of what does not come back. Who is at work is what locks, holds, held applications and run artifacts say now: an old lock is nobody's. Of
+    the status, of what people were told and of inspections this software itself deletes all but the newest.
+    """
+    at_work = (layout.locks, layout.archiving.locks, layout.holds, layout.quiesce_records, layout.artifacts)
+    return (*at_work, layout.status, layout.alerts, layout.inspections, layout.outputs_compared)
+
+
+def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
+    """Those that come back, by key; last what makes a savepoint exist, so that everything that it names is there before."""
+    last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
+    left = left_alone(layout)
+
+    def rank(one: Undelete) -> int:
+        return next((number for number, prefix in enumerate(last, 1) if one.key.startswith(prefix)), 0)
+
+    return tuple(sorted((one for one in found if not one.key.startswith(left)), key=lambda one: (rank(one), one.key)))
+
+
+def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
+    """The first version of every object whose latest one is something else, by key. Versions of one key come newest first, as S3 lists them.
+
+    Every object of a repository is created once and never changed, so the version that was written first is the true one. No time is looked
+    at: servers differ in which one they give to an older version.
+    """
+    first: dict[str, ObjectVersion] = {}
+    now: dict[str, ObjectVersion] = {}
+    for version in versions:
+        if version.latest:
+            now[version.key] = version
+        if not version.deleted:
+            first[version.key] = version
+    found = []
+    for key, was in sorted(first.items()):
+        is_now = now.get(key)
+        if is_now is None or is_now.deleted:
+            found.append(Undelete(key=key, version_id=was.version_id, bytes=was.bytes, harm=Harm.DELETED))
+        elif (is_now.etag, is_now.bytes) != (was.etag, was.bytes):
+            found.append(Undelete(key=key, version_id=was.version_id, bytes=was.bytes, harm=Harm.REPLACED))
+    return tuple(found)

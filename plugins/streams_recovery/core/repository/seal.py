@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.ids import is_id
+from streams_recovery.core.words import is_id
 
 # Ed25519: bytes of a public key and of the seed of a private one, and of a signature.
 KEY_BYTES: Final = 32

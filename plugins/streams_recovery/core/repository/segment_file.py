@@ -1,11 +1,17 @@
-"""What is archived of a partition: ranges of offsets, each with the file of its records, and gaps."""
+"""What is archived of a partition: ranges of offsets, each with the file of its records, and gaps.
+
+The files of one partition as columns: a million of them in some 200 MB, and in a document as ten texts instead of ten million values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Final
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Final, Self, cast, overload
 
+from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.compaction_proof import Compaction
 
@@ -97,3 +103,143 @@ def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
         idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
         merged.append(replace(piece, start=merged.pop().start) if idle else piece)
     return tuple(merged)
+
+
+_HASH: Final = 32
+_DIGITS: Final = 2 * _HASH
+_HEX: Final = re.compile(r"(?:[0-9a-f]{64})*")
+_INTEGERS: Final = re.compile(r"-?[0-9]{1,19}(?: -?[0-9]{1,19})*")
+NUMBERS: Final = tuple(field.name for field in fields(SegmentFile) if field.name not in ("key", "sha256"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFiles:
+    """The stored form of ``SegmentFiles``, with the files in the same order in all fields. ``keys`` are below ``directory``, each on a line of its own,
+    ``sha256`` are 64 digits each, and numbers are separated by blanks. Raises ``Damaged`` for fields that do not fit each other.
+    """
+
+    directory: str
+    keys: str
+    sha256: str
+    bytes: str
+    rows: str
+    first_offset: str
+    last_offset: str
+    min_timestamp: str
+    max_timestamp: str
+    payload_bytes: str
+
+    def __post_init__(self) -> None:
+        count, rest = divmod(len(self.sha256), _DIGITS)
+        columns = [getattr(self, name) for name in NUMBERS]
+        if not count:
+            fits = not any((self.directory, self.keys, *columns))
+        else:
+            numbered = all(column.count(" ") == count - 1 and _INTEGERS.fullmatch(column) for column in columns)
+            fits = numbered and self.keys.count("\n") == count - 1
+        if rest or not fits or not _HEX.fullmatch(self.sha256):
+            raise Damaged(
+                f"the columns of {count} files do not fit each other", next_step="make it again: this software writes no such thing"
+            )
+
+
+class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
+    """The files of one partition in the order of offsets, immutable. A ``SegmentFile`` is created when one is read."""
+
+    __slots__ = ("_hashes", "_keys", "_numbers")
+    stored_kind = StoredFiles
+
+    def __init__(self, keys: Sequence[str], hashes: bytes, numbers: dict[str, array[int]]) -> None:
+        """``hashes`` has 32 bytes for each of ``keys``, and ``numbers`` a column for each name in ``NUMBERS``."""
+        self._keys, self._hashes, self._numbers = keys, hashes, numbers
+
+    @classmethod
+    def of(cls, files: Iterable[SegmentFile]) -> SegmentFiles:
+        """The columns of these files. Raises ``Damaged`` for one whose key or hash no segment can have: it would be taken for another one when it is
+        read back.
+        """
+        if isinstance(files, SegmentFiles):
+            return files
+        several = list(files)
+        for file in several:
+            if "\n" in file.key or len(file.sha256) != _DIGITS:
+                raise file.damaged("has a key or a hash that no segment has")
+        numbers = {name: array("q", [getattr(file, name) for file in several]) for name in NUMBERS}
+        return cls([file.key for file in several], b"".join(bytes.fromhex(file.sha256) for file in several), numbers)
+
+    @property
+    def rows(self) -> int:
+        """Records in all of them."""
+        return sum(self._numbers["rows"])
+
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of keys and values in all of them."""
+        return sum(self._numbers["payload_bytes"])
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The keys of all files, in order."""
+        return self._keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> SegmentFile: ...
+    @overload
+    def __getitem__(self, at: slice) -> SegmentFiles: ...
+    def __getitem__(self, at: int | slice) -> SegmentFile | SegmentFiles:
+        if isinstance(at, slice):
+            return SegmentFiles.of(self[one] for one in range(*at.indices(len(self))))
+        at = range(len(self))[at]
+        return SegmentFile(
+            key=self._keys[at],
+            sha256=self._hashes[_HASH * at : _HASH * (at + 1)].hex(),
+            **{name: column[at] for name, column in self._numbers.items()},
+        )
+
+    def __iter__(self) -> Iterator[SegmentFile]:
+        return (self[at] for at in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SegmentFiles):
+            return NotImplemented
+        return (self._hashes, self._numbers, list(self._keys)) == (other._hashes, other._numbers, list(other._keys))
+
+    def __hash__(self) -> int:
+        return hash(self._hashes)
+
+    def __repr__(self) -> str:
+        return f"SegmentFiles({len(self)} files with {self.rows} rows)"
+
+    def to_stored(self) -> StoredFiles:
+        """The columns as texts."""
+        directory = _directory(self._keys)
+        return StoredFiles(
+            directory=directory,
+            keys="\n".join(key[len(directory) :] for key in self._keys),
+            sha256=self._hashes.hex(),
+            **{name: " ".join(map(str, column)) for name, column in self._numbers.items()},
+        )
+
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """The inverse of ``to_stored``. Raises ``Damaged`` for numbers of more than 64 bits."""
+        columns = cast("StoredFiles", stored)
+        try:
+            numbers = {name: array("q", map(int, getattr(columns, name).split())) for name in NUMBERS}
+        except OverflowError:
+            raise Damaged(
+                "a number of a file has more than 64 bits", next_step="make it again: this software writes no such thing"
+            ) from None
+        keys = [columns.directory + name for name in columns.keys.split("\n")] if columns.sha256 else []
+        return cls(keys, bytes.fromhex(columns.sha256), numbers)
+
+
+def _directory(keys: Sequence[str]) -> str:
+    """What all keys begin with, up to a slash: the files of a partition are in one place."""
+    if not keys:
+        return ""
+    shared = keys[0][: keys[0].rfind("/") + 1]
+    return shared if all(key.startswith(shared) for key in keys) else ""

@@ -1,28 +1,133 @@
-"""A manifest as it is stored, and its ranges out of their tables: read as strictly as they were written."""
+"""A manifest as it is stored, and its ranges out of their tables: read as strictly as they were written.
+
+Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was compacted or merged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.archive_facts import NOTHING
-from streams_recovery.core.repository.checked_manifest import (
-    check_merged_ranges,
-    check_moments,
-    check_pieces,
-    check_proof,
-    check_tiling,
-    check_topic,
-    unproven,
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.checked import (
+    check_epoch,
+    check_ids,
+    check_names,
+    check_numbered,
+    check_replicas,
+    check_settings,
+    check_tables,
 )
-from streams_recovery.core.repository.checked_names import check_ids, check_names, check_numbered
-from streams_recovery.core.repository.checked_tables import check_tables
-from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, TopicImage, partition_images
-from streams_recovery.core.repository.range_columns import RangeColumns
+from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
+from streams_recovery.core.repository.manifest import FORMAT_VERSION, Manifest, PartitionImage, TopicImage, partition_images
+from streams_recovery.core.repository.ranges import COMPACTED, NOTHING, ArchiveFacts, RangeColumns
+from streams_recovery.core.words import LAST_MOMENT
+
+
+def check_moments(manifest: Manifest, where: str) -> None:
+    """Raise ``Damaged`` for a moment that no calendar has."""
+    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
+        if not 0 <= moment <= LAST_MOMENT:
+            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
+
+
+def check_topic(topic: TopicImage, where: str) -> None:
+    """Raise ``Damaged`` for settings and epochs that Kafka does not have."""
+    check_replicas(topic.replication_factor, topic=topic.name, where=where)
+    check_settings(topic.config, topic=topic.name, where=where)
+    for image in topic.partitions:
+        for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
+            check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
+
+
+def check_pieces(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, pieces: RangeColumns, where: str) -> None:
+    """Raise ``Damaged`` unless what there is up to ``before``, these pieces behind it, and the partition's gaps are the archived part of its log, and nothing
+    but a changelog is compacted.
+    """
+    check_tiling(topic, partition, before, pieces.runs(), where)
+    # Only a changelog stands for a state; of every other topic each record counts.
+    if topic.role is not TopicRole.CHANGELOG and any(flag & COMPACTED for flag in pieces.flags):
+        raise Damaged(
+            f"{where}: {topic.name}-{partition.partition} is compacted, and it is no changelog",
+            next_step="do not use this savepoint; choose another one",
+            topic=topic.name,
+            partition=partition.partition,
+        )
+
+
+def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, runs: Sequence[tuple[int, int]], where: str) -> None:
+    """The same of offsets alone, by the runs of the pieces. Gaps within ``before`` are known only to its ranges."""
+    if not topic.archived:
+        return
+    begin = partition.log_start
+    if topic.role is TopicRole.REPARTITION and partition.committed is not None:
+        begin = partition.committed.offset
+    known = [] if before.start is None or before.end is None else [(before.start, before.end)]
+    gaps = [gap for gap in partition.gaps if not any(start <= gap.start and gap.end <= end for start, end in known)]
+    pieces = sorted([*known, *runs, *((gap.start, gap.end) for gap in gaps)])
+    if not pieces and begin >= partition.end:
+        return
+    joined = all(left[1] == right[0] for left, right in pairwise(pieces))
+    # An archive may reach further back than the log does; a tail begins where it was not read.
+    if pieces and joined and pieces[0][0] <= begin and pieces[-1][1] == partition.end:
+        return
+    raise Damaged(
+        f"{where}: the ranges of {topic.name}-{partition.partition} do not tile its log from {begin} to {partition.end}: {pieces[:20]}",
+        next_step="do not use this savepoint; verify the repository and choose another one",
+        topic=topic.name,
+        partition=partition.partition,
+    )
+
+
+def check_proof(manifest: Manifest, where: str) -> None:
+    """Raise ``Damaged`` for a compacted or merged savepoint whose proofs are not about what it holds. Needs no ranges."""
+    images = partition_images(manifest.topics)
+    _check_merges(manifest.provenance.merged_from, images, where)
+    source = manifest.provenance.compacted_from
+    if source is None:
+        return
+    found = {proof.tp: proof for proof in source.proofs}
+    wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
+    if wrong or not source.proven or len(found) != len(source.proofs):
+        raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
+
+
+def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
+    if source is None:
+        return
+    wrong = [proof.tp for proof in source.proofs if proof.tp not in images or images[proof.tp].rows < proof.rows_after]
+    if wrong or not source.proven or len({(proof.tp, proof.start) for proof in source.proofs}) != len(source.proofs):
+        raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
+
+
+def check_merged_ranges(source: MergedFrom, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
+    """Raise ``Damaged`` unless each proof is about one range with a file of so many records. Partitions that are not among ``images`` are passed over."""
+    for proof in source.proofs:
+        if proof.tp in images:
+            ranges = images[proof.tp].ranges
+            at = bisect_left(ranges, proof.start, key=attrgetter("start"))
+            one = ranges[at] if at < len(ranges) else None
+            rows = one.file.rows if one is not None and one.file is not None else 0
+            if one is None or (one.start, one.end, rows) != (proof.start, proof.end, proof.rows_after):
+                raise unproven(source, f": see [{proof.start}, {proof.end}) of {proof.tp}", where)
+
+
+def unproven(source: CompactedFrom | MergedFrom | None, what: str, where: str) -> Damaged:
+    """The error for a compacted or merged savepoint that may hold another state."""
+    named = source.savepoint_id if source is not None else None
+    made = "merged" if isinstance(source, MergedFrom) else "compacted"
+    return Damaged(
+        f"{where} is {made} from {named}, and it is not proven that it holds the same state{what}",
+        next_step="do not use this savepoint; use the one it was made from",
+        savepoint=named,
+    )
+
 
 _SHOWN: Final = 80
 

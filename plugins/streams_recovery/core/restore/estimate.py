@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.throttle import Throttle
+from streams_recovery.core.waiting import Throttle
 
 STEPS: Final = {
     "save": (Phase.OPENED, Phase.SAVED),

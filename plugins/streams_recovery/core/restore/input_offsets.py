@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
-from streams_recovery.core.offsets.logs import Logs
-from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.offsets.strategies import Logs, OffsetStrategy
 from streams_recovery.core.repository.manifest import PartitionImage
-from streams_recovery.core.repository.translation import RowsBelow, translate
-from streams_recovery.core.restore.placement import Placed
+from streams_recovery.core.repository.survival import RowsBelow, translate
 from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.words import first_names
 
 

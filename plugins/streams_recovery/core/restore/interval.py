@@ -20,7 +20,7 @@ from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import PartitionImage, SegmentFile
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SETTLED_MS, LogCut
-from streams_recovery.core.timestamps import LAST_MOMENT
+from streams_recovery.core.words import LAST_MOMENT
 
 _SECOND = 1_000
 LAST_TIMESTAMP = 2**63 - 1

@@ -11,8 +11,7 @@ from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import OtherReader, SingleTopics
 from streams_recovery.core.rollout.upgrade import VersionChange
-from streams_recovery.core.timestamps import moment
-from streams_recovery.core.words import first_names, span
+from streams_recovery.core.words import first_names, moment, span
 
 # A page that is read before something irreversible should be read to its end.
 _SHOWN_OFFSETS = 40

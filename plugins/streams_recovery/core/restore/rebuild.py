@@ -2,6 +2,9 @@
 
 There is no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state. Inputs that are left out
 keep offset and metadata: nobody touches them.
+
+Checks the inputs that a restore in place keeps: whether they still have the records that the restored state was made of. Decides for each topic of a
+savepoint whether it is created from the savepoint or kept. Uses only names, ids and lengths. Pure.
 """
 
 from __future__ import annotations
@@ -9,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from streams_recovery.core.application_kind import ApplicationKind, Dialect
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.logs import Logs
-from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole, truncation
+from streams_recovery.core.offsets.strategies import STRATEGIES, Logs, OffsetStrategy
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.restore.plan import OffsetToSet
 from streams_recovery.core.words import first_names
 
@@ -194,3 +198,167 @@ def _again(again: Collection[TopicPartition]) -> list[str]:
 def _starts(gap: Mapping[TopicPartition, int]) -> str:
     shown = ", ".join(f"{tp} starts at {start}" for tp, start in list(gap.items())[:_NAMED])
     return shown if len(gap) <= _NAMED else f"{shown} and {len(gap) - _NAMED} more"
+
+
+_FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptInput:
+    """One partition, at the savepoint and now. ``leader_epoch`` and ``end`` are the present ones. ``epoch_end`` is the offset at which the broker
+    says that the records up to the savepoint's leader epoch end; None if it cannot tell. ``compacted``: the log cleaner may remove records.
+    """
+
+    tp: TopicPartition
+    image: PartitionImage
+    leader_epoch: int | None
+    epoch_end: int | None
+    end: int
+    compacted: bool
+
+    @property
+    def read(self) -> int:
+        """The offset up to which the application had read. 0 without a commit."""
+        return 0 if self.image.committed is None else self.image.committed.offset
+
+    def truncated_below(self, offset: int) -> str | None:
+        """Why its records below ``offset``, which existed at the savepoint, are different now. None if they are the same."""
+        return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
+
+
+def check_same_records(kept: Collection[KeptInput], strategy: OffsetStrategy) -> tuple[str, ...]:
+    """Raise ``Refused`` for inputs that were truncated below the committed offset: the offset now points at other records. For strategies that take
+    offsets from the log this is only a warning.
+    """
+    truncated = [(one, why) for one in kept if (why := one.truncated_below(one.read)) is not None]
+    problems = [f"{one.tp}: {why}" for one, why in truncated]
+    if problems and not strategy.FROM_LOG:
+        raise Refused(
+            f"inputs lost records that the savepoint's state was made of, and have other records at these offsets now: {'; '.join(problems)}",
+            next_step="nothing was changed; find out why a broker lost acknowledged records; then choose a savepoint that is older than the loss, "
+            f"restore into another cluster with the archived inputs, or choose offsets by the log ({_FROM_LOG})",
+            problems=problems,
+            epoch_ends={str(one.tp): one.epoch_end for one, _ in truncated},
+            offsets={str(one.tp): one.read for one, _ in truncated},
+        )
+    return tuple(f"an input lost records that the state was made of, and has other records at these offsets now: {why}" for why in problems)
+
+
+def outgrown_tables(kept: Collection[KeptInput], stores: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """Warnings about compacted inputs that have changed since the savepoint. ``stores`` are, by input, the stores that are known to be restored from
+    it.
+    """
+    spans: dict[str, list[str]] = {}
+    for one in kept:
+        if one.compacted and one.end > one.read > 0:
+            spans.setdefault(one.tp.topic, []).append(f"{one.tp} offsets {one.read} to {one.end - 1}")
+    return tuple(
+        f"{topic} is compacted and has changed since the savepoint ({', '.join(at)}). If a key was written again, compaction may have removed its older "
+        f"record. {_table(stores.get(topic, ()))} lacks such a key until its newer record is read, and joins with it find nothing until then. "
+        "A min.compaction.lag.ms longer than the time from savepoint to restore keeps such records. A table with its own changelog does not need "
+        "them"
+        for topic, at in spans.items()
+    )
+
+
+def _table(stores: Collection[str]) -> str:
+    if stores:
+        return f"Store {', '.join(sorted(stores))}, which Kafka Streams restores from this topic,"
+    return "A table that Kafka Streams restores from this topic (topology.optimization) in place of a changelog"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The target of a restore. ``existing`` are its topics by name, ``filled`` those that contain records. ``topic_map`` renames inputs, outputs and
+    globals. ``declared`` are the names in the configuration of the target application, by role. ``proven`` are inputs that are
+    other topics than those of the savepoint and are known to have their records, ``contained`` those whose records the savepoint is known to have.
+    """
+
+    application_id: str
+    dialect: Dialect = ApplicationKind.KAFKA_STREAMS.dialect
+    cluster_id: str
+    existing: Mapping[str, TopicDescription]
+    filled: Collection[str]
+    topic_map: Mapping[str, str]
+    declared: Mapping[TopicRole, Collection[str]]
+    proven: Collection[str] = ()
+    contained: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """One topic of the savepoint, and its name in the target. ``made``: it is created and loaded. Otherwise it exists and is kept."""
+
+    image: TopicImage
+    name: str
+    made: bool
+
+
+def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topic_map: Mapping[str, str], dialect: Dialect) -> str:
+    """The name in the target. Internal topics are called as in applications of this kind; other topics are renamed by the map."""
+    if topic.role.internal:
+        return dialect.name_in(topic.name, topic.role, manifest.application_id, application_id)
+    return topic_map.get(topic.name, topic.name)
+
+
+def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
+    """The decision for every topic. Raises ``Refused`` with all problems at once."""
+    placed, problems, topics = [], _output_problems(manifest, target), []
+    for topic in manifest.topics:
+        name = target_name(topic, manifest, target.application_id, target.topic_map, target.dialect)
+        made, problem = _decided(topic, name, manifest, target)
+        placed.append(Placed(image=topic, name=name, made=made))
+        if problem:
+            problems.append(problem)
+            topics.append(name)
+    names = [one.name for one in placed]
+    problems += [f"{name} would stand for two topics of the savepoint" for name in sorted({n for n in names if names.count(n) > 1})]
+    if problems:
+        raise Refused(
+            f"savepoint {manifest.savepoint_id} of {manifest.application_id} cannot be restored as {target.application_id}: {'; '.join(problems)}",
+            next_step="nothing was changed; archive the inputs (backup.survive_cluster_loss: true) to restore where they are not, map topics of another "
+            "application (restore.topic_map), or rebuild from the input",
+            problems=problems,
+            topics=topics,
+        )
+    return tuple(placed)
+
+
+def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -> tuple[bool, str | None]:
+    if topic.role.internal:
+        return True, None
+    found = target.existing.get(name)
+    same = found is not None and target.cluster_id == manifest.cluster_id and found.topic_id == topic.topic_id
+    what = f"{topic.role} {name}"
+    if found is not None and (same or name in target.proven or topic.role in (TopicRole.OUTPUT, TopicRole.GLOBAL)):
+        if topic.role is TopicRole.INPUT and found.partitions != len(topic.partitions):
+            return False, f"{what} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint"
+        return False, None
+    if found is not None and name in target.contained:
+        return True, None
+    if found is not None and name in target.filled:
+        return (
+            False,
+            f"{what} holds records and is not the topic of the savepoint (id {topic.topic_id}, here {found.topic_id}): offsets mean nothing",
+        )
+    if not topic.archived and topic.role is not TopicRole.OUTPUT:
+        return False, f"{what} is {'gone' if found is None else 'empty'}, and its records are not in the savepoint"
+    return True, None
+
+
+def _output_problems(manifest: Manifest, target: Target) -> list[str]:
+    """Names of outputs are in an application's code, not derived from its id. So a new application on the same cluster could write into the old one's
+    outputs.
+    """
+    if manifest.application_id == target.application_id:
+        return []
+    problems = []
+    for topic in manifest.topics:
+        if topic.role not in target.declared:
+            continue
+        name = target_name(topic, manifest, target.application_id, target.topic_map, target.dialect)
+        if topic.role is TopicRole.OUTPUT and name == topic.name and target.cluster_id == manifest.cluster_id:
+            problems.append(f"output {topic.name} would be written by {manifest.application_id} and {target.application_id}")
+        elif name not in target.declared[topic.role]:
+            problems.append(f"{topic.role} {topic.name} would be {name}, which the configuration of {target.application_id} does not name")
+    return problems

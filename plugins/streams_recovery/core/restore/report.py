@@ -15,12 +15,10 @@ from streams_recovery.core.names import store_name
 from streams_recovery.core.restore.estimate import Sizes
 from streams_recovery.core.restore.failover import SiteMove
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
-from streams_recovery.core.restore.proofs import PartitionProof, Proof
-from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.proofs import PartitionProof, Proof, QueryCheck
 from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.rollout.upgrade import VersionChange, Watched
-from streams_recovery.core.timestamps import moment
-from streams_recovery.core.words import span
+from streams_recovery.core.words import moment, span
 
 EVIDENCE_VERSION: Final = 6
 

@@ -15,7 +15,7 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.repository.translation import RowsBelow, require_archived, translate
+from streams_recovery.core.repository.survival import RowsBelow, require_archived, translate
 from streams_recovery.core.restore.point_in_time import AsOf, CountRows, LogCut, rank, read_up_to
 
 _NAMED = 5

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.bounded_json import Unusable, parsed
+from streams_recovery.core.codec import Unusable, parsed
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.names import is_name
 

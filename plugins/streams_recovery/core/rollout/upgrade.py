@@ -8,7 +8,6 @@ from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.approval import hash_of
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.forms import FieldKind, FormField
 from streams_recovery.core.names import internal_role
@@ -22,6 +21,7 @@ from streams_recovery.core.rollout.compatibility import (
     TopologyDifference,
 )
 from streams_recovery.core.rollout.described import DescribedTopology
+from streams_recovery.core.words import milliseconds
 
 # What a form takes; a file may have more.
 _LONGEST: Final = 500_000

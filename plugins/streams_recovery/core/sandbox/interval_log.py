@@ -6,13 +6,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
-from streams_recovery.core.durations import milliseconds
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField, reason_field
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.sandbox.results import PublishPolicy
-from streams_recovery.core.timestamps import parse_moment
+from streams_recovery.core.words import milliseconds, parse_moment
 
 
 class IntervalBase(enum.StrEnum):

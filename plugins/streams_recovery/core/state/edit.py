@@ -2,6 +2,8 @@
 
 Only this changelog differs from the savepoint that the table was made from. An unchanged row keeps its bytes, offset, timestamp and headers. An added
 row gets an offset after the end of the log. Only the load of a restore uses these offsets.
+
+Kafka's default partitioner: murmur2 of the key's bytes. Kafka Streams uses it unless the application sets another one.
 """
 
 from __future__ import annotations
@@ -9,15 +11,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from streams_recovery.core.compaction.plan import WINDOWED, why_never
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
-from streams_recovery.core.state.partitioner import default_partition
-from streams_recovery.core.state.table import Entry, Headers, Identity, undeleted
-from streams_recovery.core.state.windowed_keys import split_key
+from streams_recovery.core.state.table import Entry, Headers, Identity, split_key, undeleted
+
+_MASK: Final = 0xFFFFFFFF
+_SEED: Final = 0x9747B28C
+_M: Final = 0x5BD1E995
+_R: Final = 24
+
+
+def murmur2(data: bytes) -> int:
+    """The hash as Java's clients compute it, as an unsigned 32-bit number."""
+    value = _SEED ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        k = (k ^ k >> _R) * _M & _MASK
+        value = value * _M & _MASK ^ k
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    value = (value ^ value >> 13) * _M & _MASK
+    return value ^ value >> 15
+
+
+def default_partition(key: bytes, partitions: int) -> int:
+    """The partition of a record with this key in a topic with this number of partitions."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
 
 WRITABLE = WINDOWED | {StoreKind.KEY_VALUE}
 # Subscriptions of a foreign-key join are partitioned by the foreign key, which is only a part of their key.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.report import Severity, StatusFinding
 
 # Seconds after which a run that was to tell something counts as dead.
 CLAIM_SECONDS: Final = 600.0

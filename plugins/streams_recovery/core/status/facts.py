@@ -1,17 +1,33 @@
-"""What the monitor has seen of one application at one moment: plain values, for rules to judge. Moments are milliseconds, lengths of time seconds."""
+"""What the monitor has seen of one application at one moment: plain values, for rules to judge. Moments are milliseconds, lengths of time seconds.
+
+From which measured value on something is a finding. Times in seconds, growth as a share a day: 0.5 is half as much again. A rule judges what was seen. Each
+has a file in ``rules``; what a person needs to know of its findings is in docs/alerts.md. How fast a measured value changes.
+"""
 
 from __future__ import annotations
 
 import enum
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
-from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.ownership import Role
+from streams_recovery.core.repository.retention import DeletionOutlook
 from streams_recovery.core.repository.seal import ForgedRecord
-from streams_recovery.core.status.recovery_point import ArchiveStatus
-from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, SitesStatus, TopicStatus
+from streams_recovery.core.status.report import (
+    ArchiveStatus,
+    DiskStatus,
+    Health,
+    HistoryPoint,
+    Part,
+    SavepointSummary,
+    Severity,
+    SitesStatus,
+    StatusFinding,
+    TopicStatus,
+)
 
 # How the name of a broker's disk begins.
 BROKER: Final = "broker "
@@ -270,3 +286,121 @@ class ObservedApplication:
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""
         return max(0.0, (self.now - moment) / 1000)
+
+
+HOUR: Final = 3_600.0
+DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the first one ``late_after`` counts, which follows
+    from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are. docs/configuration.md explains the others.
+    """
+
+    newest_age: float | None
+    recovery_time: float | None
+    loss: float | None
+    late_after: float | None
+    changelog_growth: float
+    changelog_bytes: int | None
+    repartition_bytes: int
+    growth_from_bytes: int
+    disk_full_within: float
+    disk_free: float
+    retention_margin: float
+    lag_records: int | None
+    lag_growth: int
+    transaction_age: float
+    archive_age: float
+    hold_age: float
+    lock_age: float
+    restore_time: float
+    quarantine_age: float
+    repository_growth: float
+    overdue_after: float
+    unseen_after: float
+    docs: str
+
+
+_ORDER = list(Severity)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While one of them is not, its findings of the last look
+    stay: nobody knows that they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
+    """
+
+    kinds: tuple[str, ...]
+    parts: tuple[PartName, ...] = ()
+    find: Callable[[ObservedApplication, Limits], Iterable[StatusFinding]]
+    stays: Callable[[ObservedApplication, StatusFinding], bool] = lambda _observed, _finding: False
+
+
+def finding(
+    kind: str,
+    severity: Severity,
+    text: str,
+    *,
+    subject: str = "",
+    remedies: Sequence[str] = (),
+    numbers: dict[str, float] | None = None,
+) -> StatusFinding:
+    """One finding; its page is the section of its kind."""
+    return StatusFinding(
+        kind=kind,
+        severity=severity,
+        subject=subject,
+        text=text,
+        remedies=tuple(remedies),
+        runbook=f"alerts.md#{kind}",
+        numbers=numbers or {},
+    )
+
+
+def judge(
+    rules: Iterable[Rule], observed: ObservedApplication, limits: Limits, earlier: Sequence[StatusFinding] = ()
+) -> tuple[StatusFinding, ...]:
+    """What the rules find, the worst first. ``earlier`` are the findings of the last look."""
+    found: list[StatusFinding] = []
+    for rule in rules:
+        if any(_unseen(observed, part) for part in rule.parts):
+            found += [one for one in earlier if one.kind in rule.kinds]
+        else:
+            new = [one.with_docs_at(limits.docs) for one in rule.find(observed, limits)]
+            causes = {one.cause for one in new}
+            found += new
+            found += [one for one in earlier if one.kind in rule.kinds and one.cause not in causes and rule.stays(observed, one)]
+    return tuple(sorted(found, key=lambda one: (_ORDER.index(one.severity), one.kind, one.subject)))
+
+
+def health(findings: Iterable[StatusFinding], parts: Iterable[int | None]) -> Health:
+    """The worst of what was found; ``parts`` are the moments at which each part was last seen."""
+    severities = {one.severity for one in findings}
+    if Severity.CRITICAL in severities:
+        return Health.TROUBLE
+    if all(moment is None for moment in parts):
+        return Health.UNKNOWN
+    return Health.ATTENTION if Severity.WARNING in severities else Health.GOOD
+
+
+def _unseen(observed: ObservedApplication, part: PartName) -> bool:
+    return getattr(observed, part.value) is None
+
+
+# Of a shorter time nobody can tell a trend from an hour of much work.
+LEAST: Final = 6 * HOUR
+WINDOW: Final = 2 * DAY
+_LEAST_POINTS: Final = 3
+
+
+def per_second(
+    history: Iterable[HistoryPoint], value: Callable[[HistoryPoint], int | None], *, now: int, window: float = WINDOW, least: float = LEAST
+) -> float | None:
+    """The slope of the line through the points of the last ``window`` seconds, None when they are too few or span less than ``least`` seconds."""
+    points = [(point.at / 1000, found) for point in history if point.at >= now - window * 1000 and (found := value(point)) is not None]
+    if len(points) < _LEAST_POINTS or points[-1][0] - points[0][0] < least:
+        return None
+    moments, values = zip(*points, strict=True)
+    return float(statistics.linear_regression(moments, values).slope)

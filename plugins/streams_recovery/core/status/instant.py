@@ -14,10 +14,9 @@ from typing import Final
 
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
-from streams_recovery.core.status.finding import Severity
-from streams_recovery.core.status.input_positions import InputAmount, Positions
-from streams_recovery.core.status.report import RunKind, SavepointSummary, StatusReport
-from streams_recovery.core.timestamps import moment as moment_text
+from streams_recovery.core.status.look import InputAmount, Positions
+from streams_recovery.core.status.report import RunKind, SavepointSummary, Severity, StatusReport
+from streams_recovery.core.words import moment as moment_text
 
 # Seconds a record of input takes, see ``core/restore/estimate.py``.
 _SECONDS_A_RECORD: Final = 5e-4

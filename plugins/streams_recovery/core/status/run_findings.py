@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.rule import finding
+from streams_recovery.core.status.facts import finding
+from streams_recovery.core.status.report import Severity, StatusFinding
 
 RUN_FAILED: Final = "run-failed"
 BROKEN: Final = "configuration-broken"

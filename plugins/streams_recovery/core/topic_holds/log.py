@@ -16,24 +16,22 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.topic_holds.compaction_guard import (
     COPY_MARKS,
     CREATE_TIME,
+    MIN_COMPACTION_LAG,
     RESTORE_MARK,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TIMESTAMP_AFTER,
+    TIMESTAMP_BEFORE,
     TIMESTAMP_TYPE,
     TIMESTAMP_TYPES,
     Changes,
     Overrides,
     guarded,
+    held_value,
     joined,
     left,
     owner_config,
     put_back,
-)
-from streams_recovery.core.topic_holds.held_value import (
-    MIN_COMPACTION_LAG,
-    RETENTION_BYTES,
-    RETENTION_MS,
-    TIMESTAMP_AFTER,
-    TIMESTAMP_BEFORE,
-    held_value,
 )
 
 _LIMITS = (RETENTION_MS, RETENTION_BYTES, TIMESTAMP_BEFORE, TIMESTAMP_AFTER)

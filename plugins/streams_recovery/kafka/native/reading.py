@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.read_ahead import OffsetRange
-from streams_recovery.kafka.messages import unreadable_header
+from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka.native.librdkafka import (
     CONSUMER,
     Binary,
@@ -25,7 +24,15 @@ from streams_recovery.kafka.native.librdkafka import (
     Rows,
     native,
 )
-from streams_recovery.kafka.range_consumer import HAND_OVER_SECONDS, LEADER_SECONDS, MAX_BATCH_ROWS, Arrived, RangeClient, ReadError
+from streams_recovery.kafka.range_consumer import (
+    HAND_OVER_SECONDS,
+    LEADER_SECONDS,
+    MAX_BATCH_ROWS,
+    Arrived,
+    RangeClient,
+    ReadError,
+    unreadable_header,
+)
 from streams_recovery.segments.schema import HEADER_TYPE, HEADERS_TYPE, SEGMENT_SCHEMA
 
 # Offsets in Arrow's columns have 31 bits. What is more than this becomes a batch of its own; a record is never cut.

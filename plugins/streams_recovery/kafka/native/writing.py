@@ -9,6 +9,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError as LibrdkafkaError
 
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.kafka.exact_producer import Delivered
 from streams_recovery.kafka.native.librdkafka import (
     EVENT_ERROR,
     EVENTS_OF_A_PRODUCER,
@@ -20,7 +21,6 @@ from streams_recovery.kafka.native.librdkafka import (
     Native,
     Reports,
 )
-from streams_recovery.kafka.senders import Delivered
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 
 

@@ -3,9 +3,15 @@ from stays as it is.
 """
 
 from streams_recovery.operations.compaction import merge
-from streams_recovery.operations.compaction.plan import begin, plan, plan_job
-from streams_recovery.operations.compaction.publish import publish
-from streams_recovery.operations.compaction.text import compaction_text
-from streams_recovery.operations.compaction.values import CompactRequest, CompactSummary, CompactTicket
+from streams_recovery.operations.compaction.plan import (
+    CompactRequest,
+    CompactSummary,
+    CompactTicket,
+    begin,
+    compaction_text,
+    plan,
+    plan_job,
+    publish,
+)
 
 __all__ = ["CompactRequest", "CompactSummary", "CompactTicket", "begin", "compaction_text", "merge", "plan", "plan_job", "publish"]

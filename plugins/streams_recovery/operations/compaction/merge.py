@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from streams_recovery.core.compaction.merge import MergeLimits, MergePlan, MergeResult, MergeSpec, assembled, judge, plan_merge
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.escaping import Markdown, code, joined, md
-from streams_recovery.core.ids import LATEST, same_moment
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest, Provenance
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.words import LATEST, same_moment
 from streams_recovery.operations.compaction.plan import check_sound, locked, newest_one, publish_made, replaced_already, replacement
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint.publish import software

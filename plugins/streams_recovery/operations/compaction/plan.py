@@ -1,24 +1,80 @@
-"""What a compaction would do, and the Spark job for it."""
+"""What a compaction would do, and the Spark job for it.
+
+What the steps of a compaction hand to each other. Making the compacted savepoint exist, once it is proven that it holds the same state. A compaction for
+people.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from streams_recovery.core.compaction.plan import CompactionPlan, CompactSpec, plan_compaction
+from streams_recovery.core.compaction.compacted import assembled, judge
+from streams_recovery.core.compaction.plan import CompactionPlan, CompactResult, CompactSpec, TopicCompaction, plan_compaction
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, Refused
-from streams_recovery.core.ids import LATEST, same_moment, time_of
+from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Profile
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.manifest import Manifest, Provenance
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations.compaction.values import CompactRequest, CompactTicket
+from streams_recovery.core.words import LATEST, command, same_moment, time_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_another
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
+from streams_recovery.operations.savepoint.publish import software
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactRequest:
+    """Who wants a savepoint compacted and why. ``savepoint`` is an id, or ``latest`` for the newest one with state, whatever its label."""
+
+    savepoint: str
+    run_id: str
+    requested_by: str
+    reason: str
+
+    @property
+    def run(self) -> str:
+        """The name that ids are made of. Runs that take savepoints on the same schedule have the same run id."""
+        return f"compaction {self.run_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTicket:
+    """A compaction under way: ``savepoint_id`` is the id that the result will have, ``source_id`` the savepoint it is made of. What is to be done is a
+    note in the repository, ``spec``, None when there is nothing to compact. It holds no lock: the savepoint it reads never changes, and what it
+    writes is nothing until it is published.
+    """
+
+    request: CompactRequest
+    savepoint_id: str
+    source_id: str
+    spec: ArtifactRef | None
+    partitions: int
+    offsets: int
+    stays: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactSummary:
+    """A published compaction in numbers. ``stays`` has the changelogs that are as they were, each with its reason."""
+
+    application_id: str
+    savepoint_id: str
+    source_id: str
+    manifest_key: str
+    partitions: int
+    rows_before: int
+    rows_after: int
+    records_before: int
+    records: int
+    keys_compared: int
+    stays: dict[str, str]
+
 
 SPEC, RESULT = "compact-spec", "compact-result"
 
@@ -170,3 +226,77 @@ def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, 
 def sizes(recovery: RecoveryContext) -> dict[str, int]:
     """Bytes of every segment there is, by key."""
     return recovery.repository.sizes(recovery.layout.segments)
+
+
+def publish(
+    recovery: RecoveryContext, ticket: CompactTicket, result: ArtifactRef | None, *, patience_seconds: float = 1_200.0
+) -> CompactSummary:
+    """Judge the job's result and create the manifest, under the application's lock, so that no expiry decides meanwhile. Repeating it after it
+    succeeded changes nothing. Waits ``patience_seconds`` for a savepoint that is being taken. Of a source that was merged meanwhile the merged one is
+    compacted: it has the same records. Raises ``Damaged`` unless the state is the same,
+    ``Refused`` when nothing could be compacted and for a result of another attempt, ``LockHeld``.
+    """
+    request = ticket.request
+    with locked(recovery, request.run, f"compaction of {ticket.source_id}", patience_seconds) as lock:
+        earlier = recovery.savepoints.published_by_run(request.run)
+        if earlier is not None:
+            return _summary(recovery, recovery.savepoints.read(earlier), stays=ticket.stays)
+        if ticket.spec is None or result is None:
+            raise Damaged("no compaction ran", next_step="clear the Spark task of this run and run it again")
+        source = standing(recovery, ticket.source_id)
+        done = recovery.artifacts.read_own(CompactResult, ticket.savepoint_id, result)
+        verdict = judge(recovery.artifacts.read(CompactSpec, ticket.spec).partitions, done.partitions)
+        provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())
+        manifest = assembled(source, verdict.accepted, savepoint_id=ticket.savepoint_id, provenance=provenance)
+        publish_made(recovery, manifest, source.savepoint_id, lock, "compaction")
+        return _summary(recovery, manifest, stays=ticket.stays | verdict.stays)
+
+
+def _summary(recovery: RecoveryContext, manifest: Manifest, *, stays: dict[str, str]) -> CompactSummary:
+    made = manifest.provenance.compacted_from
+    proofs = made.proofs if made is not None else ()
+    before, after = (sum(getattr(proof, name) for proof in proofs) for name in ("rows_before", "rows_after"))
+    return CompactSummary(
+        application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        source_id=made.savepoint_id if made is not None else "",
+        manifest_key=recovery.layout.manifest(manifest.savepoint_id),
+        partitions=len(proofs),
+        rows_before=before,
+        rows_after=after,
+        records_before=manifest.records - after + before,
+        records=manifest.records,
+        keys_compared=sum(proof.keys for proof in proofs),
+        stays=stays,
+    )
+
+
+def compaction_text(plan: CompactionPlan) -> Markdown:
+    """The plan, every changelog with what becomes of it."""
+    what = md(
+        "{:,} records with {:,} bytes in {} partitions would be read, and the newest of each key kept.",
+        sum(topic.rows for topic in plan.topics),
+        sum(topic.payload_bytes for topic in plan.topics),
+        len(plan.partitions),
+    )
+    return joined(
+        [
+            md("### Compaction of savepoint {} of {}", code(plan.savepoint_id), code(plan.application_id)),
+            md(""),
+            what if plan.partitions else md("There is nothing to compact."),
+            md(""),
+            md("| changelog | store | records | about, after | stays as it is |"),
+            md("|---|---|---:|---:|---|"),
+            *map(_row, plan.topics),
+            md(""),
+            md(
+                "The savepoint itself stays. The new one has its cut and its time, and exists only when its state was compared and is the same."
+            ),
+        ]
+    )
+
+
+def _row(topic: TopicCompaction) -> Markdown:
+    expected = "not known" if topic.expected_rows is None else f"{topic.expected_rows:,}"
+    after, stays = expected if topic.partitions else "-", "; ".join(topic.stays) or "-"
+    return md("| {} | {} | {:,} | {} | {} |", topic.topic, topic.kind, topic.rows, after, stays)

@@ -5,10 +5,22 @@ interval's; ``publish_results`` comes when it has stopped at the ends, ``remove`
 """
 
 from streams_recovery.core.sandbox.interval_log import PublishReport, ReprocessEntry, ReprocessOptions, ReprocessRequest
-from streams_recovery.operations.interval.begin import Planned, clear, open_interval, plan
-from streams_recovery.operations.interval.end import Done, conclude, history, raise_unless_succeeded, remove
 from streams_recovery.operations.interval.results import publish_results
-from streams_recovery.operations.interval.slots import Claimed, busy, claim, requested
+from streams_recovery.operations.interval.run import (
+    Claimed,
+    Done,
+    Planned,
+    busy,
+    claim,
+    clear,
+    conclude,
+    history,
+    open_interval,
+    plan,
+    raise_unless_succeeded,
+    remove,
+    requested,
+)
 
 __all__ = [
     "Claimed",

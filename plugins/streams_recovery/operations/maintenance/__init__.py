@@ -2,10 +2,9 @@
 
 from streams_recovery.operations.maintenance.announce import announce, deletion_outlook, scheduled, withdraw
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
-from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, pin, plan_expiry
+from streams_recovery.operations.maintenance.contents import UndeletePlan, plan_undelete, undelete
+from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, expiry_text, pin, plan_expiry
 from streams_recovery.operations.maintenance.seal import SealPlan, adopt, plan_adoption
-from streams_recovery.operations.maintenance.text import expiry_text
-from streams_recovery.operations.maintenance.undelete import UndeletePlan, plan_undelete, undelete
 
 __all__ = [
     "ALL",

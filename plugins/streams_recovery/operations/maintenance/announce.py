@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from streams_recovery.core.repository.announcement import (
+from streams_recovery.core.repository.retention import (
     WITHDRAWN,
     Announcement,
     Apply,
     DeletionOutlook,
     DeletionPolicy,
+    KeepRules,
     announcement,
     needs_announcement,
     outlook,
     rules_of,
 )
-from streams_recovery.core.repository.retention import KeepRules
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 

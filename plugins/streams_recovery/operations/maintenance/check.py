@@ -9,26 +9,32 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.ids import is_ahead, is_id, new_id
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Profile
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository import check_findings as findings
-from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec, FileToCheck, LeftBehind, SampleProgress
-from streams_recovery.core.repository.check_findings import Cause, Finding
+from streams_recovery.core.repository import check as findings
+from streams_recovery.core.repository.check import (
+    Cause,
+    CheckReport,
+    CheckResult,
+    CheckSpec,
+    FileToCheck,
+    Finding,
+    LeftBehind,
+    SampleProgress,
+)
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.words import command, is_ahead, is_id, new_id
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.maintenance.contents import leftovers
-from streams_recovery.operations.maintenance.records import RecordsChecked, check_logs, lost
+from streams_recovery.operations.maintenance.contents import RecordsChecked, check_logs, leftovers, lost
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
-from streams_recovery.storage.unreadable import UNREADABLE, only_this_one
 
 ALL = "all"
 _LOOKED_AT = 20

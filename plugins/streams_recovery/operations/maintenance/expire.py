@@ -3,31 +3,81 @@
 Order, so that a kill at any point harms nothing: the manifest is copied to ``expired/``, then removed; a savepoint is either whole or
 expired. Files go only when neither a savepoint nor one that expired within the grace period names them, and never while a manifest
 cannot be read: it might name any of them.
+
+An expiry for people. Removing objects, and saying why one stays.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, LockHeld, NotFound, PermanentError, Refused
-from streams_recovery.core.escaping import logger
+from streams_recovery.core.escaping import Markdown, code, joined, logger, md
 from streams_recovery.core.repository import retention
-from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.retention import Decision
-from streams_recovery.operations import pins
+from streams_recovery.core.repository.retention import Decision, DeletionOutlook, outlook_text
+from streams_recovery.core.words import moment
+from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import deletion_outlook, keep_rules
 from streams_recovery.operations.maintenance.contents import Holdings, Leftovers, drills_of, grace_ms, holdings, leftovers
-from streams_recovery.operations.maintenance.remove import Remover
 from streams_recovery.operations.quiesce_record import quiesce_log, run_log
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
+
+if TYPE_CHECKING:
+    from streams_recovery.storage.s3 import BucketProtection
+
+
+class Remover:
+    """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
+
+    def __init__(self, recovery: RecoveryContext) -> None:
+        self._context = recovery
+        self._protection = _protection(recovery)
+
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether what is removed stays as an older version."""
+        return self._protection is not None and self._protection.keeps_versions
+
+    def locked(self, key: str) -> str | None:
+        """Until when the store holds an object, None when it does not."""
+        lock = None if self._protection is None else self._protection.lock_of(key)
+        why = None if lock is None else lock.holds(self._context.clock())
+        return f"{key}: {why}" if why else None
+
+    def remove(self, key: str) -> str | None:
+        """Why an object could not be removed, None when it is gone."""
+        return self.remove_all([key])
+
+    def remove_all(self, keys: Sequence[str], *, emptied: bool = False) -> str | None:
+        """Why objects that belong together could not be removed, None when all are gone. While one is locked, all stay. ``emptied`` as for
+        ``Repository.delete``.
+        """
+        if locked := next(filter(None, map(self.locked, keys)), None):
+            return locked
+        try:
+            self._context.repository.delete(list(keys), emptied=emptied)
+        except PermanentError as error:
+            return f"{keys[0]}: {error.reason}"
+        return None
+
+
+def _protection(recovery: RecoveryContext) -> BucketProtection | None:
+    if recovery.repository.location.backend != "s3":
+        return None
+    # Slow to import, and nothing but expiry in a bucket needs it.
+    from streams_recovery.storage.s3 import BucketProtection  # noqa: PLC0415
+
+    return BucketProtection(recovery.repository.location, recovery.credentials)
+
 
 LOGGER = logger("streams_recovery.operations.maintenance")
 
@@ -121,8 +171,8 @@ def pin(
                 next_step="name one of those, or leave the restore out to end the pin that a person set",
                 savepoint=savepoint_id,
             )
-        pins.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
-        after = pins.pins_of(recovery)
+        unfinished.pin(recovery, savepoint_id, keep=keep, requested_by=requested_by, reason=reason, restore_id=restore_id)
+        after = unfinished.pins_of(recovery)
         keepers = after.kept().get(savepoint_id, ())
         return Pinned(
             savepoint_id=savepoint_id,
@@ -135,7 +185,7 @@ def pin(
 
 
 def _pinned(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
-    return retention.pinned(pins.pin_log(recovery).read_all()).get(savepoint_id, ())
+    return retention.pinned(unfinished.pin_log(recovery).read_all()).get(savepoint_id, ())
 
 
 def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
@@ -298,3 +348,50 @@ def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str
     except PermanentError as error:
         return f"{copies[0]}: {error.reason}"
     return None
+
+
+def expiry_text(plan: ExpirePlan) -> Markdown:
+    """The plan, every savepoint with its reason."""
+    leaving = ", ".join(decision.savepoint_id for decision in plan.keep if decision.until is not None)
+    released = md("> **Warning:** pins of {} were released. `savepoints keep` sets one again.", leaving)
+    return joined(
+        [
+            md("### Expiry of savepoints of {}", code(plan.application_id)),
+            md(""),
+            md(
+                "{} stay, {} expire; {} files with {:,} bytes are past their grace period and go.",
+                len(plan.keep),
+                len(plan.expire),
+                len(plan.files),
+                plan.bytes,
+            ),
+            *_leftovers(plan.leftovers),
+            md(""),
+            outlook_text(plan.outlook),
+            md(""),
+            md("| savepoint | captured | survives the loss of the cluster | decision |"),
+            md("|---|---|---|---|"),
+            *(_row(decision, md("stays: {}", ", ".join(decision.why_kept))) for decision in plan.keep),
+            *(_row(decision, md("**expires**")) for decision in plan.expire),
+            *(md("| {} | before a restore | - | **expires** |", savepoint_id) for savepoint_id in plan.expire_safety),
+            *([md(""), released] if leaving else []),
+            *([md(""), md("> **Warning:** {}", plan.blocked)] if plan.blocked else []),
+        ]
+    )
+
+
+def _leftovers(found: Leftovers) -> Iterator[Markdown]:
+    if found.work:
+        yield md("")
+        yield md("The work of {:,} runs that are over goes, with {:,} bytes.", len(found.work), sum(work.bytes for work in found.work))
+    if found.staged:
+        yield md("")
+        yield md("{:,} files of writers that were killed go, with {:,} bytes.", len(found.staged), sum(file.bytes for file in found.staged))
+    for one in found.kept:
+        yield md("")
+        yield md("The work of run {} stays: {}.", one.run, one.why)
+
+
+def _row(decision: Decision, what: Markdown) -> Markdown:
+    survives = "yes" if decision.survives_cluster_loss else "no"
+    return md("| {} | {} | {} | {} |", decision.savepoint_id, moment(decision.captured_at), survives, what)

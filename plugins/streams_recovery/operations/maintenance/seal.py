@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from streams_recovery.core.approval import check_approved, hash_of
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, Forged, LockHeld, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.repository.seal import Adoption, carries_seal

@@ -10,7 +10,6 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, RecoveryError, Refused
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ListedGroup, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.group_changes import (
     GroupAction,
@@ -24,11 +23,12 @@ from streams_recovery.core.offsets.group_changes import (
     plan_reset,
     scoped_partitions,
 )
-from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.reset_scenarios import ResetScenario, ToLatest
+from streams_recovery.core.offsets.strategies import Logs
 from streams_recovery.core.preflight.checks import brokers_with_group_trap
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.waiting import WaitNotice
+from streams_recovery.core.words import new_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import is_of_streams
 from streams_recovery.operations.offsets import snapshots

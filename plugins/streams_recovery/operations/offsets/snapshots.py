@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
-from streams_recovery.core.ids import in_order, is_id
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.offsets.snapshot import GroupOffsets, OffsetSnapshot
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.words import in_order, is_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 

@@ -6,9 +6,7 @@ import uuid
 
 from streams_recovery.config.application import Output
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
-from streams_recovery.core.ids import run_suffix
 from streams_recovery.core.jobs.spec import JobPlan
-from streams_recovery.core.next_command import command
 from streams_recovery.core.outputs.comparison import (
     Against,
     OutputPair,
@@ -23,9 +21,10 @@ from streams_recovery.core.outputs.keys import ReadBy
 from streams_recovery.core.outputs.values import RecordForm, Tolerance
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.sandbox.results import Readers, readers
+from streams_recovery.core.words import command, run_suffix
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.outputs.ranges import Sides, of_clone, of_interval
-from streams_recovery.operations.rollout.compared import keep
+from streams_recovery.operations.rollout.values import keep
 from streams_recovery.operations.state.read import key_format, value_format
 
 SPEC, RESULT = "outputs-spec", "outputs-result"

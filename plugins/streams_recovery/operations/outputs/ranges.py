@@ -29,14 +29,14 @@ from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.rollout.cutover import comparison_problems, further, unwritten
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.results import PublishPolicy
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import moment
 from streams_recovery.operations import interval
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.restore.report import reports, state_evidence
-from streams_recovery.operations.rollout.compared import await_processed
 from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import refuse
+from streams_recovery.operations.rollout.values import await_processed
 
 Ends = Mapping[TopicPartition, int]
 

@@ -25,11 +25,21 @@ from streams_recovery.operations.restore.deferred_input import (
 from streams_recovery.operations.restore.drain import drain
 from streams_recovery.operations.restore.load import check_load, plan_load, prepare, prepare_topics
 from streams_recovery.operations.restore.move import arrive
-from streams_recovery.operations.restore.open import abandon, open_restore, stop, stored_plan
+from streams_recovery.operations.restore.open import (
+    abandon,
+    check_free,
+    keep_state,
+    open_restore,
+    phase_of,
+    plan_left,
+    resume,
+    save_state,
+    stop,
+    stored_plan,
+    unfinished_one,
+)
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.report import checked_evidence, evidence, state_evidence
-from streams_recovery.operations.restore.resume import check_free, phase_of, plan_left, resume, unfinished_one
-from streams_recovery.operations.restore.safety import keep_state, save_state
 from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,

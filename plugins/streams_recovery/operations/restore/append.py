@@ -10,21 +10,20 @@ from streams_recovery.core import codec
 from streams_recovery.core.approval import check_approved, hash_of
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
-from streams_recovery.core.ids import LATEST, is_id
 from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import JournalEntry, created_by
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.restore.in_place import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
-from streams_recovery.core.restore.plan_check import check_later
+from streams_recovery.core.restore.plan import check_later
+from streams_recovery.core.restore.point_in_time import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.timestamps import moment
-from streams_recovery.operations import pins
+from streams_recovery.core.words import LATEST, is_id, moment
+from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
-from streams_recovery.operations.restore.job_specs import restore_spec
+from streams_recovery.operations.restore.placing import restore_spec
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.storage.append_log import AppendLog
 
@@ -289,7 +288,7 @@ def finish_append(recovery: RecoveryContext, ticket: AppendTicket, result: Artif
         raise Damaged(f"not all later records were appended to {', '.join(wrong)}", next_step="run the append again", topics=wrong)
     _note(recovery, planned.restore_id, "appended", ticket.run_id)
     # Unpinned last: as long as the append is not on record, its records must not expire.
-    pins.pin(
+    unfinished.pin(
         recovery,
         planned.savepoint_id,
         keep=False,

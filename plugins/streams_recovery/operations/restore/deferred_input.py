@@ -16,10 +16,9 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore.drain import drain_to, require_read
-from streams_recovery.operations.restore.load import check_down, check_written, load_job
+from streams_recovery.operations.restore.load import check_down, check_written, load_job, load_progress, refused_topics, work_of
 from streams_recovery.operations.restore.open import guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.start import launched
-from streams_recovery.operations.restore.topics import load_progress, refused_topics, work_of
 from streams_recovery.operations.restore.values import EndsSummary, LoadSummary, RestoreTicket, StartSummary, VerifySummary, verify_summary
 from streams_recovery.operations.restore.verify import VERIFIED, compare_job, proven, require_verified
 

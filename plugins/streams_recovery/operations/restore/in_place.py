@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import PlanChanged, Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import (
@@ -16,25 +16,27 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
-from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.restore.in_place import (
+from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.point_in_time import (
     InPlace,
     LaterPartition,
     LaterTopic,
+    LogCut,
     MovedOffset,
     OtherGroup,
     QuarantineEntry,
     check_stood_still,
+    rank,
+    rest_of,
     uncovered,
 )
-from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.point_in_time import LogCut, rank, rest_of
 from streams_recovery.core.waiting import pause
-from streams_recovery.operations import pins
+from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
-from streams_recovery.operations.restore.kept_inputs import kept_inputs
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.inputs_there import kept_inputs
+from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.values import RestoreTicket
 from streams_recovery.segments.queries import rows_below_and_no_later
 from streams_recovery.storage.append_log import AppendLog
@@ -234,7 +236,7 @@ def set_aside(recovery: RecoveryContext, ticket: RestoreTicket, approved: Restor
     log = quarantine_log(recovery, ticket.restore_id)
     if here.later and log.last() is None:
         # Pinned before it is written down that the records are there: expiry must never take a savepoint that an entry names.
-        pins.pin(
+        unfinished.pin(
             recovery,
             now.point.archive,
             keep=True,

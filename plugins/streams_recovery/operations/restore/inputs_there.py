@@ -1,10 +1,12 @@
 """Inputs that are already at the site to which an application moves: kept where the place of each committed offset is proven, made again where the savepoint
 has all that they hold.
+
+Inputs that stay as they are, looked at before a restore in place relies on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -12,9 +14,11 @@ from typing import Final
 from streams_recovery.core.errors import PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.mirrored_input import InputPlace, check_exact
-from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import Contained, SiteMove, contained, with_places
+from streams_recovery.core.restore.rebuild import KeptInput, Placed, check_same_records, outgrown_tables
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
@@ -26,7 +30,7 @@ from streams_recovery.operations.offsets.mirrored_inputs import (
     find_places,
     records_there,
 )
-from streams_recovery.operations.restore.target_checks import spans
+from streams_recovery.operations.restore.checks import spans
 
 _NAMED: Final = 5
 
@@ -214,3 +218,61 @@ def require_nothing_new(recovery: RecoveryContext, move: SiteMove | None) -> Non
             next_step="nothing was deleted; stop the producers that write there, then begin again",
             topics=changed,
         )
+
+
+def check_kept(
+    recovery: RecoveryContext, placed: Iterable[Placed], present: Mapping[str, TopicDescription], strategy: OffsetStrategy
+) -> tuple[str, ...]:
+    """What to say of them. Raises ``Refused`` naming those that lost records which the savepoint's state was made of."""
+    images = {
+        TopicPartition(one.name, image.partition): image
+        for one in placed
+        if one.image.role is TopicRole.INPUT and not one.made
+        for image in one.image.partitions
+    }
+    kept = kept_inputs(recovery, images, present)
+    sources: dict[str, list[str]] = {}
+    for store, topic in recovery.config.sources.items():
+        sources.setdefault(topic, []).append(store)
+    return (*check_same_records(kept, strategy), *outgrown_tables(kept, sources))
+
+
+def joined_inputs(recovery: RecoveryContext, manifest: Manifest, placed: Collection[str]) -> dict[TopicPartition, int]:
+    """Inputs that the savepoint does not have, with the offset at which its state goes on there: it has nothing of their records. They are read since then:
+    by a pattern, by a changed configuration, or without one, as committed offsets show. These offsets would skip what the lost state had of them.
+    """
+    existing = recovery.cluster.topic_names()
+    read = {
+        *recovery.config.topics.on(existing).inputs,
+        *(tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)),
+    }
+    names = [name for name in read.intersection(existing).difference(placed) if recovery.config.internal_role(name) is None]
+    there = recovery.cluster.describe_topics(names) if names else {}
+    partitions = [TopicPartition(name, number) for name, found in sorted(there.items()) for number in range(found.partitions)]
+    if not partitions:
+        return {}
+    if recovery.config.application.auto_offset_reset != "latest":
+        return recovery.cluster.log_starts(partitions)
+    # It began at the ends that they had when it joined: no earlier than at the savepoint.
+    since, ends = recovery.cluster.offsets_for_times(partitions, manifest.captured_at), recovery.cluster.high_watermarks(partitions)
+    return {tp: ends[tp] if (offset := since[tp]) is None else offset for tp in partitions}
+
+
+def kept_inputs(
+    recovery: RecoveryContext, images: Mapping[TopicPartition, PartitionImage], present: Mapping[str, TopicDescription]
+) -> tuple[KeptInput, ...]:
+    """Partitions of inputs as they are beside what a savepoint says of them."""
+    epochs = {tp: image.leader_epoch for tp, image in images.items() if image.leader_epoch is not None}
+    settings, ends = recovery.cluster.settings({tp.topic for tp in images}), recovery.cluster.high_watermarks(list(images))
+    epoch_ends = recovery.cluster.epoch_ends(epochs)
+    return tuple(
+        KeptInput(
+            tp=tp,
+            image=image,
+            leader_epoch=present[tp.topic].leader_epochs[tp.partition],
+            epoch_end=epoch_ends.get(tp),
+            end=ends[tp],
+            compacted="compact" in settings[tp.topic].get("cleanup.policy", ""),
+        )
+        for tp, image in images.items()
+    )

@@ -1,20 +1,26 @@
-"""From an approved plan to an application that is down, and the way out when something fails before anything was destroyed."""
+"""From an approved plan to an application that is down, and the way out when something fails before anything was destroyed.
+
+Going on with a restore that failed after it had begun to replace topics, from the phase its journal says. The way back from a restore: a savepoint of what
+is there, taken while the application is down and before anything is destroyed.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from streams_recovery.core.approval import check_approved
-from streams_recovery.core.errors import Altered, LockHeld, RecoveryError
-from streams_recovery.core.ids import new_id
-from streams_recovery.core.next_command import command
+from streams_recovery.core.errors import Altered, Damaged, LockHeld, NotFound, RecoveryError, Refused
+from streams_recovery.core.jobs.spec import NO_JOB
+from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase, RestoreScope, may_restart, reached, require
-from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.restore.plan import RestorePlan, require_agreement
-from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.repository.lease import LockRecord, LockTicket
+from streams_recovery.core.restore.plan import RestorePlan, check_plan, require_agreement
+from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
-from streams_recovery.operations import quiesce_record, topic_holds
+from streams_recovery.core.words import LATEST, command, new_id
+from streams_recovery.operations import quiesce_record, savepoint, topic_holds
 from streams_recovery.operations.archive import keep_files
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
@@ -22,7 +28,8 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
-from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, StopSummary
+from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
+from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.operations.unfinished import PLAN, restores_of, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
 
@@ -215,3 +222,205 @@ def _left_as(phase: Phase, scope: RestoreScope) -> str:
     if scope is RestoreScope.TOPICS:
         return "do not start the application: its topics are not whole, or the offsets on them are not set"
     return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"
+
+
+def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
+    """How far a restore has come."""
+    return reached(entries(recovery, ticket))
+
+
+def unfinished_one(recovery: RecoveryContext, restore_id: str) -> str:
+    """The id of the restore to resume: for ``latest`` the newest one that began to replace topics and is not finished. Raises ``NotFound``."""
+    if restore_id != LATEST:
+        return restore_id
+    found = unfinished_restore(recovery)
+    if found is None:
+        raise NotFound(
+            f"no restore of {recovery.application_id} is half way",
+            next_step="there is nothing to resume; one that failed before it replaced anything is begun again as a new restore",
+        )
+    return found
+
+
+def check_free(recovery: RecoveryContext, restore_id: str, *, take_over: bool) -> None:
+    """Raise ``LockHeld`` while a run that may be alive has the lock, before anybody is asked. With ``take_over`` that of this restore's own run counts as
+    dead. A run whose process is proven dead needs no such word.
+    """
+    held = recovery.lock.holder()
+    if held is None or recovery.lock.is_proven_dead(held):
+        return
+    own = _is_of(held, _ticket(recovery, restore_id))
+    if own and take_over:
+        return
+    name = recovery.config.name
+    raise LockHeld(
+        f"{held.owner} holds the lock for {held.purpose}, and from here nobody can tell whether it is dead",
+        next_step="wait for that run to end, or stop it. When you know that it is dead, take the lock from it",
+        owner=held.owner,
+        purpose=held.purpose,
+        expires_at=held.expires_at,
+    ).then(*((command("resume", name, restore_id, "--take-over"),) if own else (command("unlock", name, held.owner),)))
+
+
+def plan_left(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
+    """The plan of a restore that failed, for somebody to approve again: by the repository alone nobody can tell who began it. Raises what ``resume``
+    raises.
+    """
+    ticket = _ticket(recovery, restore_id)
+    _check_resumable(recovery, ticket)
+    return stored_plan(recovery, ticket)
+
+
+def resume(recovery: RecoveryContext, restore_id: str, *, run_id: str, approved_hash: str, take_over: bool) -> RestoreTicket:
+    """Take the lock for a restore that failed, and return its ticket under the new lock. With ``take_over`` also from the run that failed:
+    should that one live after all, its job and its next step find the lock lost and end.
+
+    Raises ``NotFound`` for an unknown restore, ``Refused`` for one that is complete, destroyed nothing yet, or was followed by another one,
+    ``PlanChanged`` when it is not the plan that was approved, and ``LockHeld``.
+    """
+    ticket = _ticket(recovery, restore_id)
+    _check_resumable(recovery, ticket)
+    # Before the lock is taken from anybody: who did not approve this plan must not end a run.
+    check_approved(stored_plan(recovery, ticket), approved_hash)
+    if take_over:
+        held = recovery.lock.holder()
+        if held is not None and _is_of(held, ticket):
+            recovery.lock.take_from(held.owner)
+    lock = recovery.lock.acquire(f"restore {run_id}", lease_seconds=LEASE_SECONDS, purpose=_purpose(restore_id))
+    try:
+        # Again under the lock: before it was ours, another run may have finished this restore or begun a later one.
+        _check_resumable(recovery, ticket)
+        return replace(ticket, lock=lock)
+    except BaseException:
+        recovery.lock.release(lock)
+        raise
+
+
+def _purpose(restore_id: str) -> str:
+    return f"restore {restore_id}, resumed"
+
+
+def _is_of(held: LockRecord, ticket: RestoreTicket) -> bool:
+    # A run that has resumed it is another owner. Its purpose names the restore.
+    return held.owner == ticket.lock.owner or held.purpose == _purpose(ticket.restore_id)
+
+
+def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
+    try:
+        return recovery.artifacts.read_once(RestoreTicket, restore_id, TICKET)
+    except NotFound:
+        raise NotFound(
+            f"there is no restore {restore_id} of {recovery.application_id}",
+            next_step="use the id that the failed run names; without an id the newest restore that failed is resumed",
+            restore=restore_id,
+        ).then(command("resume", recovery.config.name)) from None
+
+
+def _check_resumable(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
+    phase = phase_of(recovery, ticket)
+    if ticket.site not in (None, recovery.site):
+        raise Refused(
+            f"restore {ticket.restore_id} works at the site {ticket.site}, and {ticket.application_id} is on record at {recovery.site}",
+            next_step="find out who has moved it (the command `sites` shows the record); the restore goes on only where its plan was made",
+            site=ticket.site,
+            here=recovery.site,
+        )
+    if phase is Phase.CLOSED:
+        raise Refused(f"restore {ticket.restore_id} is over", next_step="nothing is left to do; to restore again, begin a new one")
+    if may_restart(phase):
+        raise Refused(
+            f"restore {ticket.restore_id} failed in phase {phase}, before it had replaced anything",
+            next_step="begin a new restore: its plan is made of what is there now",
+            phase=phase.value,
+        )
+    newest = unfinished_restore(recovery)
+    if newest != ticket.restore_id and ticket.request.scope is not RestoreScope.COPIES:
+        raise Refused(
+            f"restore {ticket.restore_id} was followed by a later one",
+            next_step=f"resume {newest}" if newest else "nothing is left to do: the later one replaced it",
+            newest=newest,
+        ).then(*((command("resume", recovery.config.name, newest),) if newest else ()))
+
+
+def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
+    """Read the cut of what is there and plan its copy.
+
+    There is nothing to save when everything is gone already, and nothing worth it when an earlier restore has left it half way: that
+    one's safety savepoint stays the way back. Raises what taking a savepoint raises, unless the policy is ``best_effort``.
+    """
+    written = guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
+    if (why_none := _why_none(recovery, ticket)) is not None:
+        return _none(why_none)
+    if recovery.safety.published_by_run(ticket.restore_id) or reached(written).rank >= Phase.DESTROYING.rank:
+        return _none("an earlier attempt of this restore has saved what there was")
+    try:
+        return _begun(recovery, ticket)
+    except RecoveryError as error:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+            raise
+        return _none(f"it could not be taken: {error}")
+
+
+def _why_none(recovery: RecoveryContext, ticket: RestoreTicket) -> str | None:
+    if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
+        return "it was told to skip it"
+    if ticket.after_unfinished is not None and _worked_here(recovery, ticket.after_unfinished):
+        return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
+    return None
+
+
+def _worked_here(recovery: RecoveryContext, restore_id: str) -> bool:
+    """True unless an earlier restore worked at another site: what it left half way there says nothing about what is here."""
+    if len(recovery.sites.names) == 1:
+        return True
+    try:
+        site = recovery.artifacts.read_once(RestoreTicket, restore_id, TICKET).site
+    except (Damaged, NotFound):
+        return True
+    return site in (None, recovery.site)
+
+
+def _none(why: str) -> SafetyBegun:
+    return SafetyBegun(ticket=None, job=NO_JOB, none_because=why)
+
+
+def _begun(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
+    request = SavepointRequest(
+        run_id=ticket.restore_id,
+        requested_by=ticket.requested_by,
+        reason=f"before restore {ticket.restore_id}: {ticket.request.reason}",
+        mode=QuiesceMode.STOP,
+    )
+    expected = tuple(step.name for step in stored_plan(recovery, ticket).create)
+    begun = savepoint.begin_safety(recovery, request, ticket.lock, expected)
+    if begun is None:
+        return _none("nothing was there: neither internal topics nor committed offsets")
+    cut = savepoint.capture(recovery, begun, savepoint.quiesce(recovery, begun))
+    return SafetyBegun(ticket=begun, job=savepoint.plan_copy(recovery, begun, cut.draft), none_because=None)
+
+
+def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: ArtifactRef | None = None) -> SafetySummary:
+    """Publish the safety savepoint after its copy, whose result ``copied`` is, and let the restore go on. Raises ``Damaged`` for a copy that is not
+    whole, unless the policy is ``best_effort``.
+    """
+    guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
+    try:
+        summary = _published(recovery, ticket, begun, copied)
+    except RecoveryError as error:
+        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+            raise
+        summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
+    topic_holds.release_copy_holds(recovery)
+    if reached(entries(recovery, ticket)) is Phase.STOPPED:
+        note(recovery, ticket, Phase.SAVED)
+    return summary
+
+
+def _published(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBegun, copied: ArtifactRef | None) -> SafetySummary:
+    if begun.ticket is not None:
+        gathered = savepoint.gather(recovery, begun.ticket, begun.job.plan, copied)
+        savepoint.publish(recovery, begun.ticket, gathered.copied)
+    if (saved := recovery.safety.published_by_run(ticket.restore_id)) is None:
+        return SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=begun.none_because)
+    manifest = recovery.safety.read(saved)
+    return SafetySummary(savepoint_id=saved, consistency=manifest.consistency, records=manifest.records, none_because=None)

@@ -12,9 +12,9 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.repository.journal import Phase, result_of
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate
-from streams_recovery.core.restore.query_check import QueryCheck, chosen, judge, judge_keys
-from streams_recovery.core.state.cells import Format, ValueFormat
+from streams_recovery.core.restore.proofs import QueryCheck, chosen, judge, judge_keys
 from streams_recovery.core.state.key_query import KeyQuestion, as_answered, key_text
+from streams_recovery.core.state.table import Format, ValueFormat
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext

@@ -10,14 +10,14 @@ from pathlib import Path
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Altered, ConfigInvalid, Damaged, Forged, NotFound
 from streams_recovery.core.escaping import Markdown
-from streams_recovery.core.ids import LATEST, is_id
 from streams_recovery.core.repository.journal import JournalEntry
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.seal import SealKeys, split_seal
 from streams_recovery.core.restore.estimate import NEWEST, Sizes, Timed, seconds_of
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import EVIDENCE_VERSION, RestoreReport, Verdict, report_page, topic_evidence
+from streams_recovery.core.words import LATEST, is_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.values import RestoreTicket, VerifySummary
 from streams_recovery.storage.json_object import create_value

@@ -11,7 +11,7 @@ from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChange
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext
@@ -21,7 +21,7 @@ from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
 from streams_recovery.operations.restore.drain import awaited_inputs, whole_input
 from streams_recovery.operations.restore.open import entries, guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.query_check import QUERIED, Queried, queried_before, query_stores
-from streams_recovery.operations.restore.rebuild_checks import offsets_to_remove
+from streams_recovery.operations.restore.rebuild_plan import offsets_to_remove
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.values import (
     OffsetsSummary,

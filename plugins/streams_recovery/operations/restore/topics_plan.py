@@ -10,11 +10,11 @@ from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ApplicationRunning, NotFound, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
-from streams_recovery.core.repository.segment_files import SegmentFiles
-from streams_recovery.core.repository.translation import translate
+from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.repository.survival import translate
 from streams_recovery.core.restore.estimate import estimate
-from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import Observed, OffsetToSet, PartitionLoad, RestorePlan, TopicToCreate
+from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.restore.single_topics import (
     HowKnown,
@@ -36,12 +36,9 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
-from streams_recovery.operations.restore.job_specs import throttle
-from streams_recovery.operations.restore.payload_checks import warnings
-from streams_recovery.operations.restore.placing import topic_to_create
+from streams_recovery.operations.restore.checks import spans, warnings
+from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, throttle, topic_to_create
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
-from streams_recovery.operations.restore.source import RestoreSource, TopicsSource
-from streams_recovery.operations.restore.target_checks import spans
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below, rows_below_and_no_later
 

@@ -13,7 +13,6 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import NotExact, NotFound, PlanChanged, Refused, TransientError, VersionFailed
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.journal import Phase, reached
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
@@ -22,6 +21,7 @@ from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.core.rollout.upgrade import VersionChange, Watch, Watched, WatchLook, check_worse
 from streams_recovery.core.waiting import poll
+from streams_recovery.core.words import command
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext

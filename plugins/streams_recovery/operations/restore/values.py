@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.restore.proofs import PartitionProof
-from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.proofs import PartitionProof, QueryCheck
 from streams_recovery.core.rollout.compatibility import CompatibilityVerdict
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.restore.strategies import RestoreRequest

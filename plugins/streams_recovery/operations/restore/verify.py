@@ -12,9 +12,9 @@ from streams_recovery.core.restore.plan import PartitionLoad, RestorePlan
 from streams_recovery.core.restore.proofs import LogState, Need, PartitionProof, judged, needs, read_back, with_empty
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.load import work_of
 from streams_recovery.operations.restore.open import entries, guarded, note, stored_plan
-from streams_recovery.operations.restore.rebuild_checks import check_cleared
-from streams_recovery.operations.restore.topics import work_of
+from streams_recovery.operations.restore.rebuild_plan import check_cleared
 from streams_recovery.operations.restore.values import ClearedSummary, RestoreTicket, VerifySummary, verify_summary
 
 VERIFY_SPEC, VERIFY_RESULT, VERIFIED = "verify-spec", "verify-result", "verified"

@@ -4,10 +4,19 @@ A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish
 """
 
 from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Pair, UpgradePlan
-from streams_recovery.operations.rollout.cutover import await_live, finish, start_live, stop, transfer_outputs
+from streams_recovery.operations.rollout.cutover import (
+    await_live,
+    bring_back,
+    finish,
+    make_live,
+    plan_upgrade,
+    retire,
+    start_live,
+    stop,
+    transfer_outputs,
+)
 from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import abandon, open_cutover, plan_cutover
-from streams_recovery.operations.rollout.upgrade import bring_back, make_live, plan_upgrade, retire
 from streams_recovery.operations.rollout.values import (
     BroughtBack,
     CutoverReport,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streams_recovery.application.port import InstanceState, closed_cleanly
-from streams_recovery.config.clone_application import live
+from streams_recovery.config.sandbox_application import live
 from streams_recovery.core.errors import OffsetsGone, Refused
 from streams_recovery.core.kafka_types import Guarantee, TopicPartition
 from streams_recovery.core.repository.ownership import ReadUpTo, Role, role_of

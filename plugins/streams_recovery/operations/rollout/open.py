@@ -5,19 +5,17 @@ from __future__ import annotations
 from streams_recovery.application.port import closed_cleanly
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import LockLost, RecoveryError, Refused
-from streams_recovery.core.ids import moment_of
 from streams_recovery.core.kafka_types import Guarantee
-from streams_recovery.core.next_command import command
 from streams_recovery.core.outputs.comparison import Against, newest_text
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Origin, Pair, cutover_plan, problems
+from streams_recovery.core.words import command, moment_of
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
-from streams_recovery.operations.rollout.compared import newest
 from streams_recovery.operations.rollout.discover import look, role, running
-from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs
+from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTicket, LeftAs, newest
 
 
 def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:

@@ -4,7 +4,6 @@
 """
 
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.operations.sandbox.drill_log import conclude, drills, raise_unless_succeeded
-from streams_recovery.operations.sandbox.teardown import Removed, clear, remove
+from streams_recovery.operations.sandbox.teardown import Removed, clear, conclude, drills, raise_unless_succeeded, remove
 
 __all__ = ["DrillEntry", "Removed", "clear", "conclude", "drills", "raise_unless_succeeded", "remove"]

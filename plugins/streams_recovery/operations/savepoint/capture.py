@@ -1,26 +1,200 @@
-"""Reading the cut while the application is held, tails included."""
+"""Reading the cut while the application is held, tails included.
+
+One attempt at a cut: its readings, and the label they support. The readings of one attempt at a cut, in the order that makes them evidence; ``core/cut.py``
+says why this order.
+"""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
+from streams_recovery.core.errors import NotExact, OffsetsGone, OffsetsUnstable, RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
-from streams_recovery.core.kafka_types import Consistency, QuiesceMode
-from streams_recovery.core.savepoint.cut import purged_tails
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import CutProof
+from streams_recovery.core.savepoint.cut import Committed, CutEvidence, Offsets, PartitionCut, Readings, proof, purged_tails
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
-from streams_recovery.kafka.consumers import Consumers
+from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.range_copy import announce, copy_range
+from streams_recovery.kafka.reader import Consumers
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
 from streams_recovery.operations.renewed_lock import require_lock
-from streams_recovery.operations.savepoint.attempt import Cut, attempt_cut, await_outputs, completed
-from streams_recovery.operations.savepoint.quiesce import quiesce
-from streams_recovery.operations.savepoint.same_logs import check_same_application
+from streams_recovery.operations.savepoint.begin import check_same_application
+from streams_recovery.operations.savepoint.quiesce import quiesce, still_held
 from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
 from streams_recovery.storage.run_artifacts import other_attempt
+
+
+class LogReader(Protocol):
+    """What is asked about one application. Each partition of an answer may have been read at a time of its own; committed offsets all at one moment."""
+
+    def clock(self) -> int:
+        """The time in ms."""
+
+    def committed(self) -> Committed:
+        """The application's committed offsets, at a moment at which no transaction could change one of them any more."""
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The ends, records of open transactions included."""
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        """Wait until every last stable offset has reached its end, and return them."""
+
+
+def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
+    """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
+    committed_before = logs.committed()
+    captured_at = logs.clock()
+    ends = logs.high_watermarks(internal)
+    last_stable = logs.await_decided(ends)
+    committed_after = logs.committed()
+    return Readings(
+        committed_before=committed_before,
+        captured_at=captured_at,
+        ends=ends,
+        last_stable=last_stable,
+        committed_after=committed_after,
+        ends_after=logs.high_watermarks(internal),
+    )
+
+
+# A running application is still for a few milliseconds between two transactions: who looks too late misses them.
+_LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What was read and the label it supports."""
+
+    readings: Readings
+    consistency: Consistency
+    proof: CutProof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """An attempt that is used, with the ends of all other topics."""
+
+    captured_at: int
+    consistency: Consistency
+    proof: CutProof
+    partitions: dict[TopicPartition, PartitionCut]
+
+
+def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, attempt: int) -> Attempt:
+    """Read a cut of the application as it is held. Raises ``OffsetsUnstable`` when a transaction stays open."""
+    readings = read_cut(_Logs(recovery, found), found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
+    live = quiesced.mode is QuiesceMode.LIVE
+    held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
+    evidence = CutEvidence(
+        mode=quiesced.mode,
+        guarantee=recovery.config.application.guarantee,
+        readings=readings,
+        held=held,
+        why_not_held=why_not_held,
+        writers_transactional=live and readings.exact and _all_transactional(recovery, found, readings.ends),
+    )
+    held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
+    consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
+    return Attempt(readings=readings, consistency=consistency, proof=why)
+
+
+def completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) -> Cut:
+    """The cut with the ends of the other topics. Those of outputs are read now, so they have all that transactions in the cut wrote; ``await_outputs``
+    sees them decided. An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
+    """
+    readings = attempt.readings
+    outputs = recovery.cluster.high_watermarks(_written(recovery, found))
+    inputs = recovery.cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
+    ends = {**readings.ends, **inputs, **outputs}
+    return Cut(
+        captured_at=readings.captured_at,
+        consistency=attempt.consistency,
+        proof=attempt.proof,
+        partitions=_partitions(recovery, found, ends, readings),
+    )
+
+
+def await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None:
+    """Wait until nothing that the application wrote below the cut's ends is undecided. Raises ``OffsetsUnstable``."""
+    _Logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
+
+
+def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
+    """Partitions that the application writes, besides those of its internal topics. A topic that it reads as well counts as an input elsewhere."""
+    outputs = recovery.config.topics.outputs
+    read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
+    return (*found.partitions(TopicRole.OUTPUT), *read_too)
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """The application's logs and offsets on its cluster."""
+
+    recovery: RecoveryContext
+    found: Discovery
+
+    def clock(self) -> int:
+        return self.recovery.clock()
+
+    def committed(self) -> Committed:
+        partitions = self.found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
+        return self.recovery.groups.committed(self.recovery.application_id, partitions) if partitions else {}
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.recovery.cluster.high_watermarks(partitions)
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        seconds = float(self.recovery.config.backup.consistency.timeout_seconds)
+        stable: dict[TopicPartition, int] = {}
+
+        def decided() -> bool | None:
+            stable.update(self.recovery.cluster.last_stable_offsets(tuple(ends)))
+            return True if all(stable[tp] >= end for tp, end in ends.items()) else None
+
+        def open_now() -> str:
+            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
+
+        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
+            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}, seconds)
+        return stable
+
+    def _undecided(self, stuck: dict[TopicPartition, str], seconds: float) -> OffsetsUnstable:
+        named = {str(tp): how_far for tp, how_far in stuck.items()}
+        blocking = "; ".join(str(found) for found in self.recovery.transactions.blocking(list(stuck))[:5])
+        return OffsetsUnstable(
+            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
+            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
+            partitions=named,
+        )
+
+
+def _all_transactional(recovery: RecoveryContext, found: Discovery, ends: Offsets) -> bool:
+    # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
+    written = [tp for tp in found.partitions(TopicRole.CHANGELOG) if ends[tp] > 0]
+    writers = recovery.transactions.transactional_writers(written)
+    return bool(written) and all(writers[tp].proven for tp in written)
+
+
+def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, readings: Readings) -> dict[TopicPartition, PartitionCut]:
+    starts = recovery.cluster.log_starts(tuple(ends))
+    return {
+        tp: PartitionCut(
+            tp=tp,
+            log_start=starts[tp],
+            last_stable=readings.last_stable.get(tp, end),
+            end=end,
+            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
+            committed=readings.committed_before.get(tp),
+        )
+        for tp, end in ends.items()
+    }
+
 
 DRAFT = "cut"
 

@@ -15,19 +15,19 @@ from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, JobPlan, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.warnings import inputs_changed
+from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives_of
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import note_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
+from streams_recovery.operations.savepoint.begin import check_same_logs
 from streams_recovery.operations.savepoint.damage import damage_of_cut, epoch_ends, last_savepoint, with_damage
-from streams_recovery.operations.savepoint.same_logs import check_same_logs
 from streams_recovery.operations.savepoint.values import (
     Copied,
     CopyPlan,

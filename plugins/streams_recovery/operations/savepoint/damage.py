@@ -6,13 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from streams_recovery.core.bounded_json import MOST_BYTES
+from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import Damaged, NotFound
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import CheckReport
-from streams_recovery.core.repository.check_findings import worst_first
+from streams_recovery.core.repository.check import CheckReport, worst_first
 from streams_recovery.core.repository.manifest import Manifest, partition_images
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.damage import (
@@ -25,13 +23,14 @@ from streams_recovery.core.savepoint.damage import (
     require_whole,
     restored,
 )
+from streams_recovery.core.words import new_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import Discovery
 from streams_recovery.operations.savepoint.values import CopyPlan, CutDraft, Ticket
 from streams_recovery.operations.unfinished import restore_journals
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.json_object import UNREADABLE
 from streams_recovery.storage.range_tables import PartitionRanges
-from streams_recovery.storage.unreadable import UNREADABLE
 
 
 def last_savepoint(recovery: RecoveryContext) -> Manifest | None:

@@ -6,9 +6,9 @@ from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
-from streams_recovery.core.savepoint import assumptions
+from streams_recovery.core.savepoint import cut
 from streams_recovery.core.waiting import pause, poll
-from streams_recovery.kafka.messages import load_libraries
+from streams_recovery.kafka.range_consumer import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
@@ -94,12 +94,12 @@ def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     own, configured_ms = recovery.config.application, int(recovery.config.application.commit_interval_seconds * 1000)
     reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
-    seconds = assumptions.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee]
+    seconds = cut.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee]
     pause(seconds, f"{recovery.application_id} to commit what it has processed")
     unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
     members = _members(recovery)
     why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
-    assumed = assumptions.of_pause(own.guarantee, reported, configured_ms)
+    assumed = cut.of_pause(own.guarantee, reported, configured_ms)
     return Quiesced(
         savepoint_id=ticket.savepoint_id,
         mode=QuiesceMode.PAUSE,
@@ -125,7 +125,7 @@ def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     unclean = [i.name for i in report.instances if i.closed_cleanly is not True]
     why_not = f"not seen to close cleanly: {', '.join(unclean)}" if unclean else ""
     silent = [i.name for i in report.instances if not i.reported_closed]
-    assumed = assumptions.of_stop(recovery.config.application.guarantee, silent, recovery.config.dialect.closed)
+    assumed = cut.of_stop(recovery.config.application.guarantee, silent, recovery.config.dialect.closed)
     return Quiesced(
         savepoint_id=ticket.savepoint_id,
         mode=QuiesceMode.STOP,

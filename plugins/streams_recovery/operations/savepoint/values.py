@@ -16,7 +16,7 @@ from streams_recovery.core.repository.manifest import CutFacts, Gap, TopicAtCut
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.cut import PartitionCut
-from streams_recovery.core.savepoint.request import SavepointRequest
+from streams_recovery.core.savepoint.warnings import SavepointRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

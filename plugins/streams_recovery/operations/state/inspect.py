@@ -1,16 +1,22 @@
-"""Looking into savepoints for a person: two are compared, or something is looked up. Reads only and takes no lock; what was found is stored."""
+"""Looking into savepoints for a person: two are compared, or something is looked up. Reads only and takes no lock; what was found is stored.
+
+What people had compared and looked up in savepoints: an append log in the repository, of which only the newest entries are kept. What is different between
+two sides of a store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
-from streams_recovery.core.ids import LIVE
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.names import store_name
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.state.cells import PLAIN_BYTES
 from streams_recovery.core.state.inspection import (
     MOST_ROWS,
     MOST_SENTENCES,
@@ -20,6 +26,7 @@ from streams_recovery.core.state.inspection import (
     Inspection,
     LookUpRequest,
     Outcome,
+    PeekRequest,
     bounded,
     compared_outcome,
     counts_text,
@@ -27,16 +34,100 @@ from streams_recovery.core.state.inspection import (
     hidden_columns,
     record_cells,
 )
-from streams_recovery.core.state.peek import PeekRequest
-from streams_recovery.core.state.table import DiffCounts
+from streams_recovery.core.state.table import PLAIN_BYTES, DiffCounts, Entry, counted, differences
+from streams_recovery.core.words import LIVE
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state.ask import LIVE_WORDS, answered_or_why, live_cells
-from streams_recovery.operations.state.compare import compare, difference_cells
-from streams_recovery.operations.state.files import in_columns
-from streams_recovery.operations.state.inspections import record
-from streams_recovery.operations.state.peek import peek
-from streams_recovery.operations.state.read import StoreSide, chosen, matching_rows, open_side, side_of
-from streams_recovery.serdes.rows import Row, schema_of
+from streams_recovery.operations.state.peek import LIVE_WORDS, answered_or_why, live_cells, peek
+from streams_recovery.operations.state.read import StoreSide, chosen, in_columns, matching_rows, open_side, side_of, tables
+from streams_recovery.serdes.rows import Row, RowCodec, schema_of
+from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.repository import Repository
+
+LOGGER = logger("streams_recovery.operations.state.inspect")
+
+KEPT: Final = 20
+
+
+def inspection_log(repository: Repository, layout: Layout) -> AppendLog[Inspection]:
+    """The log itself."""
+    return AppendLog(repository, layout.inspections, Inspection)
+
+
+def record(recovery: RecoveryContext, found: Inspection) -> None:
+    """Store one, and remove old ones as far as that is allowed."""
+    log = inspection_log(recovery.repository, recovery.layout)
+    log.append(found, whole=False)
+    try:
+        log.prune(KEPT, whole=False)
+    except RecoveryError as error:
+        LOGGER.warning("old results of comparisons and look-ups stay: %s", error.reason)
+
+
+def newest(repository: Repository, layout: Layout) -> tuple[Inspection, ...]:
+    """The newest ones that can be read, the last one first. Raises ``RepositoryUnavailable``."""
+    return tuple(islice(inspection_log(repository, layout).readable_back(whole=False), KEPT))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two sides by name, the numbers, and each key that differs: ``change``, ``parts``, and its rows ``before`` and ``after``."""
+
+    before: str
+    after: str
+    counts: DiffCounts
+    rows: tuple[dict[str, Any], ...]
+
+
+def compare(one: StoreSide, other: StoreSide, *, most: int | None = None) -> Comparison:
+    """Compare two sides key by key. Memory holds one partition's keys of both, and the rows of what differs: the first ``most`` of them, all without that.
+    The counts are always of all.
+
+    Raises ``Refused`` when the sides have different numbers of partitions: then no key of one is where it is in the other.
+    """
+    if one.partitions != other.partitions:
+        raise Refused(
+            f"{one.topic} has {len(one.partitions)} partitions in {one.name} and {len(other.partitions)} in {other.name}",
+            next_step="compare savepoints from after the change",
+        )
+    rows: list[dict[str, Any]] = []
+    total = DiffCounts(before=0, after=0, compared=0, added=0, removed=0, changed=0)
+    before, after = RowCodec(one.form), RowCodec(other.form)
+    for old, new in zip(tables(one), tables(other), strict=True):
+        found = list(differences(old, new))
+        total = total + counted(old, new, found)
+        rows += [
+            {
+                "change": difference.change.value,
+                "parts": list(difference.parts),
+                "before": _row(before, difference.before),
+                "after": _row(after, difference.after),
+            }
+            for difference in (found if most is None else found[: most - len(rows)])
+        ]
+    return Comparison(before=one.name, after=other.name, counts=total, rows=tuple(rows))
+
+
+def _row(codec: RowCodec, entry: Entry | None) -> dict[str, Any] | None:
+    return None if entry is None else codec.row(entry)
+
+
+def difference_cells(row: dict[str, Any], one: StoreSide, other: StoreSide) -> tuple[str, str, str, str]:
+    """A row of a comparison for a terminal: the key with its window or version, what changed, and that of both sides."""
+    sides = {
+        side: dict(zip(row[side], in_columns(row[side], form), strict=True))
+        for side, form in (("before", one.form), ("after", other.form))
+        if row[side]
+    }
+    known = sides.get("after") or sides["before"]
+    key = [known[part] for part in ("key", "window_start", "window_end", "window_seq", "valid_from") if part in known]
+    before, after = (_cells(sides.get(side), row["parts"]) for side in ("before", "after"))
+    return " ".join(key), ", ".join([row["change"], *row["parts"]]), before, after
+
+
+def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
+    names = parts or ["value"]
+    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)
+
 
 _RECORDS = 10
 # A look-up is for the savepoint: an application that rebalances, or that is down, does not keep it waiting.

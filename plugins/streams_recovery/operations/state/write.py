@@ -1,4 +1,7 @@
-"""An edited table as a new savepoint: the base's cut, offsets and other topics, and this one store's changelog made from the table."""
+"""An edited table as a new savepoint: the base's cut, offsets and other topics, and this one store's changelog made from the table.
+
+A store's table written by Spark, as Parquet: for stores that no single process should hold.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.ids import LIVE, same_moment
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.state.edit import (
     Edit,
     StoredChangelog,
@@ -26,12 +29,14 @@ from streams_recovery.core.state.edit import (
     edited_manifest,
     edited_range,
 )
+from streams_recovery.core.state.inspection import PartitionToShow, StateResult, StateSpec
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
-from streams_recovery.kafka.workspace import workspace
+from streams_recovery.core.words import LIVE, command, run_suffix, same_moment
+from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import software
-from streams_recovery.operations.state.read import StoreSide, changelog_of, side_of, table
+from streams_recovery.operations.state.read import StoreSide, changelog_of, chosen, open_side, side_of, table
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
 from streams_recovery.serdes.rows import Row, RowCodec, headers_of
@@ -223,3 +228,59 @@ def _check_read_back(side: StoreSide, edit: Edit) -> None:
     wanted: Mapping[Identity, Entry] = newest(side.form.kind, (entry for several in edit.partitions.values() for entry in several))
     if table(side) != wanted:
         raise Damaged(f"savepoint {side.name} would not hold what was written", next_step="nothing was published; write the table again")
+
+
+SPEC, RESULT = "state-spec", "state-result"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRequest:
+    """The table of a store in a savepoint, with its deleted keys if wanted, to ``directory`` or, when that is None, into the repository."""
+
+    store: str
+    savepoint: str
+    run_id: str
+    deleted: bool
+    directory: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTicket:
+    """An export under way, and the job for it."""
+
+    savepoint_id: str
+    job: JobPlan
+
+
+def begin_export(recovery: RecoveryContext, request: ExportRequest) -> ExportTicket:
+    """Leave a Spark job its specification. Raises what ``open_side`` raises."""
+    manifest = chosen(recovery, request.savepoint)
+    side, topic = open_side(recovery, request.store, manifest.savepoint_id), changelog_of(manifest, request.store)
+    run = run_suffix(request.run_id)
+    spec = StateSpec(
+        application_id=manifest.application_id,
+        savepoint_id=manifest.savepoint_id,
+        store=request.store,
+        form=side.form,
+        partitions=tuple(PartitionToShow(partition=image.partition, files=tuple(image.files())) for image in topic.partitions),
+        deleted=request.deleted,
+        directory=request.directory,
+        run=run,
+    )
+    work = f"{manifest.savepoint_id}-{run}"
+    job = JobPlan(
+        spec=recovery.artifacts.write(work, SPEC, spec),
+        result_key=recovery.artifacts.reserve(work, f"{RESULT}-{uuid.uuid4().hex}"),
+        ranges=len(spec.partitions),
+        offsets=sum(i.end for i in topic.partitions),
+    )
+    return ExportTicket(savepoint_id=manifest.savepoint_id, job=job)
+
+
+def conclude_export(recovery: RecoveryContext, written: ArtifactRef) -> StateResult:
+    """What the job wrote. Raises ``Damaged`` when a file of it is not there."""
+    result = recovery.artifacts.read(StateResult, written)
+    missing = [part.key for part in result.parts if recovery.repository.size(part.key) is None]
+    if missing:
+        raise Damaged(f"{missing[0]} is missing", next_step="write the table again", key=missing[0])
+    return result

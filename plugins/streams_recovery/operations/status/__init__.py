@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from streams_recovery.operations.status.cluster import ping
 from streams_recovery.operations.status.log import newest, record, status_log
 from streams_recovery.operations.status.look import kept_current, observe, refresh, watch
 from streams_recovery.operations.status.notices import Notice, Tell, open_alerts, run_ended, tell_news
-from streams_recovery.operations.status.ping import ping
 
 __all__ = [
     "Notice",

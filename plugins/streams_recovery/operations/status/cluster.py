@@ -1,22 +1,35 @@
-"""What the cluster says of an application: group, topics, offsets, retention, transactions. Reads only."""
+"""What the cluster says of an application: group, topics, offsets, retention, transactions. Reads only.
+
+Disks that an application fills: the repository's, the brokers', those of local state where it is on this machine. Reads only. A consumer group as the
+cluster has it now. A request to an address outside that expects one after each look: what misses it can say that Airflow itself is dead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from http import HTTPStatus
+from http.client import HTTPException
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+from streams_recovery.application.http_control import exchange
+from streams_recovery.core import lag as lagging
 from streams_recovery.core.archive.log import Archive, goes_into_archive
-from streams_recovery.core.errors import RecoveryError
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.errors import NotFound, RecoveryError
+from streams_recovery.core.kafka_types import GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.lag import Lag, lags
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.status.facts import ClusterFacts, InputState, TransactionState
-from streams_recovery.core.status.inputs import InputLogs, first_unsaved, input_state, retention_seconds
-from streams_recovery.core.status.report import TopicStatus
-from streams_recovery.kafka.first_records import first_timestamps
+from streams_recovery.core.status.facts import BROKER, ClusterFacts, DiskFacts, InputState, TransactionState
+from streams_recovery.core.status.look import GroupLag, InputLogs, first_unsaved, group_lag, input_state, retention_seconds
+from streams_recovery.core.status.report import DiskStatus, TopicStatus
+from streams_recovery.kafka.range_consumer import first_timestamps
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.discovery import Discovery, discover_remaining
+from streams_recovery.operations.discovery import Discovery, discover_remaining, repartition_partitions
+from streams_recovery.operations.lag import measure
 from streams_recovery.operations.status.estimate import refusals
 from streams_recovery.operations.status.repository import ArchiveSeen
 
@@ -143,3 +156,120 @@ def _transactions(recovery: RecoveryContext, logs: LogPositions) -> tuple[Transa
         )
         for one in (recovery.transactions.blocking(held_back) if held_back else ())
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisksSeen:
+    """What could be seen, the bytes of local state (None where it is elsewhere), and why the brokers' disks could not."""
+
+    facts: DiskFacts
+    state_bytes: int | None
+    problem: str | None
+
+
+def disks_seen(recovery: RecoveryContext, partitions: Mapping[str, int] | None) -> DisksSeen:
+    """All disks. ``partitions`` are those of the application's topics, None when the cluster was not seen."""
+    disks, topics, problem = [*_repository(recovery), *_state_disks(recovery)], dict[str, int](), None
+    if partitions is None:
+        problem = "the cluster was not seen, so its disks were not either"
+    else:
+        try:
+            for found in recovery.cluster.log_dirs(partitions):
+                for name, size in found.topics.items():
+                    topics[name] = topics.get(name, 0) + size
+                if found.total_bytes is not None and found.free_bytes is not None:
+                    name = f"{BROKER}{found.broker} {found.path}"
+                    disks.append(DiskStatus(name=name, total_bytes=found.total_bytes, free_bytes=found.free_bytes))
+        except RecoveryError as error:
+            problem = error.reason
+    return DisksSeen(
+        facts=DiskFacts(disks=tuple(disks), topic_bytes=topics, brokers_seen=problem is None),
+        state_bytes=_state_bytes(recovery),
+        problem=problem,
+    )
+
+
+def _repository(recovery: RecoveryContext) -> Iterator[DiskStatus]:
+    location = recovery.repository.location
+    if location.backend == "filesystem" and location.path is not None:
+        yield from _disk("repository", Path(location.path))
+
+
+def _state_disks(recovery: RecoveryContext) -> Iterator[DiskStatus]:
+    for name, directory in _state_directories(recovery).items():
+        yield from _disk(f"state {name}", directory)
+
+
+def _disk(name: str, directory: Path) -> Iterator[DiskStatus]:
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError:
+        # It is made with the first savepoint, or with the first start.
+        return
+    yield DiskStatus(name=name, total_bytes=usage.total, free_bytes=usage.free)
+
+
+def _state_directories(recovery: RecoveryContext) -> dict[str, Path]:
+    process = recovery.config.runs.process if recovery.config.runs.kind == "process" else None
+    return {instance.name: Path(instance.state_directory) for instance in process.instances} if process is not None else {}
+
+
+def _state_bytes(recovery: RecoveryContext) -> int | None:
+    own = [path for directory in _state_directories(recovery).values() if (path := directory / recovery.application_id).is_dir()]
+    return sum(map(_size, own)) if own else None
+
+
+def _size(directory: Path) -> int:
+    """Bytes of all files below. RocksDB makes and removes them meanwhile."""
+    total = 0
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += (Path(folder) / name).lstat().st_size
+            except OSError:
+                continue
+    return total
+
+
+def look_at_group(recovery: RecoveryContext, group_id: str | None = None) -> GroupLag:
+    """A group's members, and how far it is behind: the application's own in its inputs and its repartition topics, another one wherever it has committed
+    or reads. Topics that do not exist are left out. Raises ``NotFound`` for another group that does not exist.
+    """
+    group = recovery.groups.describe(group_id or recovery.application_id)
+    if group.group_id != recovery.application_id:
+        if group.kind == "absent":
+            raise NotFound(
+                f"there is no group {group.group_id}", next_step="streams-recovery groups list has the names", groups=[group.group_id]
+            )
+        return group_lag(group, {}, _lags(recovery, group))
+    inputs = recovery.cluster.describe_topics(recovery.topics.inputs)
+    roles = {TopicPartition(name, number): TopicRole.INPUT for name, found in inputs.items() for number in range(found.partitions)}
+    roles |= dict.fromkeys(repartition_partitions(recovery), TopicRole.REPARTITION)
+    return group_lag(group, roles, measure(recovery, roles))
+
+
+def _lags(recovery: RecoveryContext, group: GroupDescription) -> dict[TopicPartition, Lag]:
+    committed = recovery.groups.last_committed(group.group_id)
+    read = {*committed, *(tp for member in group.members for tp in member.assigned)}
+    topics = recovery.cluster.describe_topics({tp.topic for tp in read})
+    wanted = sorted(tp for tp in read if tp.topic in topics and tp.partition < topics[tp.topic].partitions)
+    if not wanted:
+        return {}
+    starts, stable = recovery.cluster.log_starts(wanted), recovery.cluster.last_stable_offsets(wanted)
+    return lagging.lags(committed, starts, stable, recovery.cluster.high_watermarks(wanted))
+
+
+_SECONDS: Final = 10.0
+_LIMIT: Final = 1_000
+
+
+def ping(url: str) -> str | None:
+    """Request the address; why that failed, None when it did not. No redirect is followed. The path may be a secret, so only the host is named."""
+    parts = urlsplit(url)
+    path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+    try:
+        answer = exchange("GET", parts._replace(path="", query="", fragment="").geturl(), path, seconds=_SECONDS, limit=_LIMIT)
+    except (OSError, HTTPException) as error:
+        return f"{parts.hostname}: {error or type(error).__name__}"
+    good = HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
+    return None if good else f"{parts.hostname} answered {answer.status}"

@@ -8,20 +8,18 @@ from typing import Any
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Profile, TopicRole
-from streams_recovery.core.offsets.logs import Logs
-from streams_recovery.core.offsets.strategies import EXACT
+from streams_recovery.core.offsets.strategies import EXACT, Logs
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.translation import require_archived
+from streams_recovery.core.repository.survival import require_archived
 from streams_recovery.core.restore.estimate import Estimate, Sizes, estimate
 from streams_recovery.core.restore.input_offsets import choose_offsets, input_images
-from streams_recovery.core.restore.placement import Placed, place
+from streams_recovery.core.restore.rebuild import Placed, place
 from streams_recovery.core.status.facts import ClusterFacts
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.job_specs import throttle
-from streams_recovery.operations.restore.kept_inputs import check_kept
-from streams_recovery.operations.restore.placing import present_topics, target_of
+from streams_recovery.operations.restore.checks import spans
+from streams_recovery.operations.restore.inputs_there import check_kept
+from streams_recovery.operations.restore.placing import present_topics, target_of, throttle
 from streams_recovery.operations.restore.report import earlier_restores
-from streams_recovery.operations.restore.target_checks import spans
 
 
 def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterFacts) -> Estimate:

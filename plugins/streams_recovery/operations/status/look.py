@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from croniter import croniter
 
-from streams_recovery.config.pauses import longest_pause
+from streams_recovery.config.monitor import longest_pause
 from streams_recovery.core.errors import RecoveryError, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
@@ -26,14 +26,15 @@ from streams_recovery.core.status.facts import (
     ClusterFacts,
     DiskFacts,
     InstanceFacts,
+    Limits,
     ObservedApplication,
     PartName,
     RepositoryFacts,
     Schedules,
+    health,
+    judge,
 )
-from streams_recovery.core.status.finding import StatusFinding
-from streams_recovery.core.status.history import thinned
-from streams_recovery.core.status.limits import Limits
+from streams_recovery.core.status.look import seen_in_use, thinned, unused
 from streams_recovery.core.status.report import (
     FencedSite,
     Health,
@@ -42,22 +43,19 @@ from streams_recovery.core.status.report import (
     Part,
     RunSummary,
     SitesStatus,
+    StatusFinding,
     StatusReport,
     TopicStatus,
 )
-from streams_recovery.core.status.rule import health, judge
 from streams_recovery.core.status.rules import RULES
-from streams_recovery.core.status.usage import seen_in_use, unused
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
-from streams_recovery.operations.status.advise import advice
-from streams_recovery.operations.status.cluster import cluster_facts
-from streams_recovery.operations.status.disks import DisksSeen, disks_seen
+from streams_recovery.operations.status.cluster import DisksSeen, cluster_facts, disks_seen
 from streams_recovery.operations.status.estimate import estimate_of
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
+from streams_recovery.operations.status.notices import advice
 from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts, savepoints_of_the_past, see_archive
-from streams_recovery.operations.status.restores import runs
-from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact
+from streams_recovery.operations.status.savepoints import MOST, Savepoints, list_savepoints, newest_exact, runs
 from streams_recovery.operations.status.sites import recorded, tend_fences, with_standbys
 
 LOGGER = logger("streams_recovery.operations.status.look")

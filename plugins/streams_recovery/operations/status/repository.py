@@ -9,18 +9,15 @@ from typing import Final
 
 from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, extended
 from streams_recovery.core.errors import Damaged, EntryUnreadable
-from streams_recovery.core.ids import is_ahead, is_id, moment_of
 from streams_recovery.core.names import is_name
-from streams_recovery.core.repository.announcement import DeletionOutlook
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.ownership import role_of
 from streams_recovery.core.repository.publication import Publication
-from streams_recovery.core.repository.retention import Pins
+from streams_recovery.core.repository.retention import DeletionOutlook, Pins
 from streams_recovery.core.repository.seal import forged_records
-from streams_recovery.core.restore.in_place import QuarantineEntry, quarantine_of
-from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
+from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, QuarantineEntry, quarantine_of
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.status.facts import (
     CheckState,
@@ -34,9 +31,9 @@ from streams_recovery.core.status.facts import (
     RestoreState,
     SavepointRun,
 )
-from streams_recovery.core.status.recovery_point import ArchiveStatus, archive_status, unusable
-from streams_recovery.core.status.report import SavepointSummary
+from streams_recovery.core.status.report import ArchiveStatus, SavepointSummary, archive_status, unusable
 from streams_recovery.core.topic_holds.log import HoldPurpose
+from streams_recovery.core.words import is_ahead, is_id, moment_of
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
@@ -44,8 +41,7 @@ from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
-from streams_recovery.operations.status.restores import open_restores
-from streams_recovery.operations.status.savepoints import Savepoints, newest_exact
+from streams_recovery.operations.status.savepoints import Savepoints, newest_exact, open_restores
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 

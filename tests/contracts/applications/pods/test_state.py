@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams_recovery.application.kubernetes.wiping import wipeable
-from streams_recovery.application.kubernetes.wiping_jobs import wiping_job
+from streams_recovery.application.kubernetes.wiping import wipeable, wiping_job
 from streams_recovery.core.errors import ConfigInvalid
 from tests.support.applications.rig import APPLICATION_ID
 from tests.support.applications.states import GONE, started

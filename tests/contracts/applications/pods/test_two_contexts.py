@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from streams_recovery.application.port import InstanceState
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.repository.sites import PRIMARY

@@ -23,10 +23,9 @@ from streams_recovery.core.compaction.merge import (
 )
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.archive_facts import NOTHING
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, Compaction, CompactionProof
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile
-from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.ranges import NOTHING, Ranges
 from streams_recovery.core.savepoint.chain import ChainPolicy, topic_full_reason
 from tests.support.examples.savepoints import image, manifest_of, topic
 from tests.support.repository.stored import stored, with_keys

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streams_recovery.core.jobs.spec import CutBy, PartitionToLoad, RowCut
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.examples.savepoints import segment
 
 

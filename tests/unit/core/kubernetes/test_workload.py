@@ -1,13 +1,33 @@
-"""The workload: how it selects its pods, and who has scaled it."""
+"""The workload: how it selects its pods, and who has scaled it.
+
+Pods: what proves that one is gone, and how its container ended. Where state lies: what is gone with a pod, what outlives it, and what cannot be wiped from
+here.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid
-from streams_recovery.core.kubernetes.workload import WorkloadName, selector_text, workload_of
+from streams_recovery.core.kubernetes.workload import (
+    ContainerEnd,
+    Pod,
+    StateVolume,
+    Workload,
+    WorkloadName,
+    application_container,
+    claims_of,
+    in_slots,
+    node_state,
+    of_another,
+    pod_of,
+    selector_text,
+    state_volume,
+    workload_of,
+)
 
 ORDERS = WorkloadName(kind="deployment", name="orders")
 
@@ -72,3 +92,179 @@ def test_without_a_count_kubernetes_runs_one() -> None:
     assert workload_of(ORDERS, plain).replicas == 1
     plain["spec"]["replicas"] = 0
     assert workload_of(ORDERS, plain).replicas == 0
+
+
+ENDS_BY = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+
+
+def pod(name: str = "orders-0", *, phase: str = "Running", created: str = "", states: dict[str, Any] | None = None, **metadata: Any) -> Pod:
+    statuses = [{"name": container, "state": state} for container, state in (states or {"app": {"running": {}}}).items()]
+    found = {
+        "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": created, **metadata},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": phase, "podIP": "10.0.0.1", "containerStatuses": statuses},
+    }
+    return pod_of(found, "app")
+
+
+def ended(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason}}
+
+
+def test_the_end_is_that_of_the_applications_container() -> None:
+    found = pod(states={"app": ended(143), "proxy": ended(0, "Completed")})
+    assert found.ended == ContainerEnd(exit_code=143, reason="Error")
+    assert pod(states={"app": {"running": {}}, "proxy": ended(0)}).ended is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "states", "active"),
+    [
+        ("Running", {"app": {"running": {}}}, True),
+        ("Running", {"app": ended(1)}, True),
+        ("Failed", {"app": ended(1)}, False),
+        ("Succeeded", {"app": ended(0)}, False),
+        ("Failed", {"app": {"running": {}}}, True),
+        ("Failed", {"app": ended(1), "proxy": {"running": {}}}, True),
+        ("Pending", {"app": {"waiting": {"reason": "ContainerCreating"}}}, True),
+    ],
+)
+def test_only_one_that_ended_whole_and_for_good_is_not_active(phase: str, states: dict[str, Any], active: bool) -> None:
+    assert pod(phase=phase, states=states).active is active
+
+
+def test_one_that_was_asked_to_end_is_active_until_its_object_is_gone() -> None:
+    assert pod(phase="Failed", states={"app": ended(143)}, deletionTimestamp="2026-11-01T12:00:00Z").active
+
+
+def test_a_failed_pod_of_which_no_container_is_known_is_active() -> None:
+    found = {"metadata": {"name": "a", "uid": "u"}, "status": {"phase": "Failed"}}
+    assert pod_of(found, "app").active
+
+
+def test_a_pod_is_overdue_when_it_should_have_been_gone_for_a_while() -> None:
+    ending = pod(deletionTimestamp="2026-11-01T12:00:00Z")
+    assert not ending.overdue(ENDS_BY + timedelta(seconds=29))
+    assert ending.overdue(ENDS_BY + timedelta(seconds=31))
+    assert not pod().overdue(ENDS_BY + timedelta(days=1))
+
+
+def test_pods_of_a_stateful_set_keep_their_names_and_the_order_of_their_numbers() -> None:
+    pods = [pod(f"orders-{number}") for number in (10, 2, 0)]
+    assert list(in_slots("orders", pods)) == ["orders-0", "orders-2", "orders-10"]
+
+
+def test_pods_of_a_deployment_are_counted_by_age() -> None:
+    pods = [pod("orders-6f-zz", created="2026-11-01T00:00:01Z"), pod("orders-6f-aa", created="2026-11-01T00:00:02Z")]
+    assert {name: one.name for name, one in in_slots("orders", pods).items()} == {"orders-0": "orders-6f-zz", "orders-1": "orders-6f-aa"}
+
+
+def test_a_pod_that_ended_for_good_takes_no_slot() -> None:
+    evicted = pod("orders-6f-aa", phase="Failed", states={"app": ended(137)})
+    assert [one.name for one in in_slots("orders", [evicted, pod("orders-6f-bb")]).values()] == ["orders-6f-bb"]
+
+
+def test_several_containers_need_a_name() -> None:
+    template = {"spec": {"containers": [{"name": "app"}, {"name": "proxy"}]}}
+    assert application_container(template, "proxy", "here") == "proxy"
+    assert application_container({"spec": {"containers": [{"name": "only"}]}}, None, "here") == "only"
+    with pytest.raises(ConfigInvalid, match="app, proxy"):
+        application_container(template, None, "here")
+    with pytest.raises(ConfigInvalid, match="none is named main"):
+        application_container(template, "main", "here")
+
+
+@pytest.mark.parametrize(("status", "state"), [("True", "ready"), ("False", "lost"), ("Unknown", "lost")])
+def test_a_node_that_is_not_ready_is_lost(status: str, state: str) -> None:
+    assert node_state({"status": {"conditions": [{"type": "Ready", "status": status}]}}) == state
+
+
+def test_a_node_without_an_object_is_absent_and_one_that_never_reported_is_lost() -> None:
+    assert (node_state(None), node_state({})) == ("absent", "lost")
+
+
+@pytest.mark.parametrize(
+    ("workload", "owner", "another"),
+    [
+        ("statefulset/orders", ("StatefulSet", "orders"), False),
+        ("statefulset/orders", ("StatefulSet", "orders-2"), True),
+        ("statefulset/orders", ("Job", "orders"), True),
+        ("deployment/orders", ("ReplicaSet", "orders-5d8c7"), False),
+        ("deployment/orders", ("ReplicaSet", "payments-5d8c7"), True),
+        ("deployment/orders", ("Job", "orders-5d8c7"), True),
+        ("deployment/orders", None, False),
+    ],
+)
+def test_a_pod_of_another_controller_is_no_instance_whatever_its_labels(
+    workload: str, owner: tuple[str, str] | None, another: bool
+) -> None:
+    references: list[dict[str, Any]] = [{"kind": "ConfigMap", "name": "orders"}]
+    references += [{"kind": owner[0], "name": owner[1], "controller": True}] if owner else []
+    found = {"metadata": {"name": "orders-0", "ownerReferences": references}}
+    assert of_another(found, WorkloadName.parse(workload)) is another
+
+
+def workload(mounts: list[dict[str, str]], volumes: list[dict[str, Any]], templates: tuple[str, ...] = ()) -> Workload:
+    spec = {"containers": [{"name": "app", "volumeMounts": mounts}], "volumes": volumes}
+    found = {
+        "metadata": {},
+        "spec": {"selector": {}, "template": {"spec": spec}, "volumeClaimTemplates": [{"metadata": {"name": name}} for name in templates]},
+    }
+    return workload_of(WorkloadName(kind="statefulset", name="orders"), found)
+
+
+def volume(of: Workload) -> tuple[str, str]:
+    found = state_volume(of, "app", "/data/state")
+    return found.lasting, found.name
+
+
+MOUNT = {"name": "state", "mountPath": "/data"}
+
+
+def test_a_volume_of_the_pod_is_gone_with_it() -> None:
+    assert volume(workload([MOUNT], [{"name": "state", "emptyDir": {}}])) == ("pod", "state")
+    assert volume(workload([], [])) == ("pod", "")
+    assert volume(workload([{"name": "other", "mountPath": "/data/stat"}], [{"name": "other", "hostPath": {}}])) == ("pod", "")
+
+
+def test_claims_outlive_pods() -> None:
+    assert volume(workload([MOUNT], [], ("state",))) == ("templates", "state")
+    assert volume(workload([MOUNT], [{"name": "state", "persistentVolumeClaim": {"claimName": "shared"}}])) == ("claim", "shared")
+
+
+def test_the_innermost_mount_counts() -> None:
+    mounts = [{"name": "inner", "mountPath": "/data/state"}, {"name": "outer", "mountPath": "/data"}]
+    volumes = [{"name": "outer", "emptyDir": {}}, {"name": "inner", "persistentVolumeClaim": {"claimName": "shared"}}]
+    assert volume(workload(mounts, volumes)) == ("claim", "shared")
+
+
+@pytest.mark.parametrize("kind", ["hostPath", "nfs", "csi", "ephemeral"])
+def test_any_other_volume_is_refused_by_its_kind(kind: str) -> None:
+    with pytest.raises(ConfigInvalid, match=kind) as caught:
+        volume(workload([MOUNT], [{"name": "state", kind: {}}]))
+    assert caught.value.facts == {"volume": "state", "kind": kind}
+
+
+@pytest.mark.parametrize("templates", [("state",), ()])
+def test_a_path_that_only_the_kubelet_knows_is_refused_where_it_lasts(templates: tuple[str, ...]) -> None:
+    mount = MOUNT | {"subPathExpr": "$(POD_NAME)"}
+    claim = [] if templates else [{"name": "state", "persistentVolumeClaim": {"claimName": "shared"}}]
+    with pytest.raises(ConfigInvalid, match="subPathExpr"):
+        volume(workload([mount], claim, templates))
+    assert volume(workload([mount], [{"name": "state", "emptyDir": {}}])) == ("pod", "state")
+
+
+def test_claims_of_replicas_that_were_scaled_away_are_among_them() -> None:
+    existing = [
+        "state-orders-10",
+        "state-orders-2",
+        "state-orders-eu-0",
+        "other-orders-0",
+        "state-orders-x",
+        "old-state-orders-0",
+        "state-orders-0",
+    ]
+    templates = StateVolume(lasting="templates", name="state", mount={})
+    assert claims_of(templates, workload([], []), existing) == ("state-orders-0", "state-orders-2", "state-orders-10")
+    assert claims_of(StateVolume(lasting="claim", name="shared", mount={}), workload([], []), ["shared", "shared-2"]) == ("shared",)
+    assert claims_of(StateVolume(lasting="pod", name="state", mount={}), workload([], []), existing) == ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from streams_recovery.core.offsets.by_content import find_place
-from streams_recovery.core.offsets.mirrored_log import Doubt, ExactPlace, LogRecord, MirroredLog, Place, UnprovenPlace, Window
+from streams_recovery.core.offsets.mirrored_input import Doubt, ExactPlace, LogRecord, MirroredLog, Place, UnprovenPlace, Window
 from tests.support.kafka.mirror_model import LEAST, Mirror, mirrors
 
 

@@ -22,7 +22,6 @@ from streams_recovery.core.offsets.group_changes import (
     plan_reset,
     scoped_partitions,
 )
-from streams_recovery.core.offsets.logs import Logs
 from streams_recovery.core.offsets.reset_scenarios import (
     ByDuration,
     FromFile,
@@ -34,6 +33,7 @@ from streams_recovery.core.offsets.reset_scenarios import (
     ToLatest,
     ToOffset,
 )
+from streams_recovery.core.offsets.strategies import Logs
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(2)]
 ONE, OTHER = PARTITIONS[:2]

@@ -13,16 +13,21 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.mirrored_input import (
+    Doubt,
+    ExactPlace,
     InputPlace,
     KnownFrom,
+    LogRecord,
+    MirroredLog,
     SameOffset,
     Stretch,
+    UnprovenPlace,
+    Window,
     check_exact,
     check_offsets,
     same_offset,
     sample_starts,
 )
-from streams_recovery.core.offsets.mirrored_log import Doubt, ExactPlace, LogRecord, MirroredLog, UnprovenPlace, Window
 
 OLD, NEW = TopicPartition("orders", 0), TopicPartition("primary.orders", 0)
 EXACT = ExactPlace(offset=70, lowest=68, highest=70, before=40, behind=30, first=(10, 20), last=(99, 109), timestamps=True, compacted=False)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.outputs.values import RecordForm, Tolerance, Windowed, identity, near, same_value, split_window
-from streams_recovery.core.state.cells import Format, ValueFormat, decoded, encoded
+from streams_recovery.core.state.table import Format, ValueFormat, decoded, encoded
 
 numbers = st.integers() | st.floats(allow_nan=False)
 documents = st.recursive(

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.preflight.acls import TopicInUse, backup_needs, restore_needs
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, required
 from streams_recovery.core.preflight.permissions import (
     ALTER_CONFIGS,
@@ -23,10 +22,13 @@ from streams_recovery.core.preflight.permissions import (
     RequiredAcl,
     ResourceKind,
     Rights,
+    TopicInUse,
     acl_text,
+    backup_needs,
     command,
     least,
     missing,
+    restore_needs,
 )
 
 ALL = frozenset({ALTER_CONFIGS, CREATE, DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE})

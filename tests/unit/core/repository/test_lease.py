@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import LockHeld, LockLost
-from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.repository import lease
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
+from streams_recovery.core.words import is_id, new_id
 
 OWNERS = st.sampled_from(["a", "b", "c"])
 STEPS = st.lists(st.tuples(st.sampled_from(["acquire", "renew", "release", "wait"]), OWNERS, st.integers(1, 40)), max_size=40)

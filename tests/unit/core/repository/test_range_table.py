@@ -15,14 +15,11 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import range_table
-from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
-from streams_recovery.core.repository.range_columns import RangeColumns
-from streams_recovery.core.repository.ranges import TableRef
+from streams_recovery.core.repository.ranges import MOST_TABLES, ArchiveFacts, RangeColumns, TableRef, kept_tables
 from streams_recovery.core.repository.segment_file import joined
-from streams_recovery.core.repository.table_tiers import MOST_TABLES, kept_tables
 
 TOPIC = "orders-t-changelog"
 STAMP = st.integers(-(2**61), 2**61)

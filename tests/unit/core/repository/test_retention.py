@@ -1,25 +1,46 @@
-"""Which savepoints stay: the rules one by one, and what holds whatever they say."""
+"""Which savepoints stay: the rules one by one, and what holds whatever they say.
+
+Deletion by a schedule never begins unless it was announced days before, under the rules by which it deletes. Which versions come back, over all histories of
+an object.
+"""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.retention import (
+    DAY_MS,
+    Announcement,
+    Apply,
+    DeletionOutlook,
+    DeletionPolicy,
+    Harm,
     HeldSavepoint,
     KeepRules,
     ObjectLock,
+    ObjectVersion,
     Pin,
     Pins,
     StoredFile,
+    Undelete,
+    announcement,
     decide,
+    in_order,
+    needs_announcement,
+    outlook,
+    outlook_text,
     past_grace,
     pinned,
     removable,
+    rules_of,
+    to_undelete,
 )
 
 HOUR = 3_600_000
@@ -265,3 +286,150 @@ def test_damaged_savepoints_count_for_no_rule(days: list[int], damaged: list[int
     before = kept(exact, rules)
     stay = kept([*exact, *lost], rules)
     assert {one.savepoint_id for one in exact} & stay == before
+
+
+NOW = 1_800_000_000_000
+EARLY = NOW - 20 * DAY_MS
+POLICY = DeletionPolicy(apply=Apply.AFTER_DAYS, after_days=14, scheduled=True, rules="a")
+ANNOUNCEMENT_RULES = KeepRules(last=1, hourly=2, daily=3, weekly=4, monthly=5, minimum=6)
+ANNOUNCED = st.none() | st.builds(
+    Announcement, at=st.just(0), deletes_from=st.integers(EARLY + 14 * DAY_MS, NOW + 10), rules=st.sampled_from("abc"), run_id=st.just("r")
+)
+
+
+@given(ANNOUNCED)
+def test_nothing_is_deleted_before_the_announced_day_or_by_other_rules(newest: Announcement | None) -> None:
+    found = outlook(POLICY, newest, stored_at=EARLY, now=NOW)
+    assert found.due == (newest is not None and newest.rules == "a" and newest.deletes_from <= NOW)
+    assert needs_announcement(found) == (newest is None or newest.rules != "a")
+
+
+@given(ANNOUNCED)
+def test_who_decides_it_outright_needs_no_announcement(newest: Announcement | None) -> None:
+    for apply, due in ((Apply.YES, True), (Apply.NO, False)):
+        found = outlook(replace(POLICY, apply=apply), newest, stored_at=EARLY, now=NOW)
+        assert (found.due, found.deletes_from, needs_announcement(found)) == (due, None, False)
+
+
+def test_what_is_announced_holds_from_the_day_on() -> None:
+    made = announcement(POLICY, now=NOW, run_id="r")
+    assert made.deletes_from == NOW + 14 * DAY_MS
+    assert [outlook(POLICY, made, stored_at=NOW, now=now).due for now in (NOW, made.deletes_from - 1, made.deletes_from)] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.fault("F63")
+@given(deletes_from=st.integers(-(1 << 63), (1 << 63) - 1), at=st.integers(-(1 << 63), (1 << 63) - 1))
+def test_no_announcement_shortens_the_notice_and_none_puts_it_off_for_more_than_a_year(deletes_from: int, at: int) -> None:
+    forged = Announcement(at=at, deletes_from=deletes_from, rules=POLICY.rules, run_id="?")
+    found = outlook(POLICY, forged, stored_at=NOW, now=NOW + 14 * DAY_MS - 1)
+    assert not found.due
+    assert found.deletes_from is not None
+    assert NOW + 14 * DAY_MS <= found.deletes_from <= NOW + 366 * DAY_MS
+    longer = replace(POLICY, after_days=30)
+    assert not outlook(longer, forged, stored_at=NOW, now=NOW + 30 * DAY_MS - 1).due, "what is configured now counts"
+
+
+@pytest.mark.parametrize("field", ["last", "hourly", "daily", "weekly", "monthly", "minimum"])
+def test_every_rule_counts(field: str) -> None:
+    before = rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=30, work_days=30)
+    assert rules_of(replace(ANNOUNCEMENT_RULES, **{field: 99}), grace_days=7, safety_days=30, work_days=30) != before
+    assert rules_of(ANNOUNCEMENT_RULES, grace_days=8, safety_days=30, work_days=30) != before
+    assert rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=31, work_days=30) != before
+    assert rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=30, work_days=31) != before
+
+
+NOW = 1_795_219_200_000
+ANNOUNCED = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + 60_000, due=False)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "**From 2026-11-21 00:01:00 UTC on, runs of the schedule carry this out.**"),
+        ({"due": True}, "carry this out since 2026-11-21 00:01:00 UTC"),
+        ({"deletes_from": None}, "The next one announces that they carry it out from 14 days later on"),
+        ({"apply": Apply.YES}, "carry this out (`retention.apply: true`)"),
+        ({"apply": Apply.NO}, "only show this (`retention.apply: false`)"),
+        ({"scheduled": False}, "No run is scheduled"),
+    ],
+)
+def test_a_plan_says_what_becomes_of_it(changed: dict[str, object], said: str) -> None:
+    assert said in outlook_text(replace(ANNOUNCED, **changed))  # type: ignore[arg-type]
+
+
+# What was done to an object, one after the other: written with this content, or deleted.
+histories = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=6))
+
+
+def listed(history: dict[str, list[str | None]]) -> list[ObjectVersion]:
+    """As a bucket lists it: newest first, markers after versions."""
+    versions = [
+        ObjectVersion(
+            key=key,
+            version_id=f"{key}{number}",
+            latest=number == len(done) - 1,
+            deleted=content is None,
+            bytes=0 if content is None else 1,
+            etag=content or "",
+        )
+        for key, done in history.items()
+        for number, content in reversed(list(enumerate(done)))
+    ]
+    return sorted(versions, key=lambda version: version.deleted)
+
+
+@pytest.mark.fault("F19")
+@given(history=histories)
+def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history: dict[str, list[str | None]]) -> None:
+    found = to_undelete(listed(history))
+    brought = {one.key: one for one in found}
+    assert list(brought) == sorted(brought)
+    for key, done in history.items():
+        written = [number for number, content in enumerate(done) if content is not None]
+        now = done[-1]
+        if not written or now == done[written[0]]:
+            assert key not in brought, "there is nothing to bring back"
+        else:
+            assert brought[key].version_id == f"{key}{written[0]}"
+            assert brought[key].harm is (Harm.DELETED if now is None else Harm.REPLACED)
+
+
+LEFT = {"archive_locks", "locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
+ARGUMENTS = {
+    "segment": (TopicPartition("t", 0), 0, 1, "a"),
+    "range_table": ("t", "0" * 64),
+    "table": ("s", "store", "r", 0),
+    "retired": ("s", 1),
+    "work": ("r", "n"),
+}
+
+
+def every_kind(layout: Layout) -> dict[str, str]:
+    """A key of each kind that there is, by the name of what makes it."""
+    kinds = {}
+    for name, made in inspect.getmembers_static(Layout):
+        if isinstance(made, property) and name not in ("safety", "archiving"):
+            kinds[name] = f"{getattr(layout, name)}x"
+        elif inspect.isfunction(made) and not name.startswith("_"):
+            found = getattr(layout, name)(*ARGUMENTS.get(name, ("x",)))
+            # Those that read a key make none.
+            kinds |= {name: f"{found}x" if found.endswith("/") else found} if isinstance(found, str) else {}
+    return kinds | {"archive_locks": f"{layout.archiving.locks}x"}
+
+
+@pytest.mark.parametrize("layout", [Layout("orders"), Layout("orders").safety], ids=["savepoints", "safety"])
+def test_every_kind_of_key_comes_back_but_those_that_say_who_is_at_work_or_are_only_the_newest(layout: Layout) -> None:
+    kinds = every_kind(layout)
+    assert len(kinds) > 30
+    assert all(key.startswith("orders/") for key in kinds.values()), "what is listed has all of them"
+    lost = [Undelete(key=key, version_id="1", bytes=1, harm=Harm.DELETED) for key in kinds.values()]
+    back = in_order(Layout("orders"), lost)
+    assert {name for name, key in kinds.items() if key not in {one.key for one in back}} == LEFT & {*kinds}
+    exists = [
+        number for number, one in enumerate(back) if one.key.startswith((Layout("orders").savepoints, Layout("orders").safety.savepoints))
+    ]
+    assert exists == list(range(len(back)))[-len(exists) :], "what makes a savepoint exist comes last"

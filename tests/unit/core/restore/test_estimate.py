@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of
-from streams_recovery.core.throttle import Throttle
+from streams_recovery.core.waiting import Throttle
 
 FREE = Throttle(records_per_second=None, bytes_per_second=None)
 SMALL = Sizes(records=9_541, payload_bytes=468_497, partitions=64, replaced=19_517, to_catch_up=0)

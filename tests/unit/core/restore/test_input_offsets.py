@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.offsets.logs import Logs
-from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, OffsetStrategy, parse
-from streams_recovery.core.offsets.strategies.named import File, Specific
-from streams_recovery.core.offsets.strategies.shift import Shift
+from streams_recovery.core.offsets.strategies import EXACT, STRATEGIES, File, Logs, OffsetStrategy, Shift, Specific, parse
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
-from streams_recovery.core.restore.placement import Placed
 from streams_recovery.core.restore.plan import OffsetToSet
+from streams_recovery.core.restore.rebuild import Placed
 from tests.support.examples.restore_plan import PLAN
 from tests.support.examples.savepoints import committed, image, manifest_of, segment, topic
 

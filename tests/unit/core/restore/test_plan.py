@@ -10,12 +10,12 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, TopicPartition, TopicRole
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
-from streams_recovery.core.restore.in_place import InPlace
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
 from streams_recovery.core.restore.plan import Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
 from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.core.restore.point_in_time import InPlace
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from tests.support.examples.restore_plan import CLAIMED, COPY, CUT, FILE, IN_PLACE, MOVED, OFFSET, PAST, PLAN, POINT, TOPIC
 

@@ -1,4 +1,8 @@
-"""What is proof enough that a restored partition is equal, and what asks for a comparison of its own."""
+"""What is proof enough that a restored partition is equal, and what asks for a comparison of its own.
+
+Answers of an application are held against what can be read of a savepoint, and only against that. What an interrupted load may have left, judged by ids and
+ends alone.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,27 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionLoaded, PartitionRead, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.segment_files import SegmentFiles
+from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.plan import PartitionLoad
-from streams_recovery.core.restore.proofs import NO_ROWS, LogState, Need, Proof, judged, needs, read_back, with_empty
+from streams_recovery.core.restore.proofs import (
+    NO_ROWS,
+    LoadAction,
+    LoadProgress,
+    LogState,
+    Need,
+    Proof,
+    QueryCheck,
+    TopicState,
+    chosen,
+    judge,
+    judge_keys,
+    judged,
+    needs,
+    next_action,
+    read_back,
+    topic_state,
+    with_empty,
+)
 from streams_recovery.segments.schema import RowDigest
 from tests.support.examples.restore_plan import FILE
 
@@ -177,3 +199,116 @@ def test_a_partition_either_has_a_proof_or_a_problem_and_what_needs_nothing_has_
     assert bool(judgement.problems) == bool(needs(work, verified, {STATE: now}, KEYED, requested=requested))
     for proof in judgement.proofs:
         assert (proof.holds, proof.rows) == (True, 5)
+
+
+SAMPLE = {b"a": b'{"n":1}', b"b": b"two", b"c": b'{"n":3}'}
+ANSWERS: dict[str, object] = {"a": {"n": 1}, "b": "two", "c": {"n": 3}, "d": "other"}
+
+
+def query_check_judged(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes] = frozenset()) -> QueryCheck:
+    return judge("s", sample, answers, changed)
+
+
+def test_equal_answers_are_counted() -> None:
+    assert query_check_judged(SAMPLE, ANSWERS) == QueryCheck(store="s", sampled=3, equal=3, changed=0, unreadable=0, different=())
+
+
+def test_another_value_and_a_missing_key_are_different() -> None:
+    assert query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}}).different == ("a",)
+    assert query_check_judged(SAMPLE, {key: value for key, value in ANSWERS.items() if key != "c"}).different == ("c",)
+
+
+def test_a_key_that_was_written_again_is_left_out() -> None:
+    found = query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}}, frozenset({b"a"}))
+    assert (found.equal, found.changed, found.different) == (2, 1, ())
+
+
+def test_keys_shown_in_another_way_prove_nothing() -> None:
+    found = query_check_judged(SAMPLE, {f"key {key}": value for key, value in ANSWERS.items()})
+    assert (found.equal, found.unreadable, found.different) == (0, 3, ())
+
+
+def test_an_empty_answer_lacks_every_key_that_nobody_has_written_since() -> None:
+    found = query_check_judged(SAMPLE | {b"\xff\x00": b"binary"}, {}, frozenset({b"a"}))
+    assert found == QueryCheck(store="s", sampled=4, equal=0, changed=1, unreadable=0, different=("b", "c", "0xff00"))
+
+
+def test_a_store_that_was_emptied_since_may_answer_with_nothing() -> None:
+    found = query_check_judged(SAMPLE, {}, frozenset(SAMPLE))
+    assert (found.equal, found.changed, found.unreadable, found.different) == (0, 3, 0, ())
+
+
+@given(
+    st.dictionaries(st.binary(max_size=4), st.binary(max_size=4), max_size=15),
+    st.dictionaries(st.text("abc", max_size=2), st.text("abc", max_size=2)),
+    st.frozensets(st.binary(max_size=4)),
+)
+def test_every_key_is_counted_once(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes]) -> None:
+    found = query_check_judged(sample, answers, changed)
+    assert found.sampled == found.equal + found.changed + found.unreadable + len(found.different) == len(sample)
+
+
+def test_deleted_keys_that_are_not_there_prove_nothing_alone() -> None:
+    deleted: dict[bytes, bytes | None] = {b"x": None, b"y": None}
+    same: dict[bytes, bool | None] = dict.fromkeys((*deleted, b"a"), True)
+    alone = judge_keys("s", deleted, same, ())
+    assert (alone.sampled, alone.equal, alone.unreadable) == (2, 0, 2), "an empty store lacks them too"
+    assert judge_keys("s", deleted | {b"a": b"1"}, same, ()).equal == 3
+    assert judge_keys("s", deleted | {b"a": b"1"}, same, {b"a"}).equal == 0, "what was written again shows nothing of them"
+    assert judge_keys("s", deleted, same | {b"x": False}, ()).different == ("x",)
+
+
+def test_single_answers_are_counted_like_those_of_a_whole_store() -> None:
+    same: dict[bytes, bool | None] = dict.fromkeys(SAMPLE, True)
+    assert judge_keys("s", SAMPLE, same, ()) == query_check_judged(SAMPLE, ANSWERS)
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, ()) == query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}})
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, {b"a"}) == query_check_judged(SAMPLE, ANSWERS, frozenset({b"a"}))
+
+
+def test_a_key_that_was_not_asked_for_is_not_readable_and_bytes_are_named_in_hex() -> None:
+    found = judge_keys("s", {b"a": b"1", b"b": None, b"\xff": b"x"}, {b"a": None, b"\xff": False}, ())
+    assert (found.equal, found.unreadable, found.different) == (0, 2, ("0xff",))
+
+
+@given(st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=2), max_size=12), st.integers(1, 15))
+def test_the_newest_are_chosen_and_those_with_a_value_first(newest: dict[bytes, bytes | None], most: int) -> None:
+    sample = chosen(newest, most)
+    assert len(sample) == min(most, len(newest))
+    assert sample == {key: newest[key] for key in sample}
+    left_out = [newest[key] is not None for key in newest if key not in sample]
+    assert not any(left_out) or all(value is not None for value in sample.values())
+    live = [key for key in newest if newest[key] is not None]
+    assert [key for key in live if key in sample] == live[max(0, len(live) - most) :]
+
+
+offsets = st.integers(0, 20)
+
+
+@given(start=offsets, more=offsets, rows=offsets)
+def test_only_a_log_from_0_on_with_no_more_than_its_rows_can_be_a_beginning(start: int, more: int, rows: int) -> None:
+    standing = LoadProgress(tp=TopicPartition("t", 0), start=start, end=start + more, rows=rows)
+    if start == 0 and more <= rows:
+        assert standing.present == more
+    else:
+        assert standing.present is None
+
+
+def test_a_topic_is_ours_by_its_id_and_a_stranger_s_records_are_never_ours() -> None:
+    assert topic_state(None, ["a"], 0) is TopicState.MISSING
+    assert topic_state("a", ["b", "a"], 7) is TopicState.OURS
+    assert topic_state("c", ["b", "a"], 7) is TopicState.STRANGER_FULL
+    assert topic_state("c", [], 0) is TopicState.STRANGER_EMPTY
+
+
+@pytest.mark.fault("F20")
+@given(kind=st.sampled_from(TopicState), records=offsets, differs=st.booleans(), others_write=st.booleans())
+def test_records_that_somebody_else_may_have_written_are_never_deleted(
+    kind: TopicState, records: int, differs: bool, others_write: bool
+) -> None:
+    what = next_action(kind, records=records, differs=differs, others_write=others_write)
+    if kind is TopicState.STRANGER_FULL or (records and differs and others_write):
+        assert what is LoadAction.REFUSE
+    elif differs or kind is not TopicState.OURS:
+        assert what is LoadAction.BEGIN_AGAIN
+    else:
+        assert what is LoadAction.GO_ON

@@ -13,8 +13,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.restore.point_in_time import AsOf
-from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof
-from streams_recovery.core.restore.query_check import QueryCheck
+from streams_recovery.core.restore.proofs import NO_ROWS, PartitionProof, Proof, QueryCheck
 from streams_recovery.core.restore.report import RestoreReport, TopicEvidence, Verdict, digest_of, report_page, topic_evidence
 from streams_recovery.core.restore.single_topics import SingleTopics
 from tests.support.examples.restore_plan import PLAN

@@ -12,8 +12,7 @@ from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, SegmentFile, TopicImage
-from streams_recovery.core.restore.plan import RestorePlan
-from streams_recovery.core.restore.plan_check import check_plan
+from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import AsOf, Split, cut_log
 from streams_recovery.core.restore.single_topics import (

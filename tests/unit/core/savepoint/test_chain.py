@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicPartition, TopicRole
-from streams_recovery.core.repository.archive_facts import ArchiveFacts
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, PartitionImage
-from streams_recovery.core.repository.range_columns import RangeColumns
-from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.repository.ranges import ArchiveFacts, RangeColumns, Ranges
 from streams_recovery.core.repository.segment_file import joined
-from streams_recovery.core.savepoint.assumptions import deletions_kept
 from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
     PartitionCopy,
@@ -28,6 +25,7 @@ from streams_recovery.core.savepoint.chain import (
     split,
     topic_full_reason,
 )
+from streams_recovery.core.savepoint.cut import deletions_kept
 from tests.support.examples.savepoints import DAY, cut, image, manifest_of, segment, topic
 
 TP = TopicPartition("t", 0)

@@ -1,3 +1,5 @@
+"""Vectors from a JVM: Kafka's own tests of ``Utils.murmur2``, and ``Utils`` asked for every length; the integration tests ask it again."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,10 +12,18 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import Consistency, StoreKind
 from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Gap
-from streams_recovery.core.state.edit import StoredChangelog, Wanted, check_writable, described, edited, edited_manifest, edited_range
-from streams_recovery.core.state.partitioner import default_partition
-from streams_recovery.core.state.table import Entry, newest, undeleted
-from streams_recovery.core.state.windowed_keys import StoreKey, join_key, split_key
+from streams_recovery.core.state.edit import (
+    StoredChangelog,
+    Wanted,
+    check_writable,
+    default_partition,
+    described,
+    edited,
+    edited_manifest,
+    edited_range,
+    murmur2,
+)
+from streams_recovery.core.state.table import Entry, StoreKey, join_key, newest, split_key, undeleted
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 from tests.support.repository.stored import stored, with_keys
 
@@ -179,3 +189,26 @@ def test_the_manifest_says_that_it_was_edited_and_is_one_that_can_be_read() -> N
     assert (made.topic("orders-other-changelog"), made.captured_at, made.committed()) == (other, source.captured_at, source.committed())
     again = edited_manifest(made, changelog, [changed], "two", savepoint_id="20261121T012345Z-0000000010", provenance=who)
     assert again.proof.reasons == ("one", "two")
+
+
+VECTORS = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+LONG = "ü€-key that is as long as it is cut: 0123456789".encode()
+CUT = {15: (-1979290041, 1), 16: (-764574794, 5), 17: (930032192, 5), 18: (-1573512879, 1), 38: (1331423137, 2), 39: (-1098658010, 0)}
+
+
+@pytest.mark.parametrize("key", VECTORS)
+def test_the_hash_is_that_of_the_jvm(key: bytes) -> None:
+    assert murmur2(key) == VECTORS[key] % 2**32
+
+
+@pytest.mark.parametrize("length", CUT)
+def test_the_partition_is_that_of_the_jvm(length: int) -> None:
+    digest, partition = CUT[length]
+    assert (murmur2(LONG[:length]), default_partition(LONG[:length], 7)) == (digest % 2**32, partition)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.kafka_types import StoreKind
-from streams_recovery.core.state.cells import PLAIN_BYTES, Format, ValueFormat
 from streams_recovery.core.state.key_query import (
     MOST_WINDOWS,
     KeyAnswer,
@@ -27,6 +26,7 @@ from streams_recovery.core.state.key_query import (
     owner_of,
     same_value,
 )
+from streams_recovery.core.state.table import PLAIN_BYTES, Format, ValueFormat
 
 URLS = {"one": "http://10.0.0.1:8080", "two": "http://10.0.0.2:8080/base/", "six": "https://[fd00::6]"}
 TEXT = ValueFormat(format=Format.STRING)

@@ -20,8 +20,8 @@ from streams_recovery.core.status.alerts import (
     folded,
     released,
 )
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.rule import finding
+from streams_recovery.core.status.facts import finding
+from streams_recovery.core.status.report import Severity, StatusFinding
 
 NOW = 1_795_219_200_000
 MINUTE = 60_000

@@ -1,3 +1,5 @@
+"""Metrics are made of a report alone, and what is not known is not sent."""
+
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,33 +8,49 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, Forged
-from streams_recovery.core.kafka_types import Consistency, Profile
+from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import MOST_FORGED, NOT_SEALED, SEALED, ForgedRecord, forged_records
 from streams_recovery.core.restore.estimate import Estimate
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.info import ApplicationInfo, InfoSource, PresentFacts, info_lines, info_of_report, info_of_repository
-from streams_recovery.core.status.recovery_point import ArchiveStatus
+from streams_recovery.core.status.facts import finding
+from streams_recovery.core.status.info import (
+    GAUGES,
+    ApplicationInfo,
+    InfoSource,
+    PresentFacts,
+    gauges,
+    info_lines,
+    info_of_report,
+    info_of_repository,
+    metric,
+)
 from streams_recovery.core.status.report import (
+    ArchiveStatus,
+    DiskStatus,
     FencedSite,
     Health,
     Objectives,
     Part,
+    RunKind,
+    RunSummary,
     SavepointSummary,
+    Severity,
     SitesStatus,
     StandbySite,
+    StatusFinding,
     StatusReport,
 )
+from tests.support.examples.observed import GIB, HISTORY, MINUTE, NOW, TOPICS, summary
 
 HOUR = 3_600_000
-NOW = 1_795_219_200_000
+INFO_NOW = 1_795_219_200_000
 EXACT = Publication(
     savepoint_id="20261121T000000Z-0000000000",
     application_id="shop",
     manifest="shop/savepoints/x/manifest.json.zst",
     bytes=1,
     sha256="0" * 64,
-    captured_at=NOW - HOUR,
+    captured_at=INFO_NOW - HOUR,
     consistency=Consistency.EXACT,
     profile=Profile.FULL,
     parent_id=None,
@@ -45,11 +63,11 @@ EXACT = Publication(
     survives_cluster_loss=True,
     lost_with_cluster=(),
 )
-AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
+AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=INFO_NOW - HOUR // 2, consistency=Consistency.AHEAD)
 HOME = SitesStatus()
 TORN = Damaged("torn", next_step="remove it")
-PRESENT = PresentFacts(now=NOW, objective=None, loss=None, sealed=True, sites=HOME, archive=None)
-ARCHIVE = ArchiveStatus(working=True, said_at=NOW - 5_000, safe_at=NOW - 9_000, waiting=12, files=7)
+PRESENT = PresentFacts(now=INFO_NOW, objective=None, loss=None, sealed=True, sites=HOME, archive=None)
+ARCHIVE = ArchiveStatus(working=True, said_at=INFO_NOW - 5_000, safe_at=INFO_NOW - 9_000, waiting=12, files=7)
 
 
 def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
@@ -70,10 +88,10 @@ def report() -> StatusReport:
     fields = {
         "name": "shop",
         "application_id": "shop",
-        "taken_at": NOW - 60_000,
-        "monitored_at": NOW - 600_000,
+        "taken_at": INFO_NOW - 60_000,
+        "monitored_at": INFO_NOW - 600_000,
         "health": Health.ATTENTION,
-        "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=NOW, problem=None)},
+        "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=INFO_NOW, problem=None)},
         "objectives": Objectives(newest_age_seconds=1_800.0, recovery_seconds=None),
         "findings": (late,),
         "newest": summary,
@@ -113,21 +131,21 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
     found = info_of_report(report(), replace(PRESENT, objective=1_800.0))
-    assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
+    assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, INFO_NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
 def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
     found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), replace(PRESENT, objective=7_200.0))
-    assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
-    text = "\n".join(info_lines(found, NOW))
+    assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, INFO_NOW - 60_000, True)
+    text = "\n".join(info_lines(found, INFO_NOW))
     assert "status: not looked at yet" in text
     assert "streams_monitor has not looked yet" in text
 
 
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), replace(PRESENT, objective=1_800.0, sealed=False)), NOW))
+    lines = list(info_lines(info_of_report(report(), replace(PRESENT, objective=1_800.0, sealed=False)), INFO_NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (
@@ -145,7 +163,7 @@ def test_every_fact_has_a_line() -> None:
 
 
 def test_text_says_what_is_not_known() -> None:
-    text = "\n".join(info_lines(of(damaged=True, objective=None), NOW))
+    text = "\n".join(info_lines(of(damaged=True, objective=None), INFO_NOW))
     assert "streams_monitor has not looked yet" in text
     assert "newest: there is none" in text
     assert "objective: none" in text
@@ -163,7 +181,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
     info = info_of_repository("shop", "shop", found, PRESENT, forged=FORGERIES)
     assert (info.savepoints, info.damaged) == (0 if known is None else 1, ())
     assert info.health is (Health.TROUBLE if known is None else Health.ATTENTION)
-    text = "\n".join(info_lines(info, NOW))
+    text = "\n".join(info_lines(info, INFO_NOW))
     assert f"seals: {SEALED}" in text
     assert f"forged, not used: {MANIFEST}: it has no seal" in text
     assert "forged, not used: shop/pins/000000000001.json: it has no seal" in text
@@ -172,7 +190,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
 def test_the_status_says_which_records_are_forged_and_that_there_are_more() -> None:
     named = (ForgedRecord(key=MANIFEST, why="it has no seal"),)
     info = info_of_report(replace(report(), forged=named, forged_count=4), PRESENT)
-    lines = [line.strip() for line in info_lines(info, NOW) if "forged" in line]
+    lines = [line.strip() for line in info_lines(info, INFO_NOW) if "forged" in line]
     assert lines == [f"forged, not used: {MANIFEST}: it has no seal", "forged, not used: 3 more: streams-recovery verify shop names them"]
 
 
@@ -187,10 +205,10 @@ def test_of_many_forged_records_the_savepoints_are_named_first() -> None:
 def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_sites() -> None:
     def told(sites: SitesStatus) -> list[str]:
         found = info_of_report(report(), replace(PRESENT, sites=sites))
-        return [line.strip().removeprefix("site: ") for line in info_lines(found, NOW) if line.strip().startswith("site:")]
+        return [line.strip().removeprefix("site: ") for line in info_lines(found, INFO_NOW) if line.strip().startswith("site:")]
 
-    fence = FencedSite(site="primary", since=NOW, run="r", running=(), problem=None)
-    good = StandbySite(site="c", looked_at=NOW, lacks=(), warnings=("one broker",), problem=None)
+    fence = FencedSite(site="primary", since=INFO_NOW, run="r", running=(), problem=None)
+    good = StandbySite(site="c", looked_at=INFO_NOW, lacks=(), warnings=("one broker",), problem=None)
     assert told(HOME) == []
     assert told(SitesStatus(belongs="dr")) == ["dr"]
     assert told(SitesStatus(belongs="dr", moving_to="dr", fences=(fence,))) == ["dr, a failover moves it to dr; primary is fenced"]
@@ -202,7 +220,7 @@ def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_
 def of_the_loss(archive: ArchiveStatus | None, loss: float | None = None, *, survives: bool = True) -> list[str]:
     present, exact = replace(PRESENT, archive=archive, loss=loss), replace(EXACT, survives_cluster_loss=survives)
     info = info_of_repository("shop", "shop", {exact.savepoint_id: exact}, present, forged={})
-    return [line.strip() for line in info_lines(info, NOW) if line.strip().startswith(("recovery point:", "archive:"))]
+    return [line.strip() for line in info_lines(info, INFO_NOW) if line.strip().startswith(("recovery point:", "archive:"))]
 
 
 def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_promised() -> None:
@@ -219,3 +237,95 @@ def test_an_archive_that_cannot_be_used_or_does_not_go_on_is_said() -> None:
     assert of_the_loss(replace(ARCHIVE, problem="entry 7 is torn"))[1] == "archive: cannot be used: entry 7 is torn"
     _, archive = of_the_loss(replace(ARCHIVE, working=False, said_at=None, waiting=0, left=("orders-3 was added",), left_count=2))
     assert archive == "archive: NO ARCHIVER IS AT WORK, 7 files; 2 partitions do not go on: orders-3 was added"
+
+
+EMPTY = StatusReport(
+    name="orders",
+    application_id="orders",
+    taken_at=NOW,
+    health=Health.UNKNOWN,
+    parts={},
+    objectives=Objectives(newest_age_seconds=None, recovery_seconds=None),
+    findings=(),
+    advice=(),
+    newest=None,
+    newest_exact=None,
+    savepoint_count=0,
+    savepoints=(),
+    estimate=None,
+    repository_bytes=None,
+    topics=(),
+    runs=(),
+    history=(),
+    next_savepoint_at=None,
+)
+DRILL = RunSummary(
+    kind=RunKind.DRILL,
+    run="one",
+    restore_id=None,
+    savepoint_id=None,
+    began_at=NOW,
+    ended_at=NOW,
+    succeeded=True,
+    outcome="succeeded",
+    rpo_seconds=600.0,
+    rto_seconds=90.0,
+)
+FULL = replace(
+    EMPTY,
+    health=Health.TROUBLE,
+    objectives=Objectives(newest_age_seconds=7200.0, recovery_seconds=1800.0, loss_seconds=60.0),
+    findings=(finding("a", Severity.CRITICAL, "a"), finding("b", Severity.WARNING, "b"), finding("c", Severity.WARNING, "c")),
+    newest=summary(),
+    newest_exact=summary(),
+    savepoint_count=3,
+    estimate=Estimate(seconds={"load": 40.0, "start": 2.0}, measured=1),
+    repository_bytes=10,
+    topics=TOPICS,
+    runs=(DRILL, replace(DRILL, run="two", succeeded=False, rpo_seconds=700.0, rto_seconds=None)),
+    history=HISTORY,
+    archive=ArchiveStatus(working=True, said_at=NOW, safe_at=NOW - 9_000, waiting=12, files=3),
+    disks=(DiskStatus(name="a", total_bytes=100, free_bytes=50), DiskStatus(name="b", total_bytes=100, free_bytes=20)),
+)
+
+
+def test_what_is_not_known_is_not_sent() -> None:
+    assert gauges(EMPTY) == {
+        "exact_savepoint": 0,
+        "survives_cluster_loss": 0,
+        "savepoints": 0,
+        "health": 3,
+        "findings_critical": 0,
+        "findings_warning": 0,
+        "findings_info": 0,
+        "look_due_at_seconds": EMPTY.taken_at / 1000 + 900,
+    }
+
+
+def test_all_gauges_have_their_values() -> None:
+    found = gauges(FULL)
+    assert set(found) == set(GAUGES)
+    assert (found["loss_seconds"], found["archive_working"], found["archive_waiting_records"]) == (9, 1, 12)
+    assert gauges(replace(FULL, archive=None))["loss_seconds"] == found["newest_age_seconds"], "without an archive the savepoint counts"
+    assert found["newest_age_seconds"] == 20 * MINUTE / 1000
+    assert (found["findings_critical"], found["findings_warning"], found["health"]) == (1, 2, 2)
+    assert (found["changelog_bytes"], found["repartition_bytes"], found["lag"]) == (2 * GIB, 1000, 10)
+    assert found["disk_free_share"] == 0.2
+    assert (found["drill_rpo_seconds"], found["drill_rto_seconds"]) == (700, 90), "the newest that got so far"
+    assert found["recovery_estimate_seconds"] == 42
+
+
+def test_a_topic_whose_size_is_unknown_is_no_topic_of_no_bytes() -> None:
+    unknown = tuple(replace(topic, disk_bytes=None) for topic in TOPICS)
+    assert not {"changelog_bytes", "repartition_bytes"} & set(gauges(replace(FULL, topics=unknown)))
+    assert TopicRole.CHANGELOG in {topic.role for topic in unknown}
+
+
+def test_an_application_with_dots_stays_one_part_of_the_name() -> None:
+    assert metric("lag", "orders.eu") == "streams_recovery.lag.orders__eu"
+    assert metric("heartbeat") == "streams_recovery.heartbeat"
+
+
+def test_a_look_says_until_when_the_next_one_is_due() -> None:
+    assert gauges(replace(EMPTY, taken_at=NOW, fresh_seconds=900.0))["look_due_at_seconds"] == NOW / 1000 + 900
+    assert gauges(replace(EMPTY, taken_at=NOW, fresh_seconds=None))["look_due_at_seconds"] == 0, "by hand only"

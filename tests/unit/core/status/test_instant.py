@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.restore.point_in_time import Moments
-from streams_recovery.core.status.input_positions import InputAmount
 from streams_recovery.core.status.instant import Instant, Way, instant
-from streams_recovery.core.status.recovery_point import ArchiveStatus
-from streams_recovery.core.status.report import RunKind, RunSummary, SavepointSummary, StatusReport
+from streams_recovery.core.status.look import InputAmount
+from streams_recovery.core.status.report import ArchiveStatus, RunKind, RunSummary, SavepointSummary, StatusReport
 from tests.support.examples.statuses import HOUR, NOW, report, summary
 
 MOMENTS = st.integers(NOW - 30 * HOUR, NOW + HOUR)

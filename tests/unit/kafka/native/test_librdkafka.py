@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 
-from streams_recovery.engine.package import build_package
+from streams_recovery.engine.spark_home import build_package
 from streams_recovery.kafka.native import librdkafka
 from streams_recovery.kafka.native.librdkafka import SWITCH, Message, Native, NativeUnusable, library_name, native, source_number
 

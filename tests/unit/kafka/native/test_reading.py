@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.read_ahead import OffsetRange
-from streams_recovery.kafka.messages import size_of
+from streams_recovery.core.work import OffsetRange
+from streams_recovery.kafka.exact_producer import PlainSender
 from streams_recovery.kafka.native import reading
 from streams_recovery.kafka.native.librdkafka import native
 from streams_recovery.kafka.native.reading import NativeReadingClient
 from streams_recovery.kafka.native.writing import NativeSender
-from streams_recovery.kafka.range_consumer import ReadingClient
-from streams_recovery.kafka.senders import PlainSender
+from streams_recovery.kafka.range_consumer import ReadingClient, size_of
 from tests.support.examples.rows import SHAPES, batch_of, rows_in
 from tests.support.kafka.mock_cluster import arrivals, mock_cluster, new_log, send, table
 

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.exact_producer import Delivered, PlainSender
 from streams_recovery.kafka.native import librdkafka
 from streams_recovery.kafka.native.librdkafka import native
 from streams_recovery.kafka.native.writing import NativeSender
-from streams_recovery.kafka.senders import Delivered, PlainSender
 from streams_recovery.kafka.writer import PartitionWriter
 from tests.support.examples.rows import batch_of
 from tests.support.kafka.mock_cluster import mock_cluster, new_log, send

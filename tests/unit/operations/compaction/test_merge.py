@@ -14,11 +14,11 @@ from spark_jobs.transforms.merge import merge_group
 from streams_recovery.core import codec
 from streams_recovery.core.compaction.merge import GroupMerged, MergeResult, MergeSpec
 from streams_recovery.core.errors import Damaged, LockHeld, LockLost, NotFound, Refused
-from streams_recovery.core.ids import same_moment, time_of
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetSnapshot
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.words import same_moment, time_of
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.compaction import merge
 from streams_recovery.operations.compaction.merge import MergeRequest, MergeTicket

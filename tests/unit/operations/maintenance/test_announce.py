@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams_recovery.core.repository.announcement import Announcement, Apply
-from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.repository.retention import DAY_MS, Announcement, Apply
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog

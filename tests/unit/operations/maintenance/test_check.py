@@ -15,17 +15,16 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.check import check_file
 from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository.check import CheckReport, CheckResult, CheckSpec
-from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.check import Cause, CheckReport, CheckResult, CheckSpec
 from streams_recovery.core.repository.retention import DAY_MS
+from streams_recovery.core.words import new_id
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
-from streams_recovery.storage.compressed import unpacked
+from streams_recovery.storage.objects import unpacked
 from streams_recovery.storage.range_tables import PartitionRanges
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden

@@ -9,16 +9,16 @@ from dataclasses import replace
 import pytest
 
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, NotFound
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.retention import DAY_MS, Pin
-from streams_recovery.operations import maintenance, pins
+from streams_recovery.core.words import new_id
+from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
-from streams_recovery.operations.unfinished import dismiss, needed_savepoints
+from streams_recovery.operations.unfinished import dismiss, needed_savepoints, pin_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.restore_plan import PLAN
@@ -159,7 +159,7 @@ def test_a_marked_savepoint_stays_until_it_is_released(golden: OpenGolden) -> No
 def test_a_forged_release_of_a_pin_is_told_and_takes_nothing_before_a_person_can_pin_again(golden: OpenGolden, at: int) -> None:
     recovery = golden("good", now=SECOND_AT)
     maintenance.pin(recovery, FIRST, keep=True, requested_by="me", reason="check")
-    pins.pin_log(recovery).append(Pin(savepoint_id=FIRST, keep=False, at=at, requested_by="me", reason="check"))
+    pin_log(recovery).append(Pin(savepoint_id=FIRST, keep=False, at=at, requested_by="me", reason="check"))
     age(recovery, days=6, now=SECOND_AT)
     plan = maintenance.plan_expiry(recovery)
     assert plan.expire == ()

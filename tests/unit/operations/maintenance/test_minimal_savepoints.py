@@ -9,7 +9,7 @@ import pytest
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
-from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext

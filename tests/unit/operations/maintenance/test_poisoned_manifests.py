@@ -13,14 +13,15 @@ from typer.testing import CliRunner
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import Damaged, EntryUnreadable, NotFound, Refused
-from streams_recovery.core.ids import is_id, new_id
 from streams_recovery.core.kafka_types import Consistency
-from streams_recovery.core.repository.check_findings import Cause
+from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.ranges import TableRef
-from streams_recovery.operations import maintenance, pins, unfinished
+from streams_recovery.core.words import is_id, new_id
+from streams_recovery.operations import maintenance, unfinished
 from streams_recovery.operations.restore.report import reports
+from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import create_value
 from streams_recovery.storage.repository import Repository
@@ -182,7 +183,7 @@ def test_a_journal_that_cannot_be_read_is_named_with_the_way_out(golden: OpenGol
 def test_marks_that_cannot_be_read_keep_everything(golden: OpenGolden) -> None:
     """Whose word it was nobody knows: it may have been about any savepoint."""
     recovery = golden("good", now=SECOND_AT + DAY)
-    pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
+    pin(recovery, FIRST, keep=True, requested_by="me", reason="r")
     recovery.repository.create(f"{recovery.layout.pins}000000000002.json", b"[" * 100_000)
     with pytest.raises(EntryUnreadable, match=r"golden/pins/000000000002\.json"):
         maintenance.expire(recovery, "run")

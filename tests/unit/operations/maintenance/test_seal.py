@@ -12,15 +12,14 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import Forged, LockHeld, PlanChanged, Refused
-from streams_recovery.core.repository.check_findings import Cause
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.check import Cause
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED
 from streams_recovery.operations.context import open_context, wall_clock
-from streams_recovery.operations.maintenance.records import check_logs
+from streams_recovery.operations.maintenance.contents import check_logs
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from tests.support.repository.state_repository import FIRST, SECOND, environment, fill

@@ -14,8 +14,7 @@ from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, RecoveryError
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.single_topics import SingleTopics

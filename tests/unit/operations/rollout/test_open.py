@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, closed_cleanly
-from streams_recovery.config.clone import Clone
+from streams_recovery.config.restore import Clone
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import rollout
 from streams_recovery.operations.context import RecoveryContext

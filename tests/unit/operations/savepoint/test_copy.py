@@ -12,8 +12,8 @@ from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import Evidence, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.operations.savepoint.begin import grown, other_topics, truncated
 from streams_recovery.operations.savepoint.copy import _check_stored, check_against_plan
-from streams_recovery.operations.savepoint.same_logs import grown, other_topics, truncated
 from streams_recovery.operations.savepoint.values import CopyPlan, DraftTopic
 from tests.support.examples.savepoints import cut
 from tests.support.repository.golden import SECOND, OpenGolden

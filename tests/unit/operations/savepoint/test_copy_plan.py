@@ -15,7 +15,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.core.savepoint.damage import ChangedState, Damage, DamageKind
-from streams_recovery.core.savepoint.request import SavepointRequest
+from streams_recovery.core.savepoint.warnings import SavepointRequest
 from streams_recovery.operations.savepoint.copy import copy_plan
 from streams_recovery.operations.savepoint.damage import with_damage
 from streams_recovery.operations.savepoint.publish import assemble

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.operations.context import RecoveryContext, open_context
 from tests.support.repository.state_repository import environment, fill

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.cli.connections import EnvironmentConnections
+from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core import codec
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.state.inspection import CompareRequest, Inspection, LookUpRequest, Outcome
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.state import compare_savepoints, look_up
-from streams_recovery.operations.state.inspections import KEPT, newest
+from streams_recovery.operations.state.inspect import KEPT, newest
 from tests.support.applications.key_answers import key_program, write_answers
 from tests.support.repository.state_repository import FIRST, SECOND, T0, environment
 

@@ -232,7 +232,7 @@ def test_it_waits_for_nobody_and_meets_nobody(shop: RecoveryContext) -> None:
 
 def test_keys_that_a_table_cannot_tell_apart_are_refused(shop: RecoveryContext) -> None:
     from streams_recovery.config.application import Store
-    from streams_recovery.core.state.cells import Format
+    from streams_recovery.core.state.table import Format
 
     one, two = b'{"a": 1}', b'{"a":1}'
     made = written(shop, "raw", [{"key": one, "value": b"x"}, {"key": two, "value": b"y"}])

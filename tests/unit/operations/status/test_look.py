@@ -23,7 +23,7 @@ from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations import status
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import log as logs
-from streams_recovery.operations.status.disks import disks_seen
+from streams_recovery.operations.status.cluster import disks_seen
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams_recovery.core.ids import new_id
 from streams_recovery.core.kafka_types import Consistency, Profile, QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.repository.retention import DAY_MS, Pin
-from streams_recovery.core.restore.in_place import QuarantineEntry
+from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
-from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun
+from streams_recovery.core.status.facts import RepositoryFacts, SavepointRun, judge
 from streams_recovery.core.status.report import RunKind
-from streams_recovery.core.status.rule import judge
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
-from streams_recovery.operations import pins, quiesce_record
+from streams_recovery.core.words import new_id
+from streams_recovery.operations import quiesce_record, unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.status.look import observe
 from streams_recovery.operations.status.repository import repository_facts
-from streams_recovery.operations.status.restores import runs
-from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact
+from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact, runs
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.examples.observed import observed
 from tests.support.examples.status_causes import DEFAULTS
@@ -94,10 +92,10 @@ def test_how_far_inputs_were_read_is_looked_up_once(golden: OpenGolden) -> None:
 
 def test_a_pin_is_seen_and_keeps_a_savepoint(golden: OpenGolden) -> None:
     recovery = golden("good", now=NOW)
-    pins.pin(recovery, FIRST, keep=True, requested_by="me", reason="the last one of the old version")
+    unfinished.pin(recovery, FIRST, keep=True, requested_by="me", reason="the last one of the old version")
     first, _ = list_savepoints(recovery, None, None).summaries
     assert (first.pinned, first.expires, first.leaves_at) == (True, False, None)
-    pins.pin(recovery, FIRST, keep=False, requested_by="?", reason="?")
+    unfinished.pin(recovery, FIRST, keep=False, requested_by="?", reason="?")
     age(recovery, days=1, now=NOW)
     first, _ = list_savepoints(recovery, None, None).summaries
     assert (first.pinned, first.expires, first.leaves_at) == (False, False, NOW + 6 * DAY_MS)
@@ -242,7 +240,7 @@ def test_a_quarantine_waits_until_it_was_appended_or_given_up(golden: OpenGolden
     recovery = golden("good", now=NOW)
 
     def pin(*, keep: bool) -> None:
-        pins.pin_log(recovery).append(
+        unfinished.pin_log(recovery).append(
             Pin(savepoint_id=SECOND, keep=keep, at=NOW, requested_by="me", reason="later input", restore_id=RESTORE)
         )
 

@@ -15,8 +15,7 @@ from spark_jobs.transforms.counting import count, counting
 from spark_jobs.transforms.progress import Board, Doing, begin_phase, reporting
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.progress import JobProgress
-from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.progress_store import progress_of_run
 
 RESULT = "app/work/run/load.0001.json"

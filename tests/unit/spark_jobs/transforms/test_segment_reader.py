@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import CutBy
-from streams_recovery.core.repository.location import StorageLocation
+from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.restore.point_in_time import AsOf, cut_log, rank, rest_of
 from streams_recovery.segments.files import write_segment

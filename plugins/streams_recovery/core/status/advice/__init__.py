@@ -5,20 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from streams_recovery.core.status.advice.brokers import auto_topic_creation, offsets_retention, settings_not_readable
-from streams_recovery.core.status.advice.changelog_policy import changelog_policy, repartition_retention
-from streams_recovery.core.status.advice.compaction_lag import compaction_lag, log_cleaner
-from streams_recovery.core.status.advice.delete_retention import delete_retention
-from streams_recovery.core.status.advice.durability import min_in_sync, replication, unclean_election
-from streams_recovery.core.status.advice.facts import AdviceFacts
-from streams_recovery.core.status.advice.hot_partition import hot_partition
-from streams_recovery.core.status.advice.input_retention import input_retention
-from streams_recovery.core.status.advice.local_state import restore_consumer, rocksdb, state_directory
-from streams_recovery.core.status.advice.segment_size import segment_size
-from streams_recovery.core.status.advice.standbys import recovery_lag, standbys
-from streams_recovery.core.status.advice.transactions import session_timeout, transaction_timeout
-from streams_recovery.core.status.advice.unseen import settings_not_known
-from streams_recovery.core.status.finding import Severity, StatusFinding
+from streams_recovery.core.status.advice.application import (
+    auto_topic_creation,
+    offsets_retention,
+    recovery_lag,
+    restore_consumer,
+    rocksdb,
+    session_timeout,
+    settings_not_readable,
+    standbys,
+    state_directory,
+    transaction_timeout,
+)
+from streams_recovery.core.status.advice.facts import AdviceFacts, settings_not_known
+from streams_recovery.core.status.advice.topics import (
+    changelog_policy,
+    compaction_lag,
+    delete_retention,
+    hot_partition,
+    input_retention,
+    log_cleaner,
+    min_in_sync,
+    repartition_retention,
+    replication,
+    segment_size,
+    unclean_election,
+)
+from streams_recovery.core.status.report import Severity, StatusFinding
 
 Rule = Callable[[AdviceFacts], Iterable[StatusFinding]]
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams_recovery.core.archive.tick import HEARTBEAT_SECONDS
-from streams_recovery.core.next_command import command
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
-from streams_recovery.core.status.facts import ObservedApplication, PartName
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.recovery_point import ArchiveStatus, recovery_point
-from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.words import span
+from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, Rule, finding
+from streams_recovery.core.status.report import ArchiveStatus, Severity, StatusFinding, recovery_point
+from streams_recovery.core.words import command, span
 
 LOSS, STOPPED, BEHIND = "loss-over-objective", "archive-stopped", "archive-behind"
 INCOMPLETE, GAP, UNREADABLE = "archive-incomplete", "archive-lost-input", "archive-unreadable"

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from streams_recovery.core.next_command import command
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.status.facts import InstanceFacts, ObservedApplication, OwnershipState, PartName
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.limits import HOUR, Limits
-from streams_recovery.core.status.rule import Rule, finding
-from streams_recovery.core.words import span
+from streams_recovery.core.status.facts import HOUR, InstanceFacts, Limits, ObservedApplication, OwnershipState, PartName, Rule, finding
+from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.words import command, span
 
 UNOWNED, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
 # Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.

@@ -1,16 +1,35 @@
-"""The state of a savepoint, or none, and the archived input from there up to a moment."""
+"""The state of a savepoint, or none, and the archived input from there up to a moment.
+
+Which savepoint and which archive a restore to a moment begins from.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
-from streams_recovery.core.errors import Refused
+from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
-from streams_recovery.core.ids import LATEST
-from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.restore.plan import PointInTime, RestorePlan
-from streams_recovery.core.restore.point_in_time import AsOf
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
+from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.plan import ArchivedInput, PointInTime, RestorePlan
+from streams_recovery.core.restore.point_in_time import (
+    CLOCK_DIFFERENCE_MS,
+    CUT_ROLES,
+    SETTLED_MS,
+    AsOf,
+    LogCut,
+    cut_log,
+    inputs_of,
+    read_up_to,
+    relevant_gaps,
+    seen_of,
+    why_no_base,
+    why_not_continued,
+    written_by,
+)
 from streams_recovery.core.restore.request import (
     ALLOW_AHEAD,
     AS_OF,
@@ -24,14 +43,288 @@ from streams_recovery.core.restore.request import (
     REPLACE,
     SAFETY,
 )
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import LATEST, moment, time_of
+from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
-from streams_recovery.operations.restore.source import RestoreSource, restored_state
-from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase, topic_of
+from streams_recovery.operations.restore.checks import check_files, check_state, pieces_with
+from streams_recovery.operations.restore.placing import RestoreSource, restored_state
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.segments.queries import split_at
+from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedBase:
+    """The savepoint that is asked for: of which application, its id or ``latest``, and whether one that is named may be ``ahead``."""
+
+    source: str
+    savepoint: str
+    allow_ahead: bool = False
+
+
+@dataclass(kw_only=True)
+class BaseSavepointFinder:
+    """Goes through the savepoints of the source, newest first, and before them what an archiver has copied behind the newest one, up to ``archive_entry`` (None
+    for its last one, 0 for nothing of it). One for each restore. ``unreadable`` are those it could not look into, and ``passed_archive``
+    is why the newest archive is not the one of the base, empty if it is.
+    """
+
+    recovery: RecoveryContext
+    wanted: RequestedBase
+    as_of: AsOf
+    archive_entry: int | None = None
+    _archives: list[Manifest] = field(default_factory=list)
+    _archive: Manifest | None = None
+    _read: list[Manifest] = field(default_factory=list)
+    _unread: Iterator[Manifest] | None = None
+    _cuts: dict[int, dict[TopicPartition, LogCut]] = field(default_factory=dict)
+    _passed: list[str] = field(default_factory=list)
+    _unfit: list[dict[str, object]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    passed_archive: str = ""
+    _behind: dict[int, ArchivedInput] = field(default_factory=dict)
+
+    def with_state(self) -> tuple[Manifest, Manifest]:
+        """The base and the archive that goes with it."""
+        named = self.wanted.savepoint
+        if named != LATEST:
+            # Only for its error: below, one that is missing or damaged would be passed over.
+            self.recovery.savepoints_of(self.wanted.source).read(named)
+        for manifest in self._newest_first():
+            if named not in (LATEST, manifest.savepoint_id):
+                continue
+            archive, why, facts = self._archive_for(manifest)
+            if archive is not None:
+                self.passed_archive = why
+                return manifest, archive
+            self._pass_over(manifest.savepoint_id, why, facts)
+        self._check_archive()
+        raise Refused(
+            f"no savepoint of {self.wanted.source} can be the base of {moment(self.as_of.moment)}: {'; '.join(self._passed[:_NAMED]) or 'there is none'}",
+            next_step=f"choose a later moment, or build the state from the archived input alone (savepoint {NO_STATE})",
+            passed=self._passed,
+            unfit=self._unfit,
+        )
+
+    def archives(self) -> Iterator[Manifest]:
+        """The savepoints that have the records of all inputs up to the moment, the newest of each history of the inputs. Raises ``Refused`` when there is
+        none, or none of the moment or later.
+        """
+        found: list[Manifest] = []
+        at = 0
+        for _ in self._newest_first():
+            for manifest in self._archives[at:]:
+                at += 1
+                if manifest.captured_at >= self.as_of.moment and all(why_not_continued(manifest, known) for known in found):
+                    found.append(manifest)
+                    yield manifest
+        if not found:
+            self._check_archive()
+
+    def without_state(self) -> tuple[Manifest, Manifest]:
+        """The newest archive that is whole, and what it is without any state: nothing read, nothing known."""
+        missing: list[str] = []
+        for archive in self.archives():
+            lacks = self._missing(archive)
+            if not lacks:
+                topics = tuple(_unread(topic) for topic in archive.topics if not topic.role.internal)
+                return replace(archive, topics=topics, consistency=Consistency.EXACT), archive
+            missing = missing or lacks
+        raise Refused(
+            f"state cannot be built from nothing: not all input is archived, {'; '.join(missing[:_NAMED])}",
+            next_step="choose a moment that a savepoint with state goes before",
+            missing=missing,
+        )
+
+    def _missing(self, archive: Manifest) -> list[str]:
+        cuts = self.cuts(archive)
+        return [
+            f"{tp} begins at {image.archived_from}" + (", with gaps" if image.gaps else "")
+            for topic in archive.topics
+            if topic.role is TopicRole.INPUT
+            for image in topic.partitions
+            for tp in [TopicPartition(topic.name, image.partition)]
+            if relevant_gaps(image, cuts[tp].rows) or image.archived_from > 0
+        ]
+
+    def cuts(self, archive: Manifest) -> dict[TopicPartition, LogCut]:
+        """Every archived partition of inputs and globals as of the moment."""
+        if id(archive) not in self._cuts:
+            written = self.written(archive, self.as_of.moment)
+            self._cuts[id(archive)] = {
+                TopicPartition(topic.name, image.partition): cut_log(
+                    image.files(),
+                    self.as_of,
+                    lambda file, at, below: split_at(self.recovery.repository, file, at, below),
+                    written=written.get(TopicPartition(topic.name, image.partition), 0),
+                )
+                for topic in archive.topics
+                if topic.role in CUT_ROLES and topic.archived
+                for image in topic.partitions
+            }
+        return self._cuts[id(archive)]
+
+    def _newest_first(self) -> Iterator[Manifest]:
+        """Every savepoint that can be read, those that are an archive taken note of."""
+        at = 0
+        while (found := self._number(at)) is not None:
+            yield found
+            at += 1
+
+    def _number(self, at: int) -> Manifest | None:
+        if self._unread is None:
+            self._unread = self._all()
+        while len(self._read) <= at:
+            found = next(self._unread, None)
+            if found is None:
+                return None
+            if _is_archive(found):
+                self._archives += [*(() if self._archives else self._with_archive(found)), found]
+            self._read.append(found)
+        return self._read[at]
+
+    def _with_archive(self, newest: Manifest) -> Iterator[Manifest]:
+        """The newest savepoint with what an archiver has copied behind it, if all of its inputs go on there."""
+        try:
+            found = archived_behind(self.recovery, newest, upto=self.archive_entry)
+        except Damaged as error:
+            self.unreadable.append("the archive behind them")
+            self._pass_over("the archive behind the newest savepoint", error.reason, error.facts)
+            return
+        if found is not None and found.safe_at > self.recovery.clock() + CLOCK_DIFFERENCE_MS:
+            why = f"it says that it has all up to {moment(found.safe_at)}, which has not come yet"
+            self._pass_over("the archive behind the newest savepoint", why, {"safe_at": found.safe_at})
+        elif found is not None and not found.left:
+            made = replace(found.manifest, captured_at=max(found.safe_at, newest.captured_at))
+            self._behind[id(made)] = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
+            yield made
+
+    def archived(self, archive: Manifest) -> ArchivedInput | None:
+        """What of an archive was copied behind its savepoint, None when it is the savepoint alone."""
+        return self._behind.get(id(archive))
+
+    def _all(self) -> Iterator[Manifest]:
+        store, now = self.recovery.savepoints_of(self.wanted.source), self.recovery.clock()
+        for _, ids in itertools.groupby(reversed(store.ids()), key=time_of):
+            # Of one moment's savepoints the compacted one first: it holds the same state in fewer records.
+            for manifest in sorted(self._readable(store, ids), key=lambda found: found.replaces is None):
+                if manifest.captured_at > now + CLOCK_DIFFERENCE_MS:
+                    # It could say of any record that it came before any moment, and of any archive that it reaches there.
+                    why = f"it says that it was taken at {moment(manifest.captured_at)}, which has not come yet"
+                    self._pass_over(manifest.savepoint_id, why, {"captured_at": manifest.captured_at})
+                    continue
+                yield manifest
+
+    def written(self, archive: Manifest, moment: int) -> dict[TopicPartition, int]:
+        """By partition, the offset below which all archived records had been written by a moment, as savepoints prove it: ``written_by``."""
+        return {tp: written_by(moment, seen) for tp, seen in seen_of(archive, self._back_to(archive, moment)).items()}
+
+    def _back_to(self, archive: Manifest, moment: int) -> Iterator[Manifest]:
+        """Savepoints, newest first, until one of the archive's inputs is older than the moment."""
+        for manifest in self._newest_first():
+            yield manifest
+            exact = manifest.consistency is Consistency.EXACT
+            if exact and manifest.captured_at <= moment - CLOCK_DIFFERENCE_MS - SETTLED_MS and inputs_of(manifest) == inputs_of(archive):
+                break
+
+    def _readable(self, store: SavepointStore, ids: Iterable[str]) -> Iterator[Manifest]:
+        for savepoint_id in ids:
+            try:
+                yield store.read(savepoint_id)
+            except Damaged as error:
+                self._pass_over(savepoint_id, error.reason, error.facts)
+                self.unreadable.append(savepoint_id)
+
+    def _pass_over(self, savepoint_id: str, why: str, facts: Mapping[str, object]) -> None:
+        self._passed.append(f"{savepoint_id}: {why}")
+        self._unfit.append({**facts, "savepoint": savepoint_id})
+
+    def _archive_for(self, base: Manifest) -> tuple[Manifest | None, str, Mapping[str, object]]:
+        """The archive that goes with a base, and why no newer one does; or why it is no base, as text and as facts."""
+        if not self._label_fits(base):
+            return None, f"it is {base.consistency}", {"consistency": base.consistency.value}
+        if base.profile is not Profile.FULL:
+            return None, "it has no state", {"profile": base.profile.value}
+        archive, since = self._newest_archive(base)
+        if archive is None:
+            return None, f"its inputs are not archived{f': {since}' if since else ''}", {"archived_to": None}
+        if archive.captured_at < self.as_of.moment:
+            ends = f"the archive of its inputs ends {moment(archive.captured_at)}{f': {since}' if since else ''}"
+            return None, ends, {"archived_to": archive.captured_at}
+        cuts, reset = self.cuts(archive), self.recovery.config.application.auto_offset_reset
+        for topic in base.topics:
+            if topic.role is TopicRole.INPUT:
+                images = {image.partition: image for image in topic_of(archive, topic.name).partitions}
+                for image in topic.partitions:
+                    tp = TopicPartition(topic.name, image.partition)
+                    read, archived = read_up_to(image, reset), images[image.partition]
+                    why = why_no_base(tp, read, base.captured_at, archived, cuts[tp].rows)
+                    if why is not None:
+                        first_later = cuts[tp].rows.first_later
+                        facts = {"partition": str(tp), "read": read, "first_later": first_later, "archived_from": archived.archived_from}
+                        return None, why, facts
+        damaged = self._why_damaged(base)
+        return (archive, since, {}) if damaged is None else (None, *damaged)
+
+    def _newest_archive(self, base: Manifest) -> tuple[Manifest | None, str]:
+        """The newest archive that goes on where the base ends, and why no newer one does."""
+        newest = next(iter(self._archives), None)
+        why = None if newest is None else why_not_continued(base, newest)
+        # That of the savepoint before is most often that of this one, too.
+        known = [self._archive, *self._archives] if self._archive is not None else self._archives
+        self._archive = next((archive for archive in known if why_not_continued(base, archive) is None), None)
+        return self._archive, why or ""
+
+    def _label_fits(self, base: Manifest) -> bool:
+        if base.consistency is Consistency.EXACT:
+            return True
+        allowed = [Consistency.EDITED, *([Consistency.AHEAD] if self.wanted.allow_ahead else [])]
+        return self.wanted.savepoint == base.savepoint_id and base.consistency in allowed
+
+    def _why_damaged(self, base: Manifest) -> tuple[str, Mapping[str, object]] | None:
+        try:
+            check_state(self.recovery, self.recovery.savepoints_of(self.wanted.source), base)
+        except Damaged as error:
+            return error.reason, error.facts
+        return None
+
+    def _check_archive(self) -> None:
+        if not self._archives:
+            raise Refused(
+                f"no savepoint of {self.wanted.source} in {self.recovery.repository.location} has the records of all its inputs",
+                next_step="archive the inputs (backup.survive_cluster_loss: true in the configuration of the source), and take a savepoint",
+                application_id=self.wanted.source,
+                archived_to=None,
+            )
+        newest = max(found.captured_at for found in self._archives)
+        if newest < self.as_of.moment:
+            raise Refused(
+                f"input of {self.wanted.source} is archived up to {moment(newest)}, and {moment(self.as_of.moment)} is later",
+                next_step="take a savepoint first",
+                application_id=self.wanted.source,
+                archived_to=newest,
+                moment=self.as_of.moment,
+            )
+
+
+def _is_archive(manifest: Manifest) -> bool:
+    return all(topic.archived for topic in manifest.topics if topic.role is TopicRole.INPUT)
+
+
+def topic_of(manifest: Manifest, name: str) -> TopicImage:
+    """The image of a topic that is known to be in it."""
+    return next(topic for topic in manifest.topics if topic.name == name)
+
+
+def _unread(topic: TopicImage) -> TopicImage:
+    if topic.role is not TopicRole.INPUT:
+        return topic
+    start = CommittedOffset(offset=0, metadata="", leader_epoch=None)
+    return replace(topic, partitions=tuple(replace(image, committed=start) for image in topic.partitions))
+
+
 _HOUR_MS = 3_600_000
 
 

@@ -7,15 +7,15 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
-from streams_recovery.core.restore.placement import target_name
 from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, REASON, REPLACE, SAFETY
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 

@@ -7,15 +7,15 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, OFFSETS, REASON, REPLACE, SAFETY
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.checks import check_state, require_label, require_state
+from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 

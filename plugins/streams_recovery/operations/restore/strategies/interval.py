@@ -8,7 +8,6 @@ from functools import partial
 from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
@@ -16,11 +15,11 @@ from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, sli
 from streams_recovery.core.restore.plan import PointInTime, RestorePlan
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
 from streams_recovery.core.restore.request import NO_STATE
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_files, pieces_with
-from streams_recovery.operations.restore.source import RestoreSource, empty_source, restored_state
-from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.checks import check_files, pieces_with
+from streams_recovery.operations.restore.placing import RestoreSource, empty_source, restored_state
+from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
-from streams_recovery.core.ids import PATTERN
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import FIRST_OFFSETS, REASON, REPLACE, SAFETY, OutputPolicy, delete_field
+from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.lost_input import lost_input
-from streams_recovery.operations.restore.rebuild_plan import RebuildSource
+from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
 
 

@@ -7,7 +7,6 @@ from typing import ClassVar, Self
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
 from streams_recovery.core.repository.journal import RestoreScope
@@ -16,11 +15,11 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
 from streams_recovery.core.restore.request import AS_OF, BY, REASON
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics, chosen_topics
-from streams_recovery.core.timestamps import moment
+from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_files, check_published, pieces_of, pieces_with
-from streams_recovery.operations.restore.source import TopicsSource
-from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, pieces_with
+from streams_recovery.operations.restore.placing import TopicsSource
+from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
 from streams_recovery.segments.queries import split_at
 

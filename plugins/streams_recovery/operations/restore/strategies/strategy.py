@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from streams_recovery.core.forms import FormField
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, UpgradeSource
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource
-from streams_recovery.operations.restore.source import RestoreSource, TopicsSource, UpgradeSource
 from streams_recovery.storage.savepoints import SavepointStore
 
 

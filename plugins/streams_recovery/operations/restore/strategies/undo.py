@@ -10,15 +10,15 @@ from typing import ClassVar, Self
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, REASON, delete_field
 from streams_recovery.core.rollout.upgrade import VersionChange
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.savepoint_checks import check_state, require_label, require_state
-from streams_recovery.operations.restore.source import RestoreSource
+from streams_recovery.operations.restore.checks import check_state, require_label, require_state
+from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.operations.unfinished import plan_of
 from streams_recovery.storage.savepoints import SavepointStore

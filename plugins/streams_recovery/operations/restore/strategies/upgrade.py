@@ -23,7 +23,7 @@ from streams_recovery.core.rollout.upgrade import (
 )
 from streams_recovery.operations.compatibility import compared, described_by_program, newest_savepoint
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.source import UpgradeSource
+from streams_recovery.operations.restore.placing import UpgradeSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy, checked, parse
-from streams_recovery.core.offsets.strategies.named import File, Specific
-from streams_recovery.core.offsets.strategies.shift import Shift
+from streams_recovery.core.offsets.strategies import EXACT, File, OffsetStrategy, Shift, Specific, checked, parse
 
 NOON = 1_795_262_400_000
 

@@ -12,8 +12,8 @@ import pytest
 from streams_recovery.core.kafka_types import Guarantee, TopicRole
 from streams_recovery.core.status.advice import ADVICE, advise
 from streams_recovery.core.status.advice.facts import AdviceFacts
-from streams_recovery.core.status.advice.replicas import widened
-from streams_recovery.core.status.finding import Severity
+from streams_recovery.core.status.advice.topics import widened
+from streams_recovery.core.status.report import Severity
 from tests.support.examples.advice_facts import CHANGELOG, GOOD, INPUT, REPARTITION, with_facts, with_topic
 from tests.support.project import PROJECT
 

@@ -9,11 +9,8 @@ import pytest
 
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.repository.ownership import Role
-from streams_recovery.core.status.facts import LockState, PartName
-from streams_recovery.core.status.finding import Severity, StatusFinding
-from streams_recovery.core.status.limits import Limits
-from streams_recovery.core.status.report import Health, HistoryPoint, Part, SitesStatus
-from streams_recovery.core.status.rule import finding, health, judge
+from streams_recovery.core.status.facts import Limits, LockState, PartName, finding, health, judge
+from streams_recovery.core.status.report import Health, HistoryPoint, Part, Severity, SitesStatus, StatusFinding
 from streams_recovery.core.status.rules import RULES
 from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
 from tests.support.examples.status_causes import (

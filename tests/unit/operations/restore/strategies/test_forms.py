@@ -10,9 +10,9 @@ import typer
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
-from streams_recovery.core.ids import is_id
 from streams_recovery.core.restore.failover import TO
 from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.words import is_id
 from streams_recovery.operations.restore.strategies import STRATEGIES, RestoreRequest
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}

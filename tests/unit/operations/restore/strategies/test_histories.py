@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.transforms.segment_reader import chosen_batches
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
@@ -23,8 +22,9 @@ from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS, SET
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.status.instant import Way, instant
 from streams_recovery.core.status.report import StatusReport
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies.base_savepoint import BaseSavepointFinder, RequestedBase
+from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
 from streams_recovery.operations.restore.strategies.interval import OfInterval, OwnRecords, records_of
 from streams_recovery.operations.status.savepoints import list_savepoints
 from tests.support.applications.unreachable import application

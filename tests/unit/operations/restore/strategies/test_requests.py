@@ -9,7 +9,6 @@ import pytest
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.ids import LATEST
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
@@ -17,6 +16,7 @@ from streams_recovery.core.restore.plan import ArchivedInput
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
+from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.examples.restore_plan import PLAN

@@ -1,0 +1,271 @@
+"""Commands that only look.
+
+The command that shows applications at a glance, whether their clusters are there or not. The command that shows a few records of a topic, or what a store
+has for a key; live or in a savepoint. The command that looks around before a run. The command that says what makes a recovery slow or impossible. The
+command that says whether a new version goes on with what a savepoint has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from streams_recovery.cli.context import (
+    DEFAULT_CONFIGS,
+    AsJson,
+    Configs,
+    Key,
+    Mode,
+    Name,
+    Savepoint,
+    Where,
+    option,
+    print_json,
+    recovery_of,
+)
+from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import table as print_table
+from streams_recovery.config.loader import load_all
+from streams_recovery.core import codec
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.escaping import Markdown, joined, md
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
+from streams_recovery.core.rollout.upgrade import BEFORE, MAY_GO, STAYS_SAME, TOPOLOGY
+from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRecord, PeekRequest, record_cells
+from streams_recovery.core.status.info import ApplicationInfo, info_lines
+from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.words import LATEST
+from streams_recovery.operations import preflight as looking
+from streams_recovery.operations import state as tables
+from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.state.peek import peek as look
+from streams_recovery.operations.status.info import application_info
+from streams_recovery.operations.status.notices import advice
+
+
+def info(
+    name: Annotated[
+        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; without it all of them.")
+    ] = "",
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show what there is of an application: status, newest savepoint, objective, sizes. Reads the repository only, so it needs no cluster."""
+    if name:
+        with recovery_of(name, configs) as recovery:
+            found, failed = [application_info(recovery)], dict[str, RecoveryError]()
+    else:
+        found, failed = _all(configs)
+    if as_json:
+        print_json(
+            {"applications": found, "failed": {one: {"reason": error.reason, "next": error.next_step} for one, error in failed.items()}}
+        )
+    else:
+        now = time.time_ns() // 1_000_000
+        for one in found:
+            for text in info_lines(one, now):
+                line(text)
+        for broken, error in failed.items():
+            line(f"application: {broken}")
+            line(f"    status: unknown: {'; '.join(error.reason.rstrip('.').splitlines())}. Next: {error.next_step}")
+    if failed:
+        say(f"{len(failed)} of {len(found) + len(failed)} applications could not be looked at")
+        raise typer.Exit(max(error.exit_code for error in failed.values()))
+
+
+def _all(configs: Path) -> tuple[list[ApplicationInfo], dict[str, RecoveryError]]:
+    """Every configured application. One that cannot be looked at takes nothing from the others."""
+    configured = load_all(configs, os.environ)
+    found: list[ApplicationInfo] = []
+    failed: dict[str, RecoveryError] = dict(configured.broken)
+    for name in configured.applications:
+        try:
+            with recovery_of(name, configs) as recovery:
+                found.append(application_info(recovery))
+        except RecoveryError as error:
+            failed[name] = error
+    return found, failed
+
+
+def peek(
+    name: Name,
+    topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="A topic. Leave it out with --store.")] = "",
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    store: Annotated[str, option(STORE, metavar="STORE")] = "",
+    key: Key = None,
+    savepoint: Where = tables.LIVE,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="From this offset on; without it the newest records.")] = None,
+    count: Annotated[int, typer.Option("--count", min=1, max=10_000, help="So many records of each partition.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show records of a topic as they are, or the newest value of a store's key, on the cluster now or in a savepoint. Exit code 4 when there is none."""
+    if bool(topic) == bool(store) or (key is None) == bool(store):
+        raise ConfigInvalid("one of two can be looked at", next_step="name a topic; or a store with --store, and a key of it with --key")
+    with recovery_of(name, configs) as recovery:
+        if store:
+            _show_key(recovery, store, str(key), savepoint, partition, as_json=as_json)
+            return
+        found = look(recovery, PeekRequest(topic=topic, savepoint=savepoint, partition=partition, offset=offset, count=count))
+    if as_json:
+        print_json([record.as_json() for record in found])
+    else:
+        _show(found)
+    say(f"{len(found)} records of {topic}")
+
+
+def _show(found: list[PeekRecord]) -> None:
+    print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
+
+
+def _show_key(recovery: RecoveryContext, store: str, key: str, savepoint: str, partition: int | None, *, as_json: bool) -> None:
+    side = tables.open_side(recovery, store, savepoint)
+    if partition is not None:
+        side = replace(side, partitions=tuple(number for number in side.partitions if number == partition))
+    rows = [tables.as_json(row, side.form) for row in tables.matching_rows(side, key, deleted=True)]
+    if as_json:
+        print_json(rows)
+    else:
+        for row in rows:
+            line(json.dumps(row, ensure_ascii=False))
+    if not rows:
+        raise NotFound(
+            f"store {store} has no key {key} in {side.name}",
+            next_step="write the key as `streams-recovery state` shows it, and bytes in hex",
+            store=store,
+        )
+
+
+def preflight(
+    name: Name,
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    purpose: Annotated[Literal["backup", "restore"], typer.Option("--for", help="What is to be done.")] = "backup",
+    savepoint: Annotated[str, typer.Option(help="For a restore: a savepoint's id, or `latest`.")] = LATEST,
+    mode: Mode = None,
+    site: Annotated[
+        str | None, typer.Option(metavar="SITE", help="Look at this site, before a failover to it with that savepoint.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
+    with recovery_of(name, configs, site) as recovery:
+        if site is not None and site != recovery.sites.current():
+            found = looking.before_failover(recovery, _savepoint(recovery, savepoint))
+        elif purpose == "backup":
+            found = looking.before_backup(recovery, mode)
+        else:
+            found = looking.before_restore(recovery, _savepoint(recovery, savepoint))
+        found = (*found, *looking.of_repository(recovery))
+    stopping = blocking(found)
+    if as_json:
+        print_json({"ready": not stopping, "findings": codec.encode(found)})
+    else:
+        _tell(found)
+    if stopping:
+        raise typer.Exit(Refused.exit_code)
+
+
+def _savepoint(recovery: RecoveryContext, savepoint: str) -> Manifest | None:
+    store = recovery.savepoints
+    return store.latest(read=store.outline) if savepoint == LATEST else store.outline(savepoint)
+
+
+def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:
+    """What was found."""
+    if not found:
+        return md("Nothing blocks it, and there is no warning.")
+    return joined(md("- **{}**: {}", finding.severity, finding.text) for finding in found)
+
+
+def _tell(found: tuple[PreflightFinding, ...]) -> None:
+    for finding in found:
+        line(f"{finding.severity}: {finding.text}")
+        line(f"    {finding.remedy}")
+    blockers = len(blocking(found))
+    line(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def advise(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = False) -> None:
+    """Say what makes a recovery slow or impossible, with the commands that change it. Reads settings and changes nothing."""
+    with recovery_of(name, configs) as recovery:
+        found = advice(recovery)
+    if as_json:
+        print_json({"advice": found})
+        return
+    for finding in found:
+        print_finding(finding)
+    counts = ", ".join(f"{sum(1 for one in found if one.severity is severity)} {severity}" for severity in Severity)
+    line(counts if found else "There is no advice.")
+
+
+def print_finding(finding: StatusFinding) -> None:
+    """One finding, and below it each command on a line of its own."""
+    line(f"{finding.severity}: {finding.kind}: {finding.text}")
+    for remedy in finding.remedies:
+        line(f"    {remedy}")
+    line(f"    see {finding.runbook}")
+
+
+# Not codes of errors: what the check found.
+VERDICT_CODES: Final = {
+    CompatibilityVerdict.COMPATIBLE: 0,
+    CompatibilityVerdict.ORPHANED: 11,
+    CompatibilityVerdict.RENAME: 12,
+    CompatibilityVerdict.LOST: 13,
+}
+
+Topology = Annotated[Path | None, option(TOPOLOGY, metavar="FILE")]
+Before = Annotated[Path | None, option(BEFORE, metavar="FILE")]
+Lose = Annotated[list[str] | None, option(MAY_GO, metavar="NAME")]
+Same = Annotated[list[str] | None, option(STAYS_SAME, metavar="NAME")]
+
+
+def compatible(
+    name: Name,
+    topology: Topology = None,
+    before: Before = None,
+    savepoint: Savepoint = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    lose: Lose = None,
+    same: Same = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether a new version of an application can go on with the state of a savepoint. Reads the repository only, so it needs no cluster."""
+    with recovery_of(name, configs) as recovery:
+        new = described_by_program(recovery) if topology is None else described_in_file(topology)
+        old = None if before is None else described_in_file(before)
+        found = compatibility(recovery, new, savepoint=savepoint, before=old).accepting(lose or (), same=same or ())
+    if as_json:
+        print_json({"verdict": found.verdict, "answer": found.answer, **codec.encode(found)})
+    else:
+        _print(found)
+    raise typer.Exit(VERDICT_CODES[found.verdict])
+
+
+def _print(found: Compatibility) -> None:
+    for one in found.findings:
+        line(f"{one.verdict}{' (accepted)' if one.accepted else ''}: {one.kind}: {one.text}")
+        if one.remedy:
+            line(f"    {one.remedy}")
+    for text in found.not_compared:
+        line(f"not compared: {text}")
+    counts = ", ".join(f"{count} of role {role}" for role, count in found.compared.items())
+    line(f"savepoint {found.savepoint_id}, topics: {counts}")
+    line(found.answer)

@@ -1,0 +1,260 @@
+"""Others that act on a workload in Kubernetes: tools that own it and autoscalers. And the rights that we need there.
+
+Tools that write a workload's replica count back to what a Git repository says, and whether they are suspended. Autoscalers of a workload: a
+HorizontalPodAutoscaler of Kubernetes, a ScaledObject of KEDA. Rights in Kubernetes that stopping, starting and wiping an application need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from streams_recovery.core.kubernetes.workload import API_KINDS, Workload, WorkloadName
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+
+_ARGO_GROUP, _ARGO_VERSION = "argoproj.io", "v1alpha1"
+_ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
+_ARGO_LABEL: Final = "argocd.argoproj.io/instance"
+# What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
+_COMMON_LABEL: Final = "app.kubernetes.io/instance"
+_KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
+_FLUX: Final = {
+    "kustomize.toolkit.fluxcd.io": ("Kustomization", "kustomizations", "v1"),
+    "helm.toolkit.fluxcd.io": ("HelmRelease", "helmreleases", "v2"),
+}
+_FLUX_DISABLED: Final = "kustomize.toolkit.fluxcd.io/reconcile"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The object of such a tool. ``name`` is empty when only the tool's name on the workload's fields is known."""
+
+    tool: str
+    kind: str
+    group: str
+    version: str
+    plural: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.kind} {self.namespace}/{self.name}" if self.name else self.tool
+
+    @property
+    def suspend(self) -> str:
+        """What a person does before the workload is stopped."""
+        if self.tool == "Argo CD":
+            return f"argocd app set {self.name or 'APPLICATION'} --sync-policy none"
+        return f"flux suspend {self.kind.lower()} {self.name} -n {self.namespace}"
+
+
+def owners_of(workload: Workload, argocd_namespace: str) -> tuple[Owner, ...]:
+    """Every such object that owns the workload."""
+    return (*_argo(workload, argocd_namespace), *_flux(workload))
+
+
+def is_suspended(owner: Owner, found: Mapping[str, Any]) -> bool:
+    """True when the tool will not write to the workload by itself, by its own object."""
+    spec = found.get("spec") or {}
+    if owner.tool != "Argo CD":
+        return spec.get("suspend") is True
+    automated = (spec.get("syncPolicy") or {}).get("automated")
+    return automated is None or automated.get("enabled") is False
+
+
+def _argo(workload: Workload, namespace: str) -> tuple[Owner, ...]:
+    tracked = workload.annotations.get(_ARGO_TRACKING, "").partition(":")[0] or workload.labels.get(_ARGO_LABEL, "")
+    if not tracked and not any("argocd" in manager for manager in workload.managers):
+        return ()
+    tracked = tracked or workload.labels.get(_COMMON_LABEL, "")
+    # An Application outside Argo CD's own namespace is tracked as NAMESPACE_NAME.
+    place, _, name = tracked.rpartition("_")
+    return (
+        Owner(
+            tool="Argo CD",
+            kind="Application",
+            group=_ARGO_GROUP,
+            version=_ARGO_VERSION,
+            plural="applications",
+            namespace=place or namespace,
+            name=name,
+        ),
+    )
+
+
+def _flux(workload: Workload) -> tuple[Owner, ...]:
+    left_alone = workload.annotations.get(_FLUX_DISABLED) == "disabled"
+    return tuple(
+        Owner(
+            tool="Flux",
+            kind=kind,
+            group=group,
+            version=version,
+            plural=plural,
+            namespace=workload.labels.get(f"{group}/namespace", ""),
+            name=workload.labels[f"{group}/name"],
+        )
+        for group, (kind, plural, version) in _FLUX.items()
+        if f"{group}/name" in workload.labels and not (left_alone and group == _KUSTOMIZE)
+    )
+
+
+KEDA_GROUP, KEDA_VERSION, KEDA_PLURAL = "keda.sh", "v1alpha1", "scaledobjects"
+KEDA_PAUSED: Final = "autoscaling.keda.sh/paused"
+_KEDA_PAUSED_AT: Final = "autoscaling.keda.sh/paused-replicas"
+# What an autoscaler says of itself while its target is at zero.
+_OFF: Final = "ScalingDisabled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaler:
+    """A HorizontalPodAutoscaler. ``active`` is its condition ScalingActive, ``reason`` the reason of that, both empty before its first look."""
+
+    name: str
+    least: int
+    most: int
+    active: str
+    reason: str
+
+    @property
+    def proven_off(self) -> bool:
+        """True when it says that it leaves a workload at zero alone."""
+        return self.active == "False" and self.reason == _OFF
+
+    @property
+    def proven_on(self) -> bool:
+        """True when it looked at the workload and is not switched off by it. It may still lack metrics."""
+        return self.active != "" and self.reason != _OFF
+
+    def __str__(self) -> str:
+        return (
+            f"HorizontalPodAutoscaler {self.name} (ScalingActive {self.active or 'not known'}{f', {self.reason}' if self.reason else ''})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaledObject:
+    """A ScaledObject. ``annotated`` is true when its annotation pauses it, ``paused`` when KEDA says that it is."""
+
+    name: str
+    annotated: bool
+    paused: bool
+
+    def __str__(self) -> str:
+        return f"ScaledObject {self.name} of KEDA"
+
+
+def autoscalers_of(target: WorkloadName, found: Iterable[Mapping[str, Any]]) -> tuple[Autoscaler, ...]:
+    """Those that scale the workload."""
+    return tuple(_autoscaler(one) for one in found if _targets(one["spec"]["scaleTargetRef"], target, default=""))
+
+
+def scaled_objects_of(target: WorkloadName, found: Iterable[Mapping[str, Any]]) -> tuple[ScaledObject, ...]:
+    """Those that scale the workload. A ScaledObject that names no kind means a Deployment."""
+    return tuple(_scaled_object(one) for one in found if _targets(one["spec"]["scaleTargetRef"], target, default="Deployment"))
+
+
+def _targets(reference: Mapping[str, Any], target: WorkloadName, *, default: str) -> bool:
+    return reference.get("name") == target.name and (reference.get("kind") or default) == API_KINDS[target.kind]
+
+
+def _autoscaler(found: Mapping[str, Any]) -> Autoscaler:
+    spec, condition = found["spec"], _condition(found, "ScalingActive")
+    return Autoscaler(
+        name=found["metadata"]["name"],
+        least=1 if spec.get("minReplicas") is None else spec["minReplicas"],
+        most=spec["maxReplicas"],
+        active=condition.get("status") or "",
+        reason=condition.get("reason") or "",
+    )
+
+
+def _scaled_object(found: Mapping[str, Any]) -> ScaledObject:
+    annotations = found["metadata"].get("annotations") or {}
+    return ScaledObject(
+        name=found["metadata"]["name"],
+        annotated=annotations.get(KEDA_PAUSED) == "true" or _KEDA_PAUSED_AT in annotations,
+        paused=_condition(found, "Paused").get("status") == "True",
+    )
+
+
+def _condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == kind), {})
+
+
+CLUSTER = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One right. ``namespace`` is empty for one on the whole cluster, ``name`` for one on all objects of the kind. Without one that is not ``blocking``
+    less is proven.
+    """
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    why: str
+    name: str = ""
+    blocking: bool = True
+
+    def __str__(self) -> str:
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        named = f" {self.name}" if self.name else ""
+        return f"{self.verb} {kind}{named} " + (f"in namespace {self.namespace}" if self.namespace else "in the cluster")
+
+
+def rights_needed(
+    workload: WorkloadName, namespace: str, record: str, *, stops: bool, claims: Literal["delete", "job"] | None, keda: bool
+) -> tuple[Right, ...]:
+    """Those that are needed. ``stops``: the application may be stopped. ``keda``: the cluster has KEDA."""
+    plural = f"{workload.kind}s"
+
+    def right(verb: str, group: str, resource: str, why: str, *, name: str = "") -> Right:
+        return Right(verb=verb, group=group, resource=resource, namespace=namespace, name=name, why=why)
+
+    looking = (
+        right("get", "apps", plural, "to see the workload", name=workload.name),
+        right("list", "", "pods", "to see its pods"),
+        right("get", "", "configmaps", "to read what a stop wrote down", name=record),
+    )
+    if not stops:
+        return looking
+    stopping = (
+        right("patch", "apps", f"{plural}/scale", "to scale it to zero and back", name=workload.name),
+        right("watch", "", "pods", "to see the exit codes of containers before their pods are gone"),
+        right("delete", "", "pods", "to end a pod that does not end in time"),
+        right("patch", "", "configmaps", "to write down the replica count and how the pods ended", name=record),
+        right("list", "autoscaling", "horizontalpodautoscalers", "to prove that no autoscaler scales it up meanwhile"),
+        Right(
+            verb="get",
+            group="",
+            resource="nodes",
+            namespace=CLUSTER,
+            why="to know whether the node of a pod that vanished is lost: without it a pod that was deleted by force counts as gone",
+            blocking=False,
+        ),
+    )
+    verbs = {"delete": ("delete",), "job": ()}
+    wiping = [right("list", "", "persistentvolumeclaims", "to find the claims with state")] if claims else []
+    wiping += [right(verb, "", "persistentvolumeclaims", "to delete the claims with state") for verb in verbs.get(claims or "job", ())]
+    if claims == "job":
+        wiping += [right(verb, "batch", "jobs", "to wipe the claims with state") for verb in ("create", "get", "delete")]
+    pausing = [right(verb, "keda.sh", "scaledobjects", "to pause KEDA meanwhile") for verb in ("list", "patch")] if keda else []
+    return (*looking, *stopping, *wiping, *pausing)
+
+
+def findings_of(missing: Iterable[Right]) -> tuple[PreflightFinding, ...]:
+    """A finding for each right that is not there."""
+    return tuple(
+        PreflightFinding(
+            severity=PreflightSeverity.BLOCKING if right.blocking else PreflightSeverity.WARNING,
+            kind="kubernetes-right",
+            text=f"this may not {right}, which is needed {right.why}",
+            remedy="grant it, see include/kubernetes/rbac.yaml",
+        )
+        for right in missing
+    )

@@ -1,0 +1,416 @@
+"""What every strategy for input offsets says of itself, and decides.
+
+A moment, or a length of time before the plan. The beginning and the end of the log. Offsets that a person names. Inputs that are not named stay exact.
+Offsets that are reckoned, and limited to the log: a distance from where the state ends, and one number for all inputs.
+
+Where an application is to go on in its inputs after a restore, as a person asks for it: one line of text, the same in a configuration, a run's params
+and on the command line. Nothing of it needs anything in the records themselves.
+
+``OffsetStrategy`` is the list of all strategies. Patterns, help texts and the schema come from it.
+
+The inputs as they are on the cluster when a plan is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self, get_args
+
+from streams_recovery.core.errors import ConfigInvalid, Refused
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.lag import Lag
+from streams_recovery.core.offsets.given_offsets import ReadFile, parse_file, parse_list
+from streams_recovery.core.words import first_names, milliseconds, parse_moment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """First offsets, last stable offsets, ends, and for a strategy by time the first offset at or after that time, None where there is none."""
+
+    starts: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    at_time: Mapping[TopicPartition, int | None]
+
+    def lag(self, tp: TopicPartition, offset: int) -> Lag:
+        """How far a group will be behind that is given this offset."""
+        return Lag(committed=offset, start=self.starts[tp], stable=self.stable[tp], end=self.ends[tp])
+
+
+ReadOffsets = Callable[[str], Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """One way to choose the offsets at which an application goes on in its inputs. ``text`` is how it was asked for: ``KIND`` alone, or with a colon and
+    an argument behind it.
+
+    ``FORM`` is an example of it, ``PATTERN`` is what a configuration and a run's params may say, whole. ``HELP`` and ``REBUILD_HELP`` complete "the inputs
+    go on ..." for a restore and for a rebuild, which has no state. A strategy without ``REBUILD_HELP`` has no meaning there, and refuses it.
+    ``FROM_LOG`` tells that the log has the offset, and not a person or a savepoint. ``FROM_START`` tells that all of the input is read.
+    """
+
+    KIND: ClassVar[str]
+    FORM: ClassVar[str]
+    PATTERN: ClassVar[str]
+    HELP: ClassVar[str]
+    REBUILD_HELP: ClassVar[str]
+    FROM_LOG: ClassVar[bool] = False
+    FROM_START: ClassVar[bool] = False
+    NEXT_STEP_OUTSIDE: ClassVar[str] = "choose offsets within the logs"
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """The strategy that ``text`` names, of which ``argument`` is what is behind the colon. ``read`` gives the offsets in a file.
+        Raises ``ConfigInvalid``.
+        """
+        return cls(text=text)
+
+    @classmethod
+    def short_form(cls) -> str:
+        """Its kind, and whether something has to follow."""
+        return cls.KIND if cls.FORM == cls.KIND else f"{cls.KIND}:..."
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The offset for an input partition. ``exact`` is the one of the state, in a rebuild the one that is committed now.
+
+        And whether it is this number that was asked for, and not a place in a log that moves.
+        """
+
+    def moment(self, now: int) -> int | None:
+        """The time in milliseconds that is looked for in the logs when a plan is made at ``now``, None for a strategy that looks for none."""
+        return None
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        """Warnings of a restore about the partitions whose offset is not the number that was asked for."""
+        return ()
+
+    def check_made(self, topics: Sequence[str]) -> None:
+        """Raise ``Refused`` where it means nothing for inputs that a restore will make from the savepoint."""
+
+    def check_inputs(self, inputs: Collection[TopicPartition], repartition: Collection[str]) -> tuple[str, ...]:
+        """Raise ``Refused`` where it does not fit the inputs of a restore, or the topics named ``repartition``. Returns warnings."""
+        return ()
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raise ``Refused`` where it means nothing without state. ``begun`` are those of ``inputs`` whose offset it chooses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ByTime(Strategy):
+    FROM_LOG: ClassVar = True
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The first offset at that time or later, the end where there is none."""
+        found = logs.at_time[tp]
+        return (logs.stable[tp] if found is None else found), False
+
+    def check_made(self, topics: Sequence[str]) -> None:
+        """Raise ``Refused`` for inputs whose records are not there yet."""
+        if topics:
+            raise Refused(
+                f"an offset by time cannot be found in inputs that are created from the savepoint: {', '.join(topics)}",
+                next_step="restore with exact offsets, or name offsets",
+                topics=topics,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timestamp(_ByTime):
+    """``at`` in milliseconds."""
+
+    KIND: ClassVar = "timestamp"
+    FORM: ClassVar = "timestamp:2026-11-21T12:00:00Z"
+    PATTERN: ClassVar = "timestamp:.{1,80}"
+    HELP: ClassVar = "at the first record of that time or later"
+    REBUILD_HELP: ClassVar = HELP
+
+    at: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """A time with its time zone."""
+        at = parse_moment(argument)
+        if at < 0:
+            raise ConfigInvalid(f"{argument[:80]!r} is before 1970", next_step="use earliest for the beginning of the log")
+        return cls(text=text, at=at)
+
+    def moment(self, now: int) -> int:
+        """The time itself."""
+        return self.at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration(_ByTime):
+    """``back`` in milliseconds."""
+
+    KIND: ClassVar = "duration"
+    FORM: ClassVar = "duration:P1DT2H30M"
+    PATTERN: ClassVar = "duration:P[0-9DTHMS]{1,40}"
+    HELP: ClassVar = "at the first record of that moment or later, this long before the plan is made"
+    REBUILD_HELP: ClassVar = HELP
+
+    back: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """A duration of ISO 8601."""
+        return cls(text=text, back=milliseconds(argument))
+
+    def moment(self, now: int) -> int:
+        """The time so long before ``now``."""
+        return max(0, now - self.back)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact(Strategy):
+    """The only one that agrees with the restored state."""
+
+    KIND: ClassVar = "exact"
+    FORM: ClassVar = "exact"
+    PATTERN: ClassVar = "exact"
+    HELP: ClassVar = "at the offset committed at the savepoint"
+    REBUILD_HELP: ClassVar = ""
+    NEXT_STEP_OUTSIDE: ClassVar = (
+        "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
+    )
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The offset of the state."""
+        return exact, True
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raise ``Refused``: there is no state."""
+        raise Refused(
+            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
+            next_step="choose earliest, or restore from a savepoint",
+            strategy=self.text,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earliest(Strategy):
+    """The first offset that is still there."""
+
+    KIND: ClassVar = "earliest"
+    FORM: ClassVar = "earliest"
+    PATTERN: ClassVar = "earliest"
+    HELP: ClassVar = "at the first offset that is still there"
+    REBUILD_HELP: ClassVar = HELP
+    FROM_LOG: ClassVar = True
+    FROM_START: ClassVar = True
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The start of the log."""
+        return logs.starts[tp], False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest(Strategy):
+    """The end, so that nothing is read again."""
+
+    KIND: ClassVar = "latest"
+    FORM: ClassVar = "latest"
+    PATTERN: ClassVar = "latest"
+    HELP: ClassVar = "at the end"
+    REBUILD_HELP: ClassVar = HELP
+    FROM_LOG: ClassVar = True
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The last stable offset. Behind it are records of transactions that are still open: to begin at the high watermark would skip them unread."""
+        return logs.stable[tp], False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named(Strategy):
+    given: Mapping[TopicPartition, int]
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The offset that was named, else the exact one."""
+        return self.given.get(tp, exact), True
+
+    def check_inputs(self, inputs: Collection[TopicPartition], repartition: Collection[str]) -> tuple[str, ...]:
+        """Raise ``Refused`` for named partitions that are no inputs."""
+        refused = [tp for tp in self.given if tp not in inputs and not self._passes_over(tp, repartition)]
+        if refused:
+            raise Refused(
+                f"offsets are named for partitions that are no inputs: {first_names(refused)}",
+                next_step="name inputs of the application only; repartition topics always get their exact offsets",
+                partitions=[str(tp) for tp in refused],
+            )
+        passed_over = sum(tp not in inputs for tp in self.given)
+        if not passed_over:
+            return ()
+        return (f"{passed_over} offsets of repartition topics in the file are not used: those are always exact",)
+
+    def _passes_over(self, tp: TopicPartition, repartition: Collection[str]) -> bool:
+        return False
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raise ``Refused`` for partitions that are not named, or are named and no inputs: without state nothing is exact."""
+        named, wanted = set(self.given), set(begun)
+        problems = [f"no offset is named for {first_names(wanted - named)}"] if wanted - named else []
+        problems += [f"{first_names(named - set(inputs))} is no input that begins anew"] if named - set(inputs) else []
+        if problems:
+            raise Refused(
+                "; ".join(problems), next_step="name every partition of the inputs that begin anew, and no other", strategy=self.text
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Specific(_Named):
+    """Named in the strategy itself."""
+
+    KIND: ClassVar = "specific"
+    FORM: ClassVar = "specific:orders:0=17,orders:1=42"
+    PATTERN: ClassVar = "specific:.+"
+    HELP: ClassVar = "at these offsets; partitions that are not named stay exact"
+    REBUILD_HELP: ClassVar = "at these offsets; every partition must be named"
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """Offsets in one line."""
+        return cls(text=text, given=parse_list(argument))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File(_Named):
+    """Named in a file. An export of the group has repartition topics too, which are passed over."""
+
+    KIND: ClassVar = "file"
+    FORM: ClassVar = "file:offsets.csv"
+    # No path: a configuration and a run name files of one directory.
+    PATTERN: ClassVar = r"file:[^/\\]+"
+    HELP: ClassVar = "at the offsets in this file; partitions that are not named stay exact"
+    REBUILD_HELP: ClassVar = "at the offsets in this file; every partition must be named"
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """The name of a file, which is read."""
+        return cls(text=text, given=read(argument))
+
+    def _passes_over(self, tp: TopicPartition, repartition: Collection[str]) -> bool:
+        return tp.topic in repartition
+
+
+def _within(tp: TopicPartition, wanted: int, logs: Logs) -> tuple[int, bool]:
+    """The offset, or the end of the log on the side where it is outside; and whether it is the one that was wanted."""
+    bounded = max(logs.starts[tp], min(wanted, logs.stable[tp]))
+    return bounded, bounded == wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift(Strategy):
+    """``by`` counts offsets, and is negative for those before."""
+
+    KIND: ClassVar = "shift"
+    FORM: ClassVar = "shift:-100"
+    PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
+    HELP: ClassVar = "this many offsets before or after the exact one, within the log"
+    REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
+
+    by: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """A number of offsets with its sign."""
+        if not re.fullmatch(r"[+-]?\d{1,18}", argument):
+            raise ConfigInvalid(f"{argument[:80]!r} is not a number of offsets", next_step="write it like shift:-100 or shift:100")
+        return cls(text=text, by=int(argument))
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The shifted offset. Where it is outside the log, the end of the log on that side."""
+        return _within(tp, exact + self.by, logs)
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        """Say where the log ended the shift."""
+        return (f"the shift is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Raise ``Refused`` where no offset is committed to shift from."""
+        if without := set(begun) - set(committed):
+            raise Refused(
+                f"no committed offset to shift from: {first_names(without)}",
+                next_step="choose earliest, a time, or specific offsets",
+                strategy=self.text,
+                partitions=sorted(map(str, without)),
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOffset(Strategy):
+    """``at`` is the offset of every input partition."""
+
+    KIND: ClassVar = "offset"
+    FORM: ClassVar = "offset:1000"
+    PATTERN: ClassVar = r"offset:\d{1,18}"
+    HELP: ClassVar = "at this offset in every partition, within the log"
+    REBUILD_HELP: ClassVar = HELP
+
+    at: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        """An offset."""
+        if not re.fullmatch(r"\d{1,18}", argument):
+            raise ConfigInvalid(f"{argument[:80]!r} is not an offset", next_step="write it like offset:1000, or shift:-100 for a distance")
+        return cls(text=text, at=int(argument))
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The offset. Where it is outside the log, the end of the log on that side."""
+        return _within(tp, self.at, logs)
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        """Say where it is not that offset."""
+        return (f"offset {self.at} is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
+
+
+OffsetStrategy = Exact | Earliest | Latest | Timestamp | Duration | Shift | OneOffset | Specific | File
+
+STRATEGIES: Final[tuple[type[OffsetStrategy], ...]] = get_args(OffsetStrategy)
+PATTERN: Final = "|".join(strategy.PATTERN for strategy in STRATEGIES)
+HELP: Final = "; ".join(f"{strategy.FORM} ({strategy.HELP})" for strategy in STRATEGIES)
+REBUILD_HELP: Final = "; ".join(f"{strategy.FORM} ({strategy.REBUILD_HELP})" for strategy in STRATEGIES if strategy.REBUILD_HELP)
+SHORT_FORMS: Final = tuple(strategy.short_form() for strategy in STRATEGIES)
+EXACT: Final = Exact(text=Exact.FORM)
+
+_BY_KIND: Final = {strategy.KIND: strategy for strategy in STRATEGIES}
+_NEXT_STEP: Final = f"use one of {'; '.join(strategy.FORM for strategy in STRATEGIES)}"
+
+
+def parse(text: str, *, group: str, read: ReadFile) -> OffsetStrategy:
+    """The strategy that ``text`` names; ``read`` is asked for the content of a file, and lines of other groups than ``group`` are passed over in it.
+    Raises ``ConfigInvalid``.
+    """
+    return _parse(text, lambda name: parse_file(read(name), where=name, group=group))
+
+
+def checked(text: str) -> str:
+    """``text`` itself when a configuration may say it, as far as can be told without its file. Raises ``ConfigInvalid``."""
+    _parse(text, lambda _: {})
+    if not re.fullmatch(PATTERN, text):
+        raise ConfigInvalid(f"{text[:80]!r} is not a strategy for offsets that a configuration may name", next_step=_NEXT_STEP)
+    return text
+
+
+def _parse(text: str, read: ReadOffsets) -> OffsetStrategy:
+    kind, colon, argument = text.partition(":")
+    strategy = _BY_KIND.get(kind)
+    if strategy is None:
+        raise ConfigInvalid(f"{text[:80]!r} is no strategy for offsets", next_step=_NEXT_STEP)
+    alone = strategy.FORM == strategy.KIND
+    if alone == bool(colon) or (not alone and not argument):
+        raise ConfigInvalid(f"{text[:80]!r} is not a whole strategy for offsets", next_step=_NEXT_STEP)
+    return strategy.parse(text, argument, read)

@@ -1,0 +1,377 @@
+"""Rules about the cluster and the application that runs on it.
+
+Topics that should be there, topics that may be somebody else's, and those for which a restore would be refused. Input that retention has deleted, or is
+about to, before a savepoint has it or the application has read it. Transactions that stay open. How far the application is behind its inputs, and whether
+that grows. Sizes of changelogs and repartition topics on the brokers' disks, and how fast they grow. Disks that are nearly full, or will be soon: the
+repository's, the brokers', those of the local state. The consumer group and the instances, which should agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.status.facts import (
+    BROKER,
+    DAY,
+    HOUR,
+    InputState,
+    InstanceFacts,
+    Limits,
+    ObservedApplication,
+    PartName,
+    Rule,
+    TransactionState,
+    finding,
+    per_second,
+)
+from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Severity, StatusFinding
+from streams_recovery.core.words import command, first_names, shell, size, span
+
+MISSING, UNATTRIBUTED, REFUSED = "topic-missing", "topics-unattributed", "restore-refused"
+_NAMED = 3
+
+
+def _find_topics(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    yield from _missing(observed, limits)
+    yield from _unattributed(observed)
+    yield from _refused(observed)
+
+
+def _refused(observed: ObservedApplication) -> Iterator[StatusFinding]:
+    why = observed.cluster.refused if observed.cluster else ()
+    if why:
+        more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
+        yield finding(
+            REFUSED,
+            Severity.CRITICAL,
+            f"a restore of the newest exact savepoint would be refused: {'; '.join(why[:_NAMED])}{more}",
+            remedies=[command("restore", observed.name, "--plan"), command("backup", observed.name)],
+            numbers={"problems": float(len(why))},
+        )
+
+
+def _unattributed(observed: ObservedApplication) -> Iterator[StatusFinding]:
+    topics = observed.cluster.unattributed if observed.cluster else ()
+    if topics:
+        yield finding(
+            UNATTRIBUTED,
+            Severity.INFO,
+            f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {observed.application_id}'s",
+            remedies=[command("preflight", observed.name, "--for", "backup")],
+            numbers={"topics": len(topics)},
+        )
+
+
+def _missing(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    """One finding for all of them: a cluster that is gone is one cause, however many topics it had. Without a subject it stays that cause while topics
+    come and go.
+    """
+    missing = observed.cluster.missing if observed.cluster else ()
+    if not missing:
+        return
+    one = len(missing) == 1
+    yield finding(
+        MISSING,
+        Severity.CRITICAL,
+        f"{first_names(missing)} {'is' if one else 'are'} not on the cluster: "
+        f"the configuration or the newest exact savepoint has {'it' if one else 'them'}",
+        remedies=[command("restore", observed.name, "--plan")],
+        numbers={"topics": len(missing)},
+    )
+
+
+TOPICS = Rule(kinds=(MISSING, UNATTRIBUTED, REFUSED), parts=(PartName.CLUSTER,), find=_find_topics)
+
+
+SOON, LOST, UNREAD = "input-expires", "input-lost", "input-lost-unread"
+
+
+def _find_input_retention(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    for topic in observed.cluster.inputs if observed.cluster else ():
+        remedies = [command("backup", observed.name)]
+        if topic.unread:
+            yield finding(
+                UNREAD,
+                Severity.CRITICAL,
+                f"{topic.topic}: {topic.unread:,} offsets were deleted before the application had read them",
+                subject=topic.topic,
+                numbers={"offsets": float(topic.unread)},
+            )
+        if topic.lost:
+            yield finding(
+                LOST,
+                Severity.CRITICAL,
+                f"{topic.topic}: {topic.lost:,} offsets that a restore of the newest exact savepoint needs were deleted, and no savepoint has them",
+                subject=topic.topic,
+                remedies=remedies,
+                numbers={"offsets": float(topic.lost)},
+            )
+        elif (left := _left(observed, topic)) is not None and left < limits.retention_margin:
+            yield finding(
+                SOON,
+                Severity.WARNING,
+                f"{topic.topic}: retention begins to delete input that neither a savepoint nor the archive has {f'in {span(left)}' if left > 0 else 'now'}",
+                subject=topic.topic,
+                remedies=remedies,
+                numbers={"seconds_left": left, "limit_seconds": limits.retention_margin},
+            )
+
+
+def _left(observed: ObservedApplication, topic: InputState) -> float | None:
+    if topic.needed_since is None or topic.retention_seconds is None:
+        return None
+    return topic.retention_seconds - observed.age(topic.needed_since)
+
+
+INPUT_RETENTION = Rule(kinds=(SOON, LOST, UNREAD), parts=(PartName.CLUSTER,), find=_find_input_retention)
+
+
+HANGING, LONG = "transaction-hanging", "transaction-long"
+
+
+def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    servers = observed.cluster.bootstrap_servers if observed.cluster else ""
+    known: dict[str, list[TransactionState]] = {}
+    for one in observed.cluster.transactions if observed.cluster else ():
+        if one.transactional_id is None:
+            yield _hanging(servers, one)
+        else:
+            known.setdefault(one.transactional_id, []).append(one)
+    for transactional_id, parts in known.items():
+        ages = [one.age_seconds for one in parts if one.age_seconds is not None]
+        if ages and max(ages) > limits.transaction_age:
+            yield _long(servers, transactional_id, parts, max(ages), limits.transaction_age)
+
+
+def _hanging(servers: str, one: TransactionState) -> StatusFinding:
+    """Nobody ends it, and no other partition waits for what becomes of it: it may be aborted where it is."""
+    where = str(one.tp)
+    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "abort", "--topic", one.tp.topic]
+    return finding(
+        HANGING,
+        Severity.CRITICAL,
+        f"a transaction on {where} from offset {one.start_offset} on hangs: no coordinator knows it, so it never ends by itself. No exact savepoint can be "
+        "taken, and readers of committed records stop there",
+        subject=where,
+        remedies=[shell(*words, "--partition", str(one.tp.partition), "--start-offset", str(one.start_offset))],
+        numbers={"start_offset": float(one.start_offset)},
+    )
+
+
+def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
+    """One finding for all of its partitions. Its coordinator ends it as a whole: aborted on one partition alone, it could be committed on the others."""
+    where = ", ".join(str(one.tp) for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
+    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "describe", "--transactional-id", transactional_id]
+    return finding(
+        LONG,
+        Severity.WARNING,
+        f"transaction {transactional_id} is open for {span(age)}, on {where}. It ends with its producer, at the latest when its time-out is over",
+        subject=transactional_id,
+        remedies=[shell(*words)],
+        numbers={"age_seconds": age, "limit_seconds": limit, "partitions": float(len(parts))},
+    )
+
+
+TRANSACTIONS = Rule(kinds=(HANGING, LONG), parts=(PartName.CLUSTER,), find=_find_transactions)
+
+
+HIGH, GROWS = "lag-high", "lag-grows"
+_WINDOW, _LEAST = HOUR, HOUR / 4
+
+
+def _find_lag(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    if observed.cluster is None:
+        return
+    lag = observed.cluster.lag
+    if limits.lag_records is not None and lag > limits.lag_records:
+        yield finding(
+            HIGH,
+            Severity.WARNING,
+            f"the application is {lag:,} offsets behind its inputs, the limit is {limits.lag_records:,}",
+            numbers={"lag": float(lag), "limit": float(limits.lag_records)},
+        )
+    slope = per_second(observed.history, lambda point: point.lag, now=observed.now, window=_WINDOW, least=_LEAST)
+    hourly = slope * HOUR if slope is not None else 0.0
+    if hourly > limits.lag_growth:
+        yield finding(
+            GROWS,
+            Severity.WARNING,
+            f"the application is {lag:,} offsets behind its inputs, and each hour {hourly:,.0f} more (measured over {span(_WINDOW)} at most)",
+            numbers={"lag": float(lag), "per_hour": hourly, "limit_per_hour": float(limits.lag_growth)},
+        )
+
+
+LAG = Rule(kinds=(HIGH, GROWS), parts=(PartName.CLUSTER,), find=_find_lag)
+
+
+LARGE, TOPIC_GROWS = "changelog-large", "changelogs-grow"
+REPARTITION, REPARTITION_GROWS = "repartition-large", "repartition-grows"
+
+
+def _find_topic_sizes(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    if observed.cluster is None or observed.disks is None:
+        return
+    for topic in observed.cluster.topics:
+        found = observed.disks.topic_bytes.get(topic.name, 0)
+        for role, kind, limit, why in (
+            (TopicRole.CHANGELOG, LARGE, limits.changelog_bytes, "a restore has to load it"),
+            (
+                TopicRole.REPARTITION,
+                REPARTITION,
+                limits.repartition_bytes,
+                "the application deletes what it has read, so it should be small",
+            ),
+        ):
+            if topic.role is role and limit is not None and found > limit:
+                yield finding(
+                    kind,
+                    Severity.WARNING,
+                    f"{topic.name} has {size(found)} on the brokers' disks, the limit is {size(limit)}; {why}",
+                    subject=topic.name,
+                    numbers={"bytes": float(found), "limit_bytes": float(limit)},
+                )
+    for growing in _GROWING:
+        yield from _growth(observed, limits, growing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Growing:
+    """Topics of one role together: their size at a moment, and what it means when they grow."""
+
+    kind: str
+    name: str
+    size: Callable[[HistoryPoint], int | None]
+    why: str
+
+
+_GROWING: Final = (
+    _Growing(TOPIC_GROWS, "changelogs", lambda point: point.changelog_bytes, "restores get slower, and disks fill"),
+    _Growing(
+        REPARTITION_GROWS,
+        "repartition topics",
+        lambda point: point.repartition_bytes,
+        "the application does not read, or may not delete what it has read",
+    ),
+)
+
+
+def _growth(observed: ObservedApplication, limits: Limits, growing: _Growing) -> Iterator[StatusFinding]:
+    slope = per_second(observed.history, growing.size, now=observed.now)
+    now = next((found for point in reversed(observed.history) if (found := growing.size(point)) is not None), 0)
+    daily = slope * DAY if slope is not None else 0.0
+    if now > limits.growth_from_bytes and daily > limits.changelog_growth * max(1.0, now - daily):
+        yield finding(
+            growing.kind,
+            Severity.WARNING,
+            f"the {growing.name} have {size(now)} on the brokers' disks and grow by {size(daily)} a day: {growing.why}",
+            numbers={"bytes": float(now), "bytes_per_day": daily, "limit_per_day": limits.changelog_growth},
+        )
+
+
+def _stays(observed: ObservedApplication, _found: StatusFinding) -> bool:
+    return observed.disks is not None and not observed.disks.brokers_seen
+
+
+TOPIC_SIZES = Rule(
+    kinds=(LARGE, TOPIC_GROWS, REPARTITION, REPARTITION_GROWS),
+    parts=(PartName.CLUSTER, PartName.DISKS),
+    find=_find_topic_sizes,
+    stays=_stays,
+)
+
+
+DISK_FULL_SOON, LOW = "disk-full-soon", "disk-space-low"
+
+
+def _find_disk_space(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    for disk in observed.disks.disks if observed.disks else ():
+        left = seconds_left(observed, disk)
+        if left is not None and left < limits.disk_full_within:
+            yield finding(
+                DISK_FULL_SOON,
+                Severity.CRITICAL,
+                f"the disk of {disk.name} is full in {span(left)} if it fills as it did lately; {size(disk.free_bytes)} are free",
+                subject=disk.name,
+                numbers={"seconds_left": left, "limit_seconds": limits.disk_full_within, "free_bytes": float(disk.free_bytes)},
+            )
+        elif disk.free_bytes < limits.disk_free * disk.total_bytes:
+            yield finding(
+                LOW,
+                Severity.WARNING,
+                f"the disk of {disk.name} has {size(disk.free_bytes)} free of {size(disk.total_bytes)}",
+                subject=disk.name,
+                numbers={"free_bytes": float(disk.free_bytes), "total_bytes": float(disk.total_bytes), "limit": limits.disk_free},
+            )
+
+
+def seconds_left(observed: ObservedApplication, disk: DiskStatus) -> float | None:
+    """Until the disk is full, None when nothing tells, or it does not fill."""
+    slope = per_second(observed.history, lambda point: point.free_bytes.get(disk.name), now=observed.now)
+    return None if slope is None or slope >= 0 else disk.free_bytes / -slope
+
+
+def _disk_stays(observed: ObservedApplication, found: StatusFinding) -> bool:
+    return found.subject.startswith(BROKER) and observed.disks is not None and not observed.disks.brokers_seen
+
+
+DISK_SPACE = Rule(kinds=(DISK_FULL_SOON, LOW), parts=(PartName.DISKS,), find=_find_disk_space, stays=_disk_stays)
+
+
+EMPTY, UNKNOWN, ERROR, SOME_GONE = "group-empty", "group-members-unknown", "instance-in-error", "instances-gone"
+_WORKING = ("RUNNING", "REBALANCING")
+_FAILED = ("ERROR", "PENDING_ERROR")
+
+
+def _find_instances(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    if observed.cluster is None or observed.application is None:
+        return
+    instances = observed.application
+    for one in instances:
+        if one.streams_state in _FAILED:
+            yield finding(ERROR, Severity.CRITICAL, f"instance {one.name} is in state {one.streams_state}", subject=one.name)
+    gone = [one.name for one in instances if one.state == "gone"]
+    if gone and len(gone) < len(instances) and not _held(observed):
+        yield finding(
+            SOME_GONE,
+            Severity.WARNING,
+            f"{', '.join(gone)} of {len(instances)} instances do not run",
+            numbers={"gone": float(len(gone)), "instances": float(len(instances))},
+        )
+    yield from _group(observed, instances)
+
+
+def _group(observed: ObservedApplication, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
+    group = observed.cluster.group if observed.cluster else None
+    if group is None:
+        return
+    servers = observed.cluster.bootstrap_servers if observed.cluster else ""
+    words = ["kafka-consumer-groups.sh", "--bootstrap-server", servers, "--describe", "--group", observed.application_id, "--members"]
+    working = [one.name for one in instances if one.streams_state in _WORKING]
+    if group.empty and working and not _held(observed):
+        yield finding(
+            EMPTY,
+            Severity.CRITICAL,
+            f"{', '.join(working)} say that they run, and the consumer group {group.group_id} is {group.state if group.kind != 'absent' else 'absent'}: "
+            "they are another application's, or in another cluster",
+            remedies=[shell(*words)],
+        )
+    if not group.empty and instances and all(one.state == "gone" for one in instances):
+        named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:3]) or f"a group in state {group.state}"
+        yield finding(
+            UNKNOWN,
+            Severity.WARNING,
+            f"no configured instance runs, and the consumer group {group.group_id} has members: {named}",
+            remedies=[shell(*words)],
+            numbers={"members": float(len(group.members))},
+        )
+
+
+def _held(observed: ObservedApplication) -> bool:
+    """A run that has the lock may just have stopped or paused them."""
+    return observed.repository is None or observed.repository.lock is not None
+
+
+INSTANCES = Rule(kinds=(EMPTY, UNKNOWN, ERROR, SOME_GONE), parts=(PartName.CLUSTER, PartName.APPLICATION), find=_find_instances)

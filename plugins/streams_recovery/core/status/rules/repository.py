@@ -1,0 +1,248 @@
+"""Rules about the repository and what is due in it, and about other sites.
+
+Later input that a restore in place has set aside and that nobody has appended again. Savepoints that will be deleted: by what an expiry has announced and
+not begun, or because somebody has released their pin. The last check of the repository: failed, or long ago. The last drill: failed, long ago, or slower or
+staler than the objectives. How fast the repository grows. Parts that could not be looked at. Other sites of an application: one that it could not fail over
+to, and one that was left without a proof that nothing runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams_recovery.core.status.facts import DAY, DrillState, Limits, ObservedApplication, PartName, Rule, finding, per_second
+from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.words import command, first_names, moment, size, span
+
+LEFT = "quarantine-left"
+
+
+def _find_quarantines(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    for left in observed.repository.quarantines if observed.repository else ():
+        age = observed.age(left.since)
+        if age <= limits.quarantine_age:
+            continue
+        begun = "; an append of it has begun and not ended" if left.begun else ""
+        yield finding(
+            LEFT,
+            Severity.WARNING,
+            f"restore {left.restore_id} set {left.records:,} input records aside {span(age)} ago, and they were not appended again{begun}",
+            subject=left.restore_id,
+            remedies=[command("append-quarantine", observed.name, left.restore_id)],
+            numbers={"age_seconds": age, "records": float(left.records)},
+        )
+
+
+QUARANTINES = Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quarantines)
+
+
+KIND: Final = "deletion-announced"
+RELEASED: Final = "pin-released"
+_NAMED: Final = 20
+
+
+def _find_deletion(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    del limits
+    yield from _announced(observed)
+    leaving = observed.repository.leaving if observed.repository else {}
+    # Whoever can write to the repository can release a pin: a person has to see it while it can be set again.
+    for savepoint_id, until in sorted(leaving.items(), key=lambda one: one[1])[:_NAMED]:
+        yield finding(
+            RELEASED,
+            Severity.WARNING,
+            f"the pin of savepoint {savepoint_id} was released. From {moment(until)} on only the rules of retention keep it",
+            subject=savepoint_id,
+            remedies=[command("savepoints", "keep", observed.name, savepoint_id, "--reason", "REASON")],
+            numbers={"seconds_left": (until - observed.now) / 1000, "savepoints": float(len(leaving))},
+        )
+
+
+def _announced(observed: ObservedApplication) -> Iterator[StatusFinding]:
+    outlook = observed.repository.deletion if observed.repository else None
+    if outlook is None or outlook.deletes_from is None or outlook.due or not outlook.scheduled:
+        return
+    yield finding(
+        KIND,
+        Severity.INFO,
+        f"from {moment(outlook.deletes_from)} on, expiry deletes savepoints that no rule of retention keeps",
+        remedies=[command("expire", observed.name, "--plan")],
+        numbers={"seconds_left": (outlook.deletes_from - observed.now) / 1000},
+    )
+
+
+DELETION = Rule(kinds=(KIND, RELEASED), parts=(PartName.REPOSITORY,), find=_find_deletion)
+
+
+FAILED, OVERDUE = "check-failed", "check-overdue"
+
+
+def _find_checks(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    last = observed.repository.check if observed.repository else None
+    remedies = [command("verify", observed.name, "--level", "full")]
+    if last is not None and last.causes:
+        yield finding(
+            FAILED,
+            Severity.CRITICAL,
+            f"check {last.check_id} has found: {', '.join(last.causes)}"
+            + (f"; it names these savepoints, of which none may be counted on: {first_names(last.savepoints)}" if last.savepoints else ""),
+            remedies=remedies,
+            numbers={"age_seconds": observed.age(last.at)},
+        )
+    schedule = observed.schedules.checks
+    age = observed.age(last.at if last is not None else observed.known_since)
+    if schedule is not None and age > schedule + limits.overdue_after:
+        text = f"the last check was {span(age)} ago" if last is not None else f"nothing was checked in the {span(age)} that are known"
+        yield finding(
+            OVERDUE,
+            Severity.WARNING,
+            f"{text}, one is due every {span(schedule)}",
+            remedies=remedies,
+            numbers={"age_seconds": age, "schedule_seconds": schedule},
+        )
+
+
+CHECKS = Rule(kinds=(FAILED, OVERDUE), parts=(PartName.REPOSITORY,), find=_find_checks)
+
+
+DRILL_FAILED, DRILL_OVERDUE, RPO, RTO = "drill-failed", "drill-overdue", "rpo-over-objective", "rto-over-objective"
+LOSS = "drill-loss-over-objective"
+
+
+def _find_drills(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    last = observed.repository.drill if observed.repository else None
+    remedies = [command("drill", observed.name)]
+    schedule = observed.schedules.drills
+    age = observed.age(last.began_at if last is not None else observed.known_since)
+    if schedule is not None and age > schedule + limits.overdue_after:
+        text = f"the last drill was {span(age)} ago" if last is not None else f"there was no drill in the {span(age)} that are known"
+        yield finding(
+            DRILL_OVERDUE,
+            Severity.WARNING,
+            f"{text}, one is due every {span(schedule)}",
+            remedies=remedies,
+            numbers={"age_seconds": age, "schedule_seconds": schedule},
+        )
+    if last is None:
+        return
+    if not last.succeeded:
+        yield finding(
+            DRILL_FAILED,
+            Severity.CRITICAL,
+            f"the last drill, {last.run}, {last.outcome}: a restore may fail in the same way",
+            remedies=remedies,
+            numbers={"age_seconds": age},
+        )
+    yield from _objectives(last, limits)
+
+
+def _objectives(last: DrillState, limits: Limits) -> Iterator[StatusFinding]:
+    for kind, what, measured, objective in (
+        (RPO, "the savepoint of the last drill was {} old", last.rpo_seconds, limits.newest_age),
+        (LOSS, "a loss of the cluster at the last drill would have cost the input of {}", last.loss_seconds, limits.loss),
+        (RTO, "the last drill took {} until the application had caught up", last.rto_seconds, limits.recovery_time),
+    ):
+        if measured is not None and objective is not None and measured > objective:
+            yield finding(
+                kind,
+                Severity.WARNING,
+                f"{what.format(span(measured))}, the objective is {span(objective)}",
+                numbers={"measured_seconds": measured, "objective_seconds": objective},
+            )
+
+
+DRILLS = Rule(kinds=(DRILL_FAILED, DRILL_OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find_drills)
+
+
+GROWS = "repository-grows"
+
+
+def _find_repository_growth(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    slope = per_second(observed.history, lambda point: point.repository_bytes, now=observed.now)
+    now = next((point.repository_bytes for point in reversed(observed.history) if point.repository_bytes is not None), 0)
+    daily = slope * DAY if slope is not None else 0.0
+    if now > limits.growth_from_bytes and daily > limits.repository_growth * max(1.0, now - daily):
+        yield finding(
+            GROWS,
+            Severity.WARNING,
+            f"the repository has {size(now)} and grows by {size(daily)} a day",
+            remedies=[command("expire", observed.name, "--plan"), command("compact", observed.name, "--plan")],
+            numbers={"bytes": float(now), "bytes_per_day": daily, "limit_per_day": limits.repository_growth},
+        )
+
+
+REPOSITORY_GROWTH = Rule(kinds=(GROWS,), find=_find_repository_growth)
+
+
+UNSEEN = "not-seen"
+_SEVERITY = {PartName.REPOSITORY: Severity.CRITICAL, PartName.CLUSTER: Severity.CRITICAL, PartName.APPLICATION: Severity.WARNING}
+
+
+def _find_unseen_parts(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    for name in PartName:
+        part = observed.parts.get(name.value)
+        if part is None or part.problem is None:
+            continue
+        # One that answers at the next look is no news.
+        if part.looked_at is not None and observed.age(part.looked_at) < limits.unseen_after:
+            continue
+        known = {} if part.looked_at is None else {"age_seconds": observed.age(part.looked_at)}
+        since = "was never seen" if part.looked_at is None else f"was last seen {span(known['age_seconds'])} ago"
+        yield finding(
+            UNSEEN,
+            _SEVERITY.get(name, Severity.INFO),
+            f"the {name} {since}: {part.problem}",
+            subject=name,
+            remedies=[command("preflight", observed.name, "--for", "backup")],
+            numbers=known,
+        )
+
+
+UNSEEN_PARTS = Rule(kinds=(UNSEEN,), find=_find_unseen_parts)
+
+
+NOT_READY, FENCED, RUNS = "standby-not-ready", "site-fenced", "runs-at-two-sites"
+
+
+def _find_sites(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    for standby in observed.sites.standbys:
+        if standby.problem is not None or standby.lacks:
+            what = (
+                f"could not be looked at: {standby.problem}"
+                if standby.problem is not None
+                else f"lacks {len(standby.lacks)}: {'; '.join(standby.lacks)}"
+            )
+            yield finding(
+                NOT_READY,
+                Severity.WARNING,
+                f"{observed.application_id} could not fail over to the site {standby.site}, which {what}",
+                subject=standby.site,
+                remedies=[command("preflight", observed.name, "--site", standby.site)],
+                numbers={"age_seconds": observed.age(standby.looked_at), "lacks": float(len(standby.lacks))},
+            )
+    for fence in observed.sites.fences:
+        age = {"age_seconds": observed.age(fence.since)}
+        if fence.running:
+            why = "" if fence.problem is None else f"; it is not stopped, because {fence.problem}"
+            yield finding(
+                RUNS,
+                Severity.CRITICAL,
+                f"{observed.application_id} belongs to the site {observed.sites.belongs} and runs at {fence.site} "
+                f"({', '.join(fence.running)}), so the same input may be processed twice{why}",
+                subject=fence.site,
+                remedies=[command("sites", observed.name)],
+                numbers={**age, "running": float(len(fence.running))},
+            )
+        else:
+            yield finding(
+                FENCED,
+                Severity.WARNING,
+                f"the site {fence.site} was left {span(age['age_seconds'])} ago without a proof that nothing runs there, by {fence.run}"
+                + ("" if fence.problem is None else f": {fence.problem}"),
+                subject=fence.site,
+                remedies=[command("sites", observed.name)],
+                numbers=age,
+            )
+
+
+SITES = Rule(kinds=(NOT_READY, FENCED, RUNS), find=_find_sites)

@@ -1,0 +1,271 @@
+"""Rules about savepoints, and about the runs that take or restore them.
+
+The age of the newest exact savepoint, against the objective or, without one, against the schedule. The label of the newest savepoint. The last run that was
+to take a savepoint. Whether the newest exact savepoint is enough when the whole cluster is lost. What in the repository is not as it should be: savepoints
+that cannot be read, ids of a time that has not come, forged records, and no seals at all. Instances that a dead run has left paused or stopped. Settings of
+topics that a run has changed for a while and not put back. The application's lock: held for very long, or by a record that cannot be read. Restores that are
+not over: given up half way, or running for too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
+from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding
+from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.words import command, span
+
+NONE, OLD, LATE = "no-savepoint", "savepoint-too-old", "savepoint-late"
+
+
+def _find_savepoint_age(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    remedies = [command("backup", observed.name)]
+    newest = observed.newest_exact
+    if newest is None:
+        # Not to be read as "none": nobody has been able to look.
+        if observed.repository is not None:
+            yield finding(NONE, Severity.CRITICAL, "there is no exact savepoint: the application cannot be brought back", remedies=remedies)
+        return
+    age = observed.age(newest.captured_at)
+    if limits.newest_age is not None:
+        if age > limits.newest_age:
+            yield finding(
+                OLD,
+                Severity.CRITICAL,
+                f"the newest exact savepoint is {span(age)} old, the objective is {span(limits.newest_age)}",
+                remedies=remedies,
+                numbers={"age_seconds": age, "objective_seconds": limits.newest_age},
+            )
+    elif limits.late_after is not None and age > limits.late_after:
+        yield finding(
+            LATE,
+            Severity.WARNING,
+            f"the newest exact savepoint is {span(age)} old; by the schedule it should be {span(limits.late_after)} at most",
+            remedies=remedies,
+            numbers={"age_seconds": age, "limit_seconds": limits.late_after},
+        )
+
+
+SAVEPOINT_AGE = Rule(kinds=(NONE, OLD, LATE), find=_find_savepoint_age)
+
+
+NOT_EXACT = "newest-not-exact"
+
+
+def _find_savepoint_consistency(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    newest = observed.newest
+    if newest is None or newest.consistency in (Consistency.EXACT, Consistency.EDITED):
+        return
+    yield finding(
+        NOT_EXACT,
+        Severity.CRITICAL if newest.consistency is Consistency.DAMAGED else Severity.WARNING,
+        f"the newest savepoint {newest.savepoint_id} is labelled {newest.consistency}, so it is not restored by default",
+        remedies=[command("savepoints", "show", observed.name, newest.savepoint_id), command("backup", observed.name)],
+    )
+
+
+SAVEPOINT_CONSISTENCY = Rule(kinds=(NOT_EXACT,), parts=(PartName.REPOSITORY,), find=_find_savepoint_consistency)
+
+
+FAILED = "savepoint-failed"
+
+
+def _find_savepoint_runs(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    last = observed.repository.last_run if observed.repository else None
+    if last is None or not last.over or last.savepoint_id is not None:
+        return
+    age = observed.age(last.began_at)
+    yield finding(
+        FAILED,
+        Severity.WARNING,
+        f"the last run that was to take a savepoint, {last.run}, began {span(age)} ago and published none",
+        remedies=[command("preflight", observed.name, "--for", "backup"), command("backup", observed.name)],
+        numbers={"age_seconds": age},
+    )
+
+
+SAVEPOINT_RUNS = Rule(kinds=(FAILED,), parts=(PartName.REPOSITORY,), find=_find_savepoint_runs)
+
+
+LOST = "lost-with-cluster"
+
+
+def _find_survival(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    facts, newest = observed.repository, observed.newest_exact
+    if facts is None or newest is None or newest.survives_cluster_loss:
+        return
+    why = f": {facts.lost_with_cluster[0]}" if facts.lost_with_cluster else ""
+    promised = ", although backup.survive_cluster_loss is true" if observed.promised else ""
+    yield finding(
+        LOST,
+        Severity.CRITICAL if observed.promised else Severity.INFO,
+        f"the newest exact savepoint does not survive the loss of the cluster{promised}{why}",
+        remedies=[command("savepoints", "show", observed.name, newest.savepoint_id)],
+        numbers={"reasons": float(len(facts.lost_with_cluster))},
+    )
+
+
+SURVIVAL = Rule(kinds=(LOST,), parts=(PartName.REPOSITORY,), find=_find_survival)
+
+
+DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "records-forged", "not-sealed"
+_NAMED = 3
+
+
+def _find_damaged_savepoints(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    damaged = observed.repository.damaged if observed.repository else ()
+    if damaged:
+        more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+        yield finding(
+            DAMAGED,
+            Severity.CRITICAL,
+            f"these savepoints cannot be read: {', '.join(damaged[-_NAMED:])}{more}",
+            remedies=[command("verify", observed.name, "--level", "full")],
+            numbers={"savepoints": float(len(damaged))},
+        )
+    ahead = observed.repository.ahead if observed.repository else ()
+    if ahead:
+        more = f" and {len(ahead) - _NAMED} more" if len(ahead) > _NAMED else ""
+        yield finding(
+            AHEAD,
+            Severity.WARNING,
+            f"these savepoints and restores have a time that has not come: {', '.join(ahead[-_NAMED:])}{more}",
+            remedies=[command("verify", observed.name)],
+            numbers={"ids": float(len(ahead))},
+        )
+    if observed.repository is not None:
+        yield from _seals(observed.name, observed.repository)
+
+
+def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
+    if not facts.sealed:
+        yield finding(NO_SEALS, Severity.INFO, NOT_SEALED, remedies=[command("seal-key", "seal.key")])
+    if facts.forged_count:
+        named = "; ".join(f"{one.key} ({one.why})" for one in facts.forged[:_NAMED])
+        more = f"; and {facts.forged_count - _NAMED} more" if facts.forged_count > _NAMED else ""
+        yield finding(
+            FORGED,
+            Severity.CRITICAL,
+            f"{forged_text(facts.forged_count)}: {named}{more}",
+            remedies=[command("verify", name), command("seal", name, "--plan")],
+            numbers={"records": float(facts.forged_count)},
+        )
+
+
+DAMAGED_SAVEPOINTS = Rule(kinds=(DAMAGED, AHEAD, FORGED, NO_SEALS), parts=(PartName.REPOSITORY,), find=_find_damaged_savepoints)
+
+
+LEFT = "quiesce-left"
+
+
+def _find_quiesce(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    facts = observed.repository
+    # A run that has the lock brings its instances back itself.
+    if facts is None or facts.quiesce is None or facts.lock is not None:
+        return
+    held = facts.quiesce
+    age = observed.age(held.since)
+    yield finding(
+        LEFT,
+        Severity.CRITICAL,
+        f"run {held.run} has left {', '.join(held.instances) or 'the application'} in mode {held.mode} for {span(age)} and is gone; the next savepoint "
+        "brings them back",
+        remedies=[command("backup", observed.name)],
+        numbers={"age_seconds": age, "instances": float(len(held.instances))},
+    )
+
+
+QUIESCE = Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quiesce)
+
+
+GUARD, RESTORED = "guard-left", "restore-hold-left"
+
+
+def _find_topic_holds(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    facts = observed.repository
+    for held in facts.holds if facts else ():
+        age = observed.age(held.since)
+        if age <= limits.hold_age or (facts and facts.lock and facts.lock.owner.endswith(held.run)):
+            continue
+        named = ", ".join(held.topics[:_NAMED]) + (f" and {len(held.topics) - _NAMED} more" if len(held.topics) > _NAMED else "")
+        numbers = {"age_seconds": age, "limit_seconds": limits.hold_age, "topics": float(len(held.topics))}
+        if held.of_restore:
+            text = f"restore {held.run} keeps retention away from {named} for {span(age)}: what it restored would expire"
+            yield finding(RESTORED, Severity.INFO, text, subject=held.run, numbers=numbers)
+        else:
+            text = f"run {held.run} has kept the log cleaner away from {named} for {span(age)} and has not put the settings back: these logs grow"
+            yield finding(GUARD, Severity.WARNING, text, subject=held.run, remedies=[command("backup", observed.name)], numbers=numbers)
+
+
+TOPIC_HOLDS = Rule(kinds=(GUARD, RESTORED), parts=(PartName.REPOSITORY,), find=_find_topic_holds)
+
+
+LONG, UNREADABLE = "lock-held-long", "lock-unreadable"
+
+
+def _find_locks(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    lock = observed.repository.lock if observed.repository else None
+    if lock is None:
+        return
+    if lock.unreadable:
+        yield finding(
+            UNREADABLE,
+            Severity.CRITICAL,
+            f"nobody can tell who holds the lock: {lock.unreadable} cannot be read, so no savepoint is taken",
+            remedies=[command("unlock", observed.name, lock.unreadable)],
+        )
+        return
+    age = observed.age(lock.since)
+    if age > limits.lock_age:
+        yield finding(
+            LONG,
+            Severity.WARNING,
+            f"{lock.owner} holds the lock for {span(age)}, for {lock.purpose}; no savepoint is taken meanwhile",
+            subject=lock.owner,
+            remedies=[command("unlock", observed.name, lock.owner)],
+            numbers={"age_seconds": age, "limit_seconds": limits.lock_age},
+        )
+
+
+LOCKS = Rule(kinds=(LONG, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find_locks)
+
+
+UNFINISHED, RESTORE_LATE = "restore-unfinished", "restore-over-deadline"
+
+
+def _find_restores(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
+    for restore in observed.repository.restores if observed.repository else ():
+        if restore.destroyed and not restore.running:
+            yield _unfinished(observed, restore)
+        elif restore.running:
+            yield from _late(observed, restore, limits)
+
+
+def _unfinished(observed: ObservedApplication, restore: RestoreState) -> StatusFinding:
+    age = observed.age(restore.began_at)
+    known = f"it came to phase {restore.phase}" if not restore.problem else f"how far it came is not known: {restore.problem}"
+    return finding(
+        UNFINISHED,
+        Severity.CRITICAL,
+        f"restore {restore.restore_id} began {span(age)} ago and failed after it had begun to replace topics; {known}",
+        subject=restore.restore_id,
+        remedies=[command("resume", observed.name, restore.restore_id), command("dismiss", observed.name, restore.restore_id)],
+        numbers={"age_seconds": age},
+    )
+
+
+def _late(observed: ObservedApplication, restore: RestoreState, limits: Limits) -> Iterator[StatusFinding]:
+    age, deadline = observed.age(restore.began_at), limits.recovery_time or limits.restore_time
+    if age > deadline:
+        yield finding(
+            RESTORE_LATE,
+            Severity.CRITICAL,
+            f"restore {restore.restore_id} runs for {span(age)} and is in phase {restore.phase}; its deadline was {span(deadline)}",
+            subject=restore.restore_id,
+            numbers={"age_seconds": age, "deadline_seconds": deadline},
+        )
+
+
+RESTORES = Rule(kinds=(UNFINISHED, RESTORE_LATE), parts=(PartName.REPOSITORY,), find=_find_restores)

@@ -1,0 +1,188 @@
+"""Argo CD and Flux: which of their objects owns a workload, and whether it would scale it up again.
+
+Autoscalers: which of them scale the workload, and what proves that they are off or on. Rights: what each use of an application needs, and what is said of
+one that is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streams_recovery.core.kubernetes.others import (
+    Owner,
+    autoscalers_of,
+    findings_of,
+    is_suspended,
+    owners_of,
+    rights_needed,
+    scaled_objects_of,
+)
+from streams_recovery.core.kubernetes.workload import Workload, WorkloadName, workload_of
+from streams_recovery.core.preflight.findings import PreflightSeverity
+
+
+def workload(*, labels: dict[str, str] | None = None, annotations: dict[str, str] | None = None, manager: str = "kubectl") -> Workload:
+    found = {
+        "metadata": {"labels": labels or {}, "annotations": annotations or {}, "managedFields": [{"manager": manager}]},
+        "spec": {"selector": {}, "template": {}},
+    }
+    return workload_of(WorkloadName(kind="deployment", name="orders"), found)
+
+
+def owners(**of: Any) -> list[str]:
+    return [str(owner) for owner in owners_of(workload(**of), "argocd")]
+
+
+def test_most_workloads_have_none() -> None:
+    assert owners(labels={"app.kubernetes.io/instance": "orders", "app.kubernetes.io/managed-by": "Helm"}) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "named"),
+    [
+        ({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:x/orders"}}, "Argo CD Application argocd/shop"),
+        ({"annotations": {"argocd.argoproj.io/tracking-id": "team_shop:apps/Deployment:x/orders"}}, "Argo CD Application team/shop"),
+        ({"labels": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD Application argocd/shop"),
+        ({"manager": "argocd-controller"}, "Argo CD"),
+        ({"manager": "argocd-controller", "labels": {"app.kubernetes.io/instance": "shop"}}, "Argo CD Application argocd/shop"),
+        (
+            {"labels": {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}},
+            "Flux Kustomization flux-system/shop",
+        ),
+        ({"labels": {"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "shop"}}, "Flux HelmRelease shop/shop"),
+    ],
+)
+def test_an_owner_is_named(of: dict[str, Any], named: str) -> None:
+    assert owners(**of) == [named]
+
+
+def test_an_object_that_flux_is_to_leave_alone_has_no_owner() -> None:
+    labels = {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
+    assert owners(labels=labels, annotations={"kustomize.toolkit.fluxcd.io/reconcile": "disabled"}) == []
+    release = {"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "shop"}
+    found = owners(labels=labels | release, annotations={"kustomize.toolkit.fluxcd.io/reconcile": "disabled"})
+    assert found == ["Flux HelmRelease shop/shop"], "the Kustomization leaves it alone, the HelmRelease does not"
+
+
+def owner(tool: str) -> Owner:
+    return Owner(tool=tool, kind="Application", group="g", version="v", plural="p", namespace="n", name="shop")
+
+
+@pytest.mark.parametrize(
+    ("tool", "spec", "suspended"),
+    [
+        ("Argo CD", {}, True),
+        ("Argo CD", {"syncPolicy": {"automated": {}}}, False),
+        ("Argo CD", {"syncPolicy": {"automated": {"selfHeal": True}}}, False),
+        ("Argo CD", {"syncPolicy": {"automated": {"enabled": False, "selfHeal": True}}}, True),
+        ("Flux", {}, False),
+        ("Flux", {"suspend": False}, False),
+        ("Flux", {"suspend": True}, True),
+    ],
+)
+def test_whether_it_would_write_by_itself(tool: str, spec: dict[str, Any], suspended: bool) -> None:
+    assert is_suspended(owner(tool), {"spec": spec}) is suspended
+
+
+def test_what_a_person_does_first_is_a_command() -> None:
+    assert owner("Argo CD").suspend == "argocd app set shop --sync-policy none"
+    assert owners_of(workload(labels={"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "x"}), "a")[0].suspend == (
+        "flux suspend helmrelease shop -n x"
+    )
+
+
+ORDERS = WorkloadName(kind="statefulset", name="orders")
+
+
+def scaler(name: str = "a", kind: str | None = "StatefulSet", target: str = "orders", **more: Any) -> dict[str, Any]:
+    reference = {"name": target} | ({} if kind is None else {"kind": kind})
+    metadata = {"name": name, "annotations": more.pop("annotations", {})}
+    return {"metadata": metadata, "spec": {"scaleTargetRef": reference, "maxReplicas": 5, **more.pop("spec", {})}, "status": more}
+
+
+def active(status: str, reason: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "AbleToScale", "status": "True"}, {"type": "ScalingActive", "status": status, "reason": reason}]}
+
+
+def test_only_those_of_the_workload_count() -> None:
+    found = autoscalers_of(ORDERS, [scaler("a"), scaler("b", kind="Deployment"), scaler("c", target="other")])
+    assert [one.name for one in found] == ["a"]
+    assert (found[0].least, found[0].most) == (1, 5)
+    assert autoscalers_of(ORDERS, [scaler(spec={"minReplicas": 0})])[0].least == 0
+
+
+@pytest.mark.parametrize(
+    ("conditions", "off", "on"),
+    [
+        ({}, False, False),
+        (active("False", "ScalingDisabled"), True, False),
+        (active("True", "ValidMetricFound"), False, True),
+        (active("False", "FailedGetResourceMetric"), False, True),
+    ],
+)
+def test_only_its_own_word_proves_how_it_is(conditions: dict[str, Any], off: bool, on: bool) -> None:
+    (found,) = autoscalers_of(ORDERS, [scaler(**conditions)])
+    assert (found.proven_off, found.proven_on) == (off, on)
+
+
+def test_a_scaled_object_that_names_no_kind_means_a_deployment() -> None:
+    plain = [scaler(kind=None)]
+    assert scaled_objects_of(ORDERS, plain) == ()
+    assert len(scaled_objects_of(WorkloadName(kind="deployment", name="orders"), plain)) == 1
+
+
+@pytest.mark.parametrize(
+    ("annotations", "annotated"),
+    [
+        ({}, False),
+        ({"autoscaling.keda.sh/paused": "true"}, True),
+        ({"autoscaling.keda.sh/paused": "false"}, False),
+        ({"autoscaling.keda.sh/paused-replicas": "0"}, True),
+    ],
+)
+def test_an_annotation_is_a_wish_and_the_condition_is_what_keda_did(annotations: dict[str, str], annotated: bool) -> None:
+    (wished,) = scaled_objects_of(ORDERS, [scaler(annotations=annotations)])
+    assert (wished.annotated, wished.paused) == (annotated, False)
+    (done,) = scaled_objects_of(ORDERS, [scaler(annotations=annotations, conditions=[{"type": "Paused", "status": "True"}])])
+    assert done.paused
+
+
+RIGHTS_ORDERS = WorkloadName(kind="deployment", name="orders")
+
+
+def needed(**how: Any) -> set[str]:
+    given = {"stops": True, "claims": None, "keda": False, **how}
+    return {str(right) for right in rights_needed(RIGHTS_ORDERS, "shop", "orders-streams-recovery", **given)}
+
+
+def test_one_that_is_only_held_is_only_looked_at() -> None:
+    assert needed(stops=False) == {
+        "get deployments.apps orders in namespace shop",
+        "list pods in namespace shop",
+        "get configmaps orders-streams-recovery in namespace shop",
+    }
+
+
+def test_stopping_never_needs_to_change_the_workload_itself() -> None:
+    assert "patch deployments/scale.apps orders in namespace shop" in needed()
+    assert not any(right.startswith(("patch deployments.apps", "update", "create")) for right in needed())
+
+
+def test_each_way_to_wipe_has_rights_of_its_own() -> None:
+    assert needed(claims="delete") - needed() == {
+        "list persistentvolumeclaims in namespace shop",
+        "delete persistentvolumeclaims in namespace shop",
+    }
+    assert {right.split()[0] for right in needed(claims="job") - needed() if "jobs.batch" in right} == {"create", "get", "delete"}
+    assert {right.split()[0] for right in needed(keda=True) - needed()} == {"list", "patch"}
+
+
+def test_a_finding_names_the_right_and_what_for() -> None:
+    rights = rights_needed(RIGHTS_ORDERS, "shop", "record", stops=True, claims=None, keda=False)
+    found = {finding.text.split(",")[0]: finding.severity for finding in findings_of(rights)}
+    assert found["this may not patch deployments/scale.apps orders in namespace shop"] is PreflightSeverity.BLOCKING
+    assert found["this may not get nodes in the cluster"] is PreflightSeverity.WARNING
+    assert len(found) == len(rights)
+    assert findings_of(()) == ()

@@ -1,0 +1,109 @@
+"""What the library's errors mean. Their texts are the library's own, taken from real answers."""
+
+from __future__ import annotations
+
+import pytest
+from obstore import exceptions
+
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.storage.conditional_put import Retries, explained, passes, status_of
+from streams_recovery.storage.open_store import StorageCredentials
+
+BUCKET = StorageLocation(backend="s3", bucket="b", prefix="p")
+DISK = "Generic LocalFileSystem error: Unable to open file /r/key#1: "
+
+
+def http(status: str, body: str = "", after: str = "") -> exceptions.GenericError:
+    """An answer as the library reports it."""
+    return exceptions.GenericError(
+        f"Generic S3 error: Error performing PUT http://s3/b/p/key in 1.8ms{after} - Server returned non-2xx status code: {status}: {body}\n\n"
+        "Debug source:\nGeneric { store: S3 }"
+    )
+
+
+def test_a_session_token_that_expired_is_said_to_be_one_and_the_next_attempt_may_have_another() -> None:
+    error = http("400 Bad Request", "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
+    found = explained(error, doing="reading", key="key", location=BUCKET)
+    assert type(found) is RepositoryUnavailable
+    assert "the session token of the credentials has expired" in str(found)
+    assert type(explained(http("400 Bad Request", "<Code>InvalidToken</Code>"), doing="a", key="k", location=BUCKET)) is ConfigInvalid
+
+
+def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
+    StorageCredentials(access_key_id="key", secret_access_key="0123456789secret", session_token="tok+en/of/a/session==")
+    for said in ("tok+en/of/a/session==", "0123456789secret", "tok%2Ben%2Fof%2Fa%2Fsession%3D%3D"):
+        error = http("403 Forbidden", f"<Error><Code>InvalidToken</Code><Message>{'x' * 290}{said}</Message></Error>")
+        shown = str(explained(error, doing="reading", key="key", location=BUCKET))
+        assert "***" in shown
+        assert said[:8] not in shown
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (http("503 Service Unavailable"), RepositoryUnavailable),
+        (http("500 Internal Server Error"), RepositoryUnavailable),
+        (http("429 Too Many Requests"), RepositoryUnavailable),
+        (http("409 Conflict"), RepositoryUnavailable),
+        (http("400 Bad Request"), ConfigInvalid),
+        (http("403 Forbidden"), ConfigInvalid),
+        (http("404 Not Found", "<Error><Code>NoSuchBucket</Code></Error>"), ConfigInvalid),
+        (http("501 Not Implemented"), ConfigInvalid),
+        (exceptions.GenericError("Error performing GET http://s3/b in 1ms - HTTP error: error sending request"), RepositoryUnavailable),
+        (
+            exceptions.GenericError("Received redirect without LOCATION, this normally indicates an incorrectly configured region"),
+            ConfigInvalid,
+        ),
+        (exceptions.PermissionDeniedError("no"), ConfigInvalid),
+        (exceptions.UnauthenticatedError("no"), ConfigInvalid),
+        (exceptions.InvalidPathError("no"), ConfigInvalid),
+        (exceptions.NotSupportedError("no"), ConfigInvalid),
+        (FileNotFoundError("no"), NotFound),
+        (exceptions.GenericError(f"{DISK}Permission denied (os error 13)"), ConfigInvalid),
+        (exceptions.GenericError(f"{DISK}Operation not permitted (os error 1)"), ConfigInvalid),
+        (exceptions.GenericError(f"{DISK}Read-only file system (os error 30)"), ConfigInvalid),
+        (exceptions.GenericError(f"{DISK}No space left on device (os error 28)"), RepositoryUnavailable),
+        (exceptions.GenericError(f"{DISK}Input/output error (os error 5)"), RepositoryUnavailable),
+        (PermissionError(13, "Permission denied"), ConfigInvalid),
+        (OSError(28, "No space left on device"), RepositoryUnavailable),
+    ],
+    ids=lambda value: str(value).split(" - ")[-1].splitlines()[0][:40] if isinstance(value, Exception) else "",
+)
+def test_what_passes_is_told_from_what_does_not(error: Exception, kind: type[RecoveryError]) -> None:
+    found = explained(error, doing="creating", key="key", location=BUCKET)
+    assert type(found) is kind
+    assert found.facts["key"] == "key"
+    assert passes(error) is (kind is RepositoryUnavailable)
+
+
+def test_the_server_s_own_words_are_told_and_the_xml_is_not() -> None:
+    body = '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InvalidRequest</Code><Message>Content-MD5 is required</Message></Error>'
+    error = http("400 Bad Request", body)
+    assert status_of(error) == 400
+    said = str(explained(error, doing="creating", key="key", location=BUCKET))
+    assert "400 Bad Request (InvalidRequest: Content-MD5 is required)" in said
+    assert "xml" not in said
+
+
+def test_a_full_disk_says_what_to_do_about_it() -> None:
+    full = exceptions.GenericError(f"{DISK}No space left on device (os error 28)")
+    assert "make room there" in str(explained(full, doing="creating", key="key", location=BUCKET))
+
+
+@pytest.mark.parametrize(
+    ("after", "attempts", "said"),
+    [("", None, "after 1 attempt:"), (", after 6 retries, max_retries: 6", None, "after 7 attempts:"), ("", 4, "after 4 attempts:")],
+)
+def test_attempts_are_counted(after: str, attempts: int | None, said: str) -> None:
+    found = explained(http("503 Service Unavailable", after=after), doing="reading", key="key", location=BUCKET, attempts=attempts)
+    assert said in str(found)
+    assert found.facts["attempts"] == int(said.split()[1])
+
+
+def test_pauses_grow_to_a_limit_and_no_two_writers_wait_alike() -> None:
+    retries = Retries(first_seconds=0.2)
+    for failed, longest in ((1, 0.2), (2, 0.4), (4, 1.6), (30, 15.0)):
+        pauses = {retries.pause(failed) for _ in range(20)}
+        assert all(longest / 2 <= pause <= longest for pause in pauses)
+        assert len(pauses) > 1
