@@ -102,7 +102,7 @@ slice: setup ## One small part of the deep tests, 15 minutes at most: the one wh
 bench: setup ## How fast savepoints and restores are, beside what librdkafka and zstd allow: hours, or minutes with BENCH=--quick
 	@$(BIN)/python bench/speed.py $(BENCH)
 
-pages: setup ## Make the pages of the documentation again that are made from the code
+pages: setup ## Make the pages of the DAGs again
 	@$(BIN)/python -m documentation
 
 # Without --quiet: with it MkDocs counts no warnings, and --strict fails nothing.

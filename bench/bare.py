@@ -71,7 +71,7 @@ class Case:
     headers: bool = False
 
     def records(self, asked: int, partitions: int) -> int:
-        """How many there are, the same number in each partition."""
+        """The number of records, the same in each partition."""
         return int(asked * self.share) // partitions * partitions
 
 
@@ -88,7 +88,7 @@ CASES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one process does: so many records of each of these partitions."""
+    """The work of one process: so many records of each of these partitions."""
 
     bootstrap: str
     topic: str
@@ -99,7 +99,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worked:
-    """When it began and ended, by the machine's own clock, and its processor seconds."""
+    """The times at which it began and ended, by the machine's own clock, and its processor seconds."""
 
     began: float
     ended: float
@@ -313,7 +313,7 @@ class _Handle:
 
 
 def _library() -> Any:
-    """librdkafka, with the types of the functions used here. The symbols are those that confluent-kafka's own module is linked with."""
+    """Load librdkafka, with the types of the functions used here. The symbols are those that confluent-kafka's own module is linked with."""
     library = ctypes.CDLL(confluent_kafka.cimpl.__file__)
     pointer, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
     signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {

@@ -38,7 +38,7 @@ def json_value(rnd: random.Random, at: int) -> bytes:
 
 
 def binary_value(rnd: random.Random, at: int) -> bytes:
-    """The same facts as numbers, as Avro or Protobuf write them."""
+    """The facts of ``json_value`` as numbers, as Avro or Protobuf write them."""
     return struct.pack("<bIqIBdq", 0, 17, at, rnd.randrange(50_000), rnd.randrange(6), rnd.randrange(10**6) / 100, at * 7) + b"note" * 4
 
 

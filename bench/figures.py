@@ -1,7 +1,8 @@
-"""What the benchmark makes of its runs: medians, ratios, slopes, and the tables that show them."""
+"""The figures of the benchmark: medians, ratios, slopes, and the tables that show them."""
 
 from __future__ import annotations
 
+import resource
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,13 +58,13 @@ class Run:
 
     @property
     def kind(self) -> tuple[str, int, str, str]:
-        """What its rounds have in common."""
+        """The fields that its rounds have in common."""
         return self.case, self.records, self.what, self.by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:
-    """How a time grows from the smaller to the larger size: seconds a million records, inside, whole and of processors, and what is left for no records."""
+    """The growth of a time from the smaller to the larger size: seconds a million records, inside, whole and of processors, and what is left for no records."""
 
     case: str
     what: str
@@ -176,8 +177,14 @@ def without_empty_columns(table: Table) -> Table:
 
 
 def machine_line(machine: Mapping[str, object]) -> str:
-    """What it was measured on, in one line."""
+    """The machine that it was measured on, in one line."""
     return ", ".join(f"{name} {value}" for name, value in machine.items())
+
+
+def core_seconds() -> float:
+    """Processor seconds of all child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _seconds(value: float | None) -> str:

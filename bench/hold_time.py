@@ -10,13 +10,11 @@ from __future__ import annotations
 import argparse
 import cProfile
 import itertools
-import os
 import pstats
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -24,40 +22,15 @@ from typing import Any, cast
 from rich.console import Console
 from rich.table import Table
 
+from bench.restore_time import Stage, stage
 from embedded.demo.checks import wait_counted
-from embedded.processes import Processes
-from embedded.stack import Ports, Stack
-from examples.order_processing.generator import Generator, create_topics
-from examples.order_processing.orders import World
 from streams_recovery.application.port import StreamsApplication
-from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
-from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.savepoint import SavepointRequest
 
-ORDERS, BURST = 2_000, 1_000
-
-
-@contextmanager
-def application(directory: Path, partitions: int) -> Iterator[tuple[RecoveryContext, Generator]]:
-    """Kafka and the application with some orders, gone at the end."""
-    stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
-    world = World(seed=5, customers=300, products=50, start_ms=time.time_ns() // 1_000_000 - 7_200_000, step_ms=5)
-    connections = EnvironmentConnections({**os.environ, **stack.variables})
-    with Processes(directory / "processes") as processes, open_context(stack.config(), connections) as recovery:
-        stack.start_broker(processes)
-        create_topics(stack.bootstrap, partitions=partitions)
-        generator = Generator(stack.bootstrap, world)
-        generator.feed_reference_data()
-        recovery.application.start()
-        try:
-            generator.feed(ORDERS)
-            wait_counted(recovery, ORDERS, seconds=300)
-            yield recovery, generator
-        finally:
-            recovery.application.stop(timeout=30)
+CUSTOMERS, ORDERS, BURST = 300, 2_000, 1_000
 
 
 class Noting:
@@ -81,17 +54,17 @@ class Noting:
         self.resumed_at = time.monotonic()
 
 
-def held(recovery: RecoveryContext, generator: Generator) -> tuple[int, int, dict[str, float]]:
+def held(on: Stage) -> tuple[int, int, dict[str, float]]:
     """One savepoint without its copy: partitions, tails, and the seconds of each step that the application waited for. It does not wait for what
     comes before it is paused, and not for looking whether it stays resumed.
     """
-    application = Noting(recovery.application)
-    recovery = replace(recovery, application=cast("StreamsApplication", application))
+    application = Noting(on.recovery.application)
+    recovery = replace(on.recovery, application=cast("StreamsApplication", application))
     request = SavepointRequest(run_id=uuid.uuid4().hex, requested_by="bench", reason="", mode=QuiesceMode.PAUSE)
     ticket = savepoint.begin(recovery, request)
     try:
         # What the application has not read of it by then is in its repartition topics: these are the tails.
-        generator.feed(BURST)
+        on.generator.feed(BURST)
         moments: list[float] = []
         try:
             quiesced = savepoint.quiesce(recovery, ticket)
@@ -107,13 +80,13 @@ def held(recovery: RecoveryContext, generator: Generator) -> tuple[int, int, dic
     return cut.partitions, cut.tail_records, steps
 
 
-def measure(recovery: RecoveryContext, generator: Generator, times: int, *, profile: bool) -> Table:
-    """That many savepoints, one after the other."""
+def measure(on: Stage, times: int, *, profile: bool) -> Table:
+    """So many savepoints, one after the other."""
     table = Table("partitions", "tail records", "quiesce s", "capture s", "resume s", "held s")
-    poll(lambda: all(status.streams_state == "RUNNING" for status in recovery.application.status()) or None, seconds=180, interval=0.5)
+    poll(lambda: all(status.streams_state == "RUNNING" for status in on.recovery.application.status()) or None, seconds=180, interval=0.5)
     for _ in range(times):
         with cProfile.Profile() if profile else nullcontext() as profiler:
-            partitions, tails, steps = held(recovery, generator)
+            partitions, tails, steps = held(on)
         if profiler is not None:
             pstats.Stats(profiler).sort_stats("cumulative").print_stats("streams_recovery|connect|recv", 70)
         table.add_row(str(partitions), str(tails), *(f"{seconds:.2f}" for seconds in steps.values()), f"{sum(steps.values()):.2f}")
@@ -130,9 +103,11 @@ def main() -> None:
     asked = arguments.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="hold-time-") as directory,
-        application(Path(directory), asked.partitions) as (recovery, generator),
+        stage(Path(directory), CUSTOMERS, past_ms=7_200_000, step_ms=5, partitions=asked.partitions) as on,
     ):
-        Console().print(measure(recovery, generator, asked.times, profile=asked.profile))
+        on.generator.feed(ORDERS)
+        wait_counted(on.recovery, ORDERS, seconds=300)
+        Console().print(measure(on, asked.times, profile=asked.profile))
 
 
 if __name__ == "__main__":

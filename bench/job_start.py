@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import core_seconds
 from embedded import spark_start
 from streams_recovery.core import codec
 from streams_recovery.core.jobs.spec import JobOrder
@@ -76,7 +76,7 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         names = [f"work/{uuid.uuid4().hex}-{what}.json" for what in ("spec", "result")]
         spec = codec.dumps(CheckSpec(application_id="golden", files=tuple(files)))
         repository.create(names[0], spec)
-        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        before, started = core_seconds(), time.monotonic()
         with secrets_file(KafkaConnection(bootstrap_servers="127.0.0.1:9", properties={}), None) as secrets:
             call = spark_call(
                 "check",
@@ -92,8 +92,7 @@ def _run(variables: Mapping[str, str], master: str) -> tuple[float, float]:
         for thread in threading.enumerate():
             if thread is not threading.current_thread():
                 thread.join()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return taken, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return taken, core_seconds() - before
 
 
 if __name__ == "__main__":

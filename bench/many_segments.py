@@ -244,7 +244,7 @@ def listing(directory: Path, savepoints: int) -> None:
 
 
 def restore_one(directory: Path, _: int) -> None:
-    """What planning a restore of the savepoint that is there, and telling Spark what to load, make of its files."""
+    """Plan a restore of the savepoint that is there, and tell Spark what to load."""
     store = store_in(directory)
     [newest] = store.ids()
     with timed("restore: the savepoint with its ranges"):

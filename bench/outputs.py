@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import os
 import re
-import resource
 import tempfile
 import threading
 import time
@@ -27,6 +26,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import core_seconds
 from embedded.broker import start_broker
 from embedded.ports import free_ports
 from embedded.processes import Processes
@@ -107,7 +107,7 @@ class Stage:
 
 @contextmanager
 def stage(directory: Path) -> Iterator[Stage]:
-    """It, gone at the end."""
+    """A broker and a repository, gone at the end."""
     port, controller = free_ports(2)
     (directory / "repository").mkdir()
     with Processes(directory / "processes") as processes:
@@ -215,12 +215,6 @@ def spec_of(load: Load, way: ReadBy) -> OutputsSpec:
     return OutputsSpec(application_id="app", pairs=(pair,), shown=False)
 
 
-def _of_cores() -> float:
-    """Seconds of all processes that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def measure(on: Stage, load: Load) -> Table:
     """Both ways to read an output."""
     fill(on, load)
@@ -228,12 +222,12 @@ def measure(on: Stage, load: Load) -> Table:
     title = f"{records:,} records of {load.value_bytes + 16} bytes on each side in {load.partitions} partitions, {keys:,} keys"
     table = Table("way", "in the job", "submission", "of cores", "a worker", "all memory", title=title)
     for way in ReadBy:
-        before = _of_cores()
+        before = core_seconds()
         with Peaks() as peaks:
             result, whole = on.submit("compare_outputs", spec_of(load, way), OutputsResult)
         if result.pairs[0].counts != KeyCounts(equal=keys - 1, different=1, records_here=records, records_there=records):
             raise SystemExit(f"the comparison is wrong, so its time means nothing: {result.pairs[0].counts}")
-        seconds = (result.seconds, whole, _of_cores() - before)
+        seconds = (result.seconds, whole, core_seconds() - before)
         table.add_row(way.value, *(f"{value:.1f} s" for value in seconds), f"{peaks.worker:,} MiB", f"{peaks.together:,} MiB")
     table.caption = f"{os.cpu_count()} cores"
     return table

@@ -49,14 +49,14 @@ class Stage:
 
 
 @contextmanager
-def stage(directory: Path, keys: int) -> Iterator[Stage]:
-    """Kafka and the application, gone at the end."""
+def stage(directory: Path, keys: int, *, past_ms: int = PAST_MS, step_ms: int = STEP_MS, partitions: int = 4) -> Iterator[Stage]:
+    """Kafka and the application, gone at the end. Orders begin ``past_ms`` ago, ``step_ms`` apart; ``partitions`` are those of each topic."""
     stack = Stack(directory=directory, ports=Ports.free(), guarantee="exactly_once_v2")
-    world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - PAST_MS, step_ms=STEP_MS)
+    world = World(seed=5, customers=keys, products=50, start_ms=time.time_ns() // 1_000_000 - past_ms, step_ms=step_ms)
     connections = EnvironmentConnections({**os.environ, **stack.variables})
     with Processes(directory / "processes") as processes, open_context(stack.config(), connections) as recovery:
         stack.start_broker(processes)
-        create_topics(stack.bootstrap)
+        create_topics(stack.bootstrap, partitions=partitions)
         generator = Generator(stack.bootstrap, world)
         generator.feed_reference_data()
         recovery.application.start()

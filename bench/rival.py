@@ -65,6 +65,6 @@ class Rival:
 
 
 def version(program: Path) -> str:
-    """What the program says it is."""
+    """The version that the program names."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "of unknown version"

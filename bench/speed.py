@@ -18,7 +18,6 @@ import multiprocessing
 import os
 import platform
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -38,7 +37,7 @@ from rich.table import Table
 
 from bench import bare, figures
 from bench.bare import CASES, Case, Work, Worked
-from bench.figures import BACKUP, LIMIT, RESTORE, RIVAL, ZSTD, Run
+from bench.figures import BACKUP, LIMIT, RESTORE, RIVAL, ZSTD, Run, core_seconds
 from bench.rival import Rival, version
 from embedded import spark_start
 from embedded.broker import BrokerExtras, start_broker
@@ -78,7 +77,7 @@ print(json.dumps({"removed": [], "remaining": []} if verb == "wipe" else [{"name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be measured."""
+    """The measurements that are wanted."""
 
     cases: tuple[Case, ...]
     sizes: tuple[int, ...]
@@ -154,7 +153,7 @@ class Bench:
 
     def command(self, argv: Sequence[str], more: Mapping[str, str]) -> Command:
         """Run it to its end. Ends the program when it fails: its time would mean nothing."""
-        broker, children = _used(self.broker), resource.getrusage(resource.RUSAGE_CHILDREN)
+        broker, children = _used(self.broker), core_seconds()
         began, at = time.monotonic(), time.time()
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
@@ -172,12 +171,10 @@ class Bench:
             printed = output.read()
         if code:
             raise SystemExit(f"{' '.join(argv)} ended with {code}:\n{printed[-3000:]}")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        waited_for = after.ru_utime + after.ru_stime - children.ru_utime - children.ru_stime
         return Command(
             began=at,
             whole=whole,
-            cpu=max(waited_for, watch.cpu),
+            cpu=max(core_seconds() - children, watch.cpu),
             broker_cpu=_used(self.broker) - broker,
             memory=watch.worker,
             printed=printed,
@@ -253,7 +250,7 @@ class Subject:
             cluster.delete_topics([topic for topic in topics if topic in there])
 
     def lose(self) -> None:
-        """What a restore is for: changelog and group are gone, and the application with them."""
+        """Lose what a restore is for: changelog and group are gone, and the application with them."""
         self.drop(self.topic)
         with ConsumerGroups(KafkaConnection(bootstrap_servers=self.bench.bootstrap, properties={})) as groups:
             groups.delete(self.id)
@@ -324,7 +321,7 @@ def _command_figures(done: Command) -> dict[str, Any]:
 
 
 def _result(kind: type[Any], application: Path) -> Any:
-    """What the newest job of this kind said of itself."""
+    """The result of the newest job of this kind."""
     name = COPY_RESULT if kind is BackupResult else LOAD_RESULT
     found = max((application / "work").rglob(f"{name}.*.json"), key=lambda path: path.stat().st_mtime)
     return codec.loads(kind, found.read_bytes(), where=str(found))
@@ -392,7 +389,7 @@ def measured(on: Subject, asked: Asked, say: Callable[[Run], None]) -> None:
 
 @contextlib.contextmanager
 def bench(directory: Path) -> Iterator[Bench]:
-    """It, gone at the end."""
+    """A broker and what goes with it, gone at the end."""
     port, controller = free_ports(2)
     spawn = multiprocessing.get_context("spawn")
     with Processes(directory / "processes") as processes, ProcessPoolExecutor(WORKERS, mp_context=spawn) as pool:
@@ -412,7 +409,7 @@ def bench(directory: Path) -> Iterator[Bench]:
 
 
 def machine(asked: Asked) -> dict[str, object]:
-    """What it was measured on, and with."""
+    """The machine and the versions that it was measured with."""
     found: dict[str, object] = {
         "on": time.strftime("%d %B %Y", time.gmtime()),
         "cores:": os.cpu_count(),

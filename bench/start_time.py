@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import subprocess
 import tempfile
@@ -23,6 +22,7 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from bench.figures import core_seconds
 from embedded import broker, broker_classes, class_archive, example
 from embedded.jars import kafka_jars
 from embedded.java import find_java
@@ -32,12 +32,6 @@ from examples.order_processing.generator import create_topics
 from streams_recovery.core.waiting import poll
 
 Measured = tuple[float, float]
-
-
-def core_seconds() -> float:
-    """Of all children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def measured(run: Callable[[], float]) -> Measured:
@@ -83,7 +77,7 @@ def start_example(bootstrap: str, command: list[str]) -> float:
 
 
 def examples() -> dict[str, list[str]]:
-    """How it is started, by what is prepared."""
+    """The commands that start the example, by what is prepared."""
     own = example.program()
     java = [str(find_java()), "-Xmx384m"]
     return {

@@ -35,7 +35,6 @@ SOURCE = (
     "The application whose past it is. The one that is restored reads copies of its inputs and has outputs of its own (restore.topic_map). Empty: the same.",
 )
 PARAMS = form.of(*AsOfMoment.FORM)
-AS_OF_MOMENT = "as_of_moment"
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -53,9 +52,9 @@ def dag_of(scope: Scope) -> DAG:
         **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
-        open_restore = OpenRestoreOperator(application_name=name, strategy=AS_OF_MOMENT).as_setup()
+        open_restore = OpenRestoreOperator(application_name=name, strategy=AsOfMoment.KIND).as_setup()
         chain(
-            PlanRestoreOperator(application_name=name, strategy=AS_OF_MOMENT),
+            PlanRestoreOperator(application_name=name, strategy=AsOfMoment.KIND),
             ApprovePlanOperator(application_name=name, subject=f"Bring {name} to the moment shown?"),
             open_restore,
             *replace_state(name),

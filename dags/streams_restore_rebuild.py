@@ -29,7 +29,6 @@ from streams_recovery.operators.restore import (
 from streams_recovery.operators.state import ReportRestoreOperator
 
 PARAMS = form.of(*Rebuild.FORM)
-REBUILD = "rebuild"
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -47,9 +46,9 @@ def dag_of(scope: Scope) -> DAG:
         **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
-        open_restore = OpenRestoreOperator(application_name=name, strategy=REBUILD).as_setup()
+        open_restore = OpenRestoreOperator(application_name=name, strategy=Rebuild.KIND).as_setup()
         chain(
-            PlanRestoreOperator(application_name=name, strategy=REBUILD),
+            PlanRestoreOperator(application_name=name, strategy=Rebuild.KIND),
             ApprovePlanOperator(application_name=name, subject=f"Rebuild the state of {name} from its input?"),
             open_restore,
             *replace_state(name),

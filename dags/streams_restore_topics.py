@@ -29,7 +29,6 @@ from streams_recovery.operators.restore import (
 from streams_recovery.operators.state import ReportRestoreOperator
 
 PARAMS = form.of(*RestoreTopics.FORM)
-TOPICS = "single_topics"
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -47,9 +46,9 @@ def dag_of(scope: Scope) -> DAG:
         **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
-        open_restore = OpenRestoreOperator(application_name=name, strategy=TOPICS).as_setup()
+        open_restore = OpenRestoreOperator(application_name=name, strategy=RestoreTopics.KIND).as_setup()
         chain(
-            PlanRestoreOperator(application_name=name, strategy=TOPICS),
+            PlanRestoreOperator(application_name=name, strategy=RestoreTopics.KIND),
             ApprovePlanOperator(application_name=name, subject=f"Restore single topics of {name}?"),
             open_restore,
             PrepareSingleTopicsOperator(application_name=name),

@@ -25,7 +25,6 @@ from streams_recovery.operators.restore import (
 from streams_recovery.operators.state import ReportRestoreOperator
 
 PARAMS = form.of(*Undo.FORM)
-UNDO = "undo"
 
 
 def dag_of(scope: Scope) -> DAG:
@@ -43,9 +42,9 @@ def dag_of(scope: Scope) -> DAG:
         **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
-        open_restore = OpenRestoreOperator(application_name=name, strategy=UNDO).as_setup()
+        open_restore = OpenRestoreOperator(application_name=name, strategy=Undo.KIND).as_setup()
         chain(
-            PlanRestoreOperator(application_name=name, strategy=UNDO),
+            PlanRestoreOperator(application_name=name, strategy=Undo.KIND),
             ApprovePlanOperator(application_name=name, subject=f"Undo the restore of {name}?"),
             open_restore,
             *replace_state(name),

@@ -39,7 +39,6 @@ from streams_recovery.operators.restore import (
 from streams_recovery.operators.state import ReportRestoreOperator
 
 PARAMS = form.of(*UpgradeInPlace.FORM)
-UPGRADE = UpgradeInPlace.KIND
 
 
 def way_back(what: str) -> str:
@@ -62,11 +61,11 @@ def dag_of(scope: Scope) -> DAG:
         **outcome_callbacks(scope.known_name),
     ) as dag:
         name = scope.application
-        open_upgrade = OpenRestoreOperator(application_name=name, strategy=UPGRADE).as_setup()
+        open_upgrade = OpenRestoreOperator(application_name=name, strategy=UpgradeInPlace.KIND).as_setup()
         finish = FinishUpgradeOperator(application_name=name)
         whether = WhetherToRollBackOperator(application_name=name)
         chain(
-            PlanRestoreOperator(application_name=name, strategy=UPGRADE),
+            PlanRestoreOperator(application_name=name, strategy=UpgradeInPlace.KIND),
             ApprovePlanOperator(application_name=name, subject=f"Upgrade {name} in place?"),
             open_upgrade,
             StopApplicationOperator(application_name=name),

@@ -29,7 +29,7 @@ runs:
 _HEAD: Final = f"""\
 # Every configuration key
 
-<!-- Made by `make pages` from plugins/streams_recovery/config. Change the models, and run it again. -->
+<!-- Made with the site from plugins/streams_recovery/config. Change the models. -->
 
 A file for one application, `include/configs/orders.yaml`. This is the least that it needs:
 

@@ -29,9 +29,8 @@ FACTS: Final[Mapping[str, DagFacts]] = {
     "streams_backup": DagFacts(
         when="`backup.schedule`: every hour by default; and by hand",
         stops="the application is paused (`pause`) or closed (`stop`), or not held at all (`live`)",
-        how_long="from *quiesce* to *resume*. The example was held for 0.4 to 0.5 s in mode `pause` under exactly-once. Under at-least-once "
-        "one commit interval comes on top (30 s unless the application says less). Mode `stop` takes as long as the application needs "
-        "to close. The copy runs after *resume*",
+        how_long="from *quiesce* to *resume*: [how long](../concepts/cut-and-tail.md#how-long-the-application-is-paused-or-stopped). The copy runs "
+        "after *resume*",
         command="streams-recovery backup orders",
         down=(("quiesce", "resume"),),
         more="concepts/cut-and-tail.md",

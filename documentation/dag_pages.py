@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,12 @@ from documentation.dag_facts import FACTS, DagFacts
 from documentation.graph import Node, drawn
 
 EXAMPLE: Final = "order-processing"
-_MADE: Final = "<!-- Made by `make pages` from dags/{name}.py. Change that file, or documentation/dag_facts.py, and run it again. -->\n"
+_MADE: Final = "<!-- Made by `make pages` from dags/{name}.py and documentation/dag_facts.py. -->\n"
+# What several DAGs have alike is on the page of all of them.
+_PARAMS: Final = "Params of several DAGs"
+_TASKS: Final = "Tasks of several DAGs"
+_FORM_HEAD: Final = "| param | title | value | default | |\n|---|---|---|---|---|\n"
+_TASKS_HEAD: Final = "| task | what it does | tried again | limit of one attempt |\n|---|---|---|---|\n"
 _TYPES: Final = {"boolean": "yes or no", "integer": "a number", "array": "a list", "string": "text"}
 
 
@@ -28,9 +34,10 @@ def dags_in(folder: Path) -> dict[str, Any]:
 
 def dag_files(dags: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Every file below docs/dags, with its text."""
-    yield "index.md", _index(dags)
+    params, tasks = _of_several([_params(dags[name]) for name in FACTS]), _of_several([_tasks(dags[name]) for name in FACTS])
+    yield "index.md", _index(dags, params, tasks)
     for name in FACTS:
-        yield f"{name}.md", _page(name, dags[name], FACTS[name])
+        yield f"{name}.md", _page(name, dags[name], FACTS[name], params, tasks)
         for group, svg in _graphs(name, dags[name], FACTS[name]):
             yield f"{picture_of(name, group)}", svg
 
@@ -40,7 +47,18 @@ def picture_of(name: str, group: str) -> str:
     return f"{name}{'-' if group else ''}{group}.svg"
 
 
-def _index(dags: Mapping[str, Any]) -> str:
+def _of_several(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What at least two DAGs say alike of a param or a task, by its name without its group. Only the page of all DAGs has it."""
+    found = Counter(pair for each in rows for pair in dict.fromkeys((_alone(name), cells) for name, cells in each.items()))
+    most = {name: cells for (name, cells), count in reversed(found.most_common()) if count > 1 and not cells.startswith("| - |")}
+    return {name: most[name] for name, _ in found if name in most}
+
+
+def _alone(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _index(dags: Mapping[str, Any], params: Mapping[str, str], tasks: Mapping[str, str]) -> str:
     rows = [
         f"| [{_title(name, dags[name])}]({name}.md) | {dags[name].description.replace('order-processor', 'an application')} | {facts.when} | {facts.stops} |"
         for name, facts in FACTS.items()
@@ -50,7 +68,12 @@ def _index(dags: Mapping[str, Any]) -> str:
         + _MADE.format(name="*")
         + "\nThose with `<name>` exist once for each configured application, the others once for all.\n"
         "`streams_configuration_<name>` appears only while a configuration cannot be used: see [Airflow](../airflow.md#streams_configuration_name).\n\n"
-        "| DAG | what it does | when it runs | what it stops |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+        "| DAG | what it does | when it runs | what it stops |\n|---|---|---|---|\n"
+        + "\n".join(rows)
+        + f"\n\n## {_PARAMS}\n\n{_FORM_HEAD}"
+        + "".join(f"| `{key}` {cells}\n" for key, cells in params.items())
+        + f"\n## {_TASKS}\n\n{_TASKS_HEAD}"
+        + "".join(f"| *{task}* {cells}\n" for task, cells in tasks.items())
     )
 
 
@@ -58,14 +81,13 @@ def _title(name: str, dag: Any) -> str:
     return f"`{name}_<name>`" if dag.dag_id != name else f"`{name}`"
 
 
-def _page(name: str, dag: Any, facts: DagFacts) -> str:
+def _page(name: str, dag: Any, facts: DagFacts, shared_params: Mapping[str, str], shared_tasks: Mapping[str, str]) -> str:
     approval = any(task.endswith("approve") for task in dag.task_ids)
     rows = [
         ("When", facts.when),
         ("Stops", facts.stops),
         ("For how long", facts.how_long),
-        ("Approval", "*approve* shows the plan and waits for a person, up to a day" if approval else "none"),
-        ("At once", str(dag.max_active_runs)),
+        *([("Approval", "*approve* shows the plan and waits for a person")] if approval else []),
         ("More", f"[{_name_of(facts.more)}](../{facts.more})"),
     ]
     command = (
@@ -81,9 +103,10 @@ def _page(name: str, dag: Any, facts: DagFacts) -> str:
             *(f"| {what} | {text} |\n" for what, text in rows),
             "\n",
             command,
-            _form(dag),
+            _form(_params(dag), shared_params),
             *_graph_sections(name, dag, facts),
-            _tasks(dag),
+            "## Tasks\n\n",
+            _rows(_tasks(dag), shared_tasks, _TASKS, _TASKS_HEAD, "*"),
         ]
     )
 
@@ -97,15 +120,24 @@ def _linked(text: str) -> str:
     return re.sub(r"docs/([\w/-]+\.md)", r"[\1](../\1)", text)
 
 
-def _form(dag: Any) -> str:
-    params = [(key, dag.params.get_param(key)) for key in dag.params]
-    if not params:
-        return ""
-    rows = [
-        f"| `{key}` | {param.schema.get('title', '')} | {_value(key, param)} | {_default(key, param)} | {_cell(param.description or '')} |\n"
-        for key, param in params
-    ]
-    return "## Form\n\n| param | title | value | default | |\n|---|---|---|---|---|\n" + "".join(rows) + "\n"
+def _form(params: Mapping[str, str], shared: Mapping[str, str]) -> str:
+    return f"## Form\n\n{_rows(params, shared, _PARAMS, _FORM_HEAD, '`')}\n" if params else ""
+
+
+def _rows(rows: Mapping[str, str], shared: Mapping[str, str], heading: str, head: str, mark: str) -> str:
+    """A table of what only this DAG has, behind the names of what several have."""
+    alike = list(dict.fromkeys(_alone(name) for name, cells in rows.items() if shared.get(_alone(name)) == cells))
+    own = [f"| {mark}{name}{mark} {cells}\n" for name, cells in rows.items() if shared.get(_alone(name)) != cells]
+    link = f"[{heading}](index.md#{heading.lower().replace(' ', '-')}): {', '.join(f'{mark}{name}{mark}' for name in alike)}.\n"
+    return "\n".join([*([link] if alike else []), *([head + "".join(own)] if own else [])])
+
+
+def _params(dag: Any) -> dict[str, str]:
+    params = {key: dag.params.get_param(key) for key in dag.params}
+    return {
+        key: f"| {param.schema.get('title', '')} | {_value(key, param)} | {_default(key, param)} | {_cell(param.description or '')} |"
+        for key, param in params.items()
+    }
 
 
 def _value(key: str, param: Any) -> str:
@@ -188,16 +220,16 @@ def _kind(task: Any) -> str:
     return "c" if task.is_teardown else ""
 
 
-def _tasks(dag: Any) -> str:
-    rows = []
+def _tasks(dag: Any) -> dict[str, str]:
+    rows = {}
     for task in dag.topological_sort():
         does = (
             _cell((type(task).__doc__ or "").strip().split("\n\n")[0].replace("``", "`"))
             if hasattr(task, "takes") or task.task_id.endswith("approve")
             else "-"
         )
-        rows.append(f"| *{task.task_id}* | {does} | {task.retries or '-'} | {_limit(task.execution_timeout)} |\n")
-    return "## Tasks\n\n| task | what it does | tried again | limit of one attempt |\n|---|---|---|---|\n" + "".join(rows)
+        rows[task.task_id] = f"| {does} | {task.retries or '-'} | {_limit(task.execution_timeout)} |"
+    return rows
 
 
 def _limit(limit: timedelta | None) -> str:

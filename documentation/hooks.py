@@ -1,5 +1,5 @@
-"""What MkDocs calls while it builds the site: pictures become part of their pages, so that they take the page's colours, and files of the project that
-a page links to become files of the site.
+"""What MkDocs calls while it builds the site: it makes the pages and the names of tests that are only there, pictures become part of their pages, so that they
+take the page's colours, and files of the project that a page links to become files of the site.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from mkdocs.structure.files import File, Files
 
+from documentation.faults import PAGE, filled, marked
+from documentation.pages import site_pages
 from documentation.picture import without_style
 
 # A picture that has a line of its own.
@@ -21,6 +23,8 @@ _LINK: Final = re.compile(r"\]\((?:\.\./)+(?P<file>(?:include|deploy|examples)/[
 def on_files(files: Files, *, config: Any) -> Files:
     """MkDocs calls this once, with all files of the site."""
     root = Path(config["docs_dir"]).parent
+    for name, text in site_pages().items():
+        files.append(File.generated(config, name, content=text))
     for linked in sorted({name for page in files.documentation_pages() for name in linked_files(page.content_string)}):
         if (root / linked).is_file():
             files.append(File.generated(config, f"files/{linked}", abs_src_path=str(root / linked)))
@@ -30,6 +34,8 @@ def on_files(files: Files, *, config: Any) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     """MkDocs calls this with each page's text."""
     folder = (Path(config["docs_dir"]) / page.file.src_uri).parent
+    if page.file.src_uri == PAGE:
+        markdown = filled(markdown, marked())
     return relinked(inlined(markdown, folder), page.file.src_uri)
 
 

@@ -19,7 +19,7 @@ _LEFT_OUT: Final = ("airflow", "operators", "hooks", "sensors", "triggers", "ui"
 _HEAD: Final = """\
 # Every error message
 
-<!-- Made by `make pages` from plugins/streams_recovery. Change the messages there, and run it again. -->
+<!-- Made with the site from plugins/streams_recovery. Change the messages there. -->
 
 An error names what happened, and ends with what to do next. *…* stands for what differs: a name, a number, a path.
 Search this page for the fixed part of your message.

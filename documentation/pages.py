@@ -1,4 +1,4 @@
-"""All pages that are made from the code: which they are, and how they are written."""
+"""All pages that are made from the code: which they are, and how they come into the site or into docs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ PROJECT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = PROJECT / "docs"
 
 
-def plain_pages() -> dict[str, str]:
-    """Those that need no Airflow, by their paths below docs."""
+def site_pages() -> dict[str, str]:
+    """Those that are made whenever the site is built, by their paths below docs, where no file of theirs lies."""
     return {"configuration-keys.md": configuration_page(), "messages.md": messages_page(PROJECT / "plugins" / "streams_recovery")}
 
 
@@ -27,7 +27,7 @@ def dag_pages() -> dict[str, str]:
 
 
 def write() -> Iterator[str]:
-    """Write all of them, and give the names of those that changed. Airflow gets a home that is removed again."""
+    """Write the pages of the DAGs, and give the names of those that changed. Airflow gets a home that is removed again."""
     with tempfile.TemporaryDirectory(prefix="airflow-") as home:
         os.environ.update(
             {
@@ -40,7 +40,7 @@ def write() -> Iterator[str]:
         os.environ.pop("STREAMS_RECOVERY_CONFIG_DIR", None)
         # The example has every DAG that there is.
         os.environ["STREAMS_RECOVERY_ARCHIVE"] = "true"
-        for name, text in {**plain_pages(), **dag_pages()}.items():
+        for name, text in dag_pages().items():
             path = DOCS / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.parent.mkdir(parents=True, exist_ok=True)

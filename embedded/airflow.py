@@ -105,7 +105,7 @@ class Airflow:
         )
 
     def environment(self) -> dict[str, str]:
-        """What every service finds in its environment, and a terminal beside them."""
+        """The environment of every service, and of a terminal beside them."""
         ports = self._stack.ports
         settings = {
             "CORE__DAGS_FOLDER": str(PROJECT / "dags"),

@@ -75,7 +75,7 @@ class AirflowClient:
         return {str(task["task_id"]): str(task["state"]) for task in found}
 
     def wait(self, dag_id: str, run_id: str, *, seconds: float, on_change: OnChange, approve: Callable[[str], bool] | None = None) -> str:
-        """The final state of a run. ``told`` hears of every task's new state; ``approve`` answers approvals, given their body."""
+        """Wait for a run, and return its final state. ``on_change`` hears of every task's new state; ``approve`` answers approvals, given their body."""
         deadline = time.monotonic() + seconds
         known: dict[str, str | None] = {}
         while time.monotonic() < deadline:
@@ -94,7 +94,7 @@ class AirflowClient:
         raise ApplicationNotReady(f"{dag_id} {run_id} did not end in {seconds:.0f} s: {left}", next_step="look at it in the Airflow UI")
 
     def get(self, path: str) -> Any:
-        """What the API says of something, such as ``/dags``."""
+        """The answer of the API to a path, such as ``/dags``."""
         return self._call("GET", path).json()
 
     def add_connection(self, connection_id: str, conn_type: str, host: str) -> None:
@@ -102,19 +102,19 @@ class AirflowClient:
         self._call("POST", "/connections", json={"connection_id": connection_id, "conn_type": conn_type, "host": host})
 
     def result(self, dag_id: str, run_id: str, task_id: str) -> Any:
-        """What a task returned."""
+        """The result that a task returned."""
         return self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/return_value").json()["value"]
 
     def failures(self, dag_id: str, run_id: str) -> str:
         """The ends of the logs of every failed task."""
-        on_change = []
+        found = []
         for task in self._call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances").json()["task_instances"]:
             if task["state"] == "failed":
                 path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
                 content = self._call("GET", path, check=False).json().get("content", [])
                 lines = [_line(line) for line in content if isinstance(line, dict) and not str(line.get("event")).startswith("::")]
-                on_change.append(f"{task['task_id']}:\n" + "\n".join(lines[-6:])[-1500:])
-        return "\n".join(on_change)
+                found.append(f"{task['task_id']}:\n" + "\n".join(lines[-6:])[-1500:])
+        return "\n".join(found)
 
     def _pause(self, dag_id: str, *, paused: bool) -> None:
         answer = self._once_parsed("PATCH", f"/dags/{dag_id}", {"is_paused": paused})

@@ -52,7 +52,7 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerExtras:
-    """What makes a broker different from the plain one. ``settings`` go over the usual ones (a text with ``{host}``, ``{port}`` or ``{controller}``
+    """The differences of a broker from the plain one. ``settings`` go over the usual ones (a text with ``{host}``, ``{port}`` or ``{controller}``
     gets this broker's), ``format_arguments`` to the tool that formats its directory, ``client`` is how a client must connect. ``jars`` are another Kafka's
     than the embedded one.
     """

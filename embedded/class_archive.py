@@ -32,8 +32,8 @@ _TRY_SECONDS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What an archive depends on, beside the Java: the class path, in its order, and the JVM's flags. A program whose class path only begins like this
-    one can use the archive too. ``name`` tells people whose archive it is; ``pattern`` is the class path as a launcher writes it that leaves the order
+    """The things that an archive depends on, beside the Java: the class path, in its order, and the JVM's flags. A program whose class path only begins like
+    this one can use the archive too. ``name`` tells people whose archive it is; ``pattern`` is the class path as a launcher writes it that leaves the order
     to Java, like ``jars/*``.
     """
 
@@ -84,7 +84,7 @@ def archive_of(program: Program, exercise: Exercise, *, again: bool = False) -> 
 
 
 def usable(program: Program, archive: Path) -> bool:
-    """Whether a JVM with the program's flags and class path takes the archive, whole and unchanged."""
+    """Return True if a JVM with the program's flags and class path takes the archive, whole and unchanged."""
     strict = [
         "-Xshare:on",
         "-XX:+UnlockDiagnosticVMOptions",
@@ -97,7 +97,7 @@ def usable(program: Program, archive: Path) -> bool:
 
 
 def accepted(program: Program, archive: Path) -> bool:
-    """Whether the archive is there and ``usable``. A process tries each file once: nobody changes one in place."""
+    """Return True if the archive is there and ``usable``. A process tries each file once: nobody changes one in place."""
     try:
         stat = archive.stat()
     except FileNotFoundError:

@@ -35,7 +35,7 @@ def program() -> Program:
 
 
 def variables() -> dict[str, str]:
-    """What ``include/configs/order-processing.yaml`` needs to run what was compiled, and not the source."""
+    """The variables that ``include/configs/order-processing.yaml`` needs to run what was compiled, and not the source."""
     own = program()
     archive = archive_of(own, exercise)
     named = {} if archive is None else {"STREAMS_RECOVERY_EXAMPLE_CLASSES": f"-XX:SharedArchiveFile={archive}"}

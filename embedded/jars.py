@@ -47,7 +47,7 @@ KAFKA = JarSet(
 
 
 def cache_directory() -> Path:
-    """Where jars are kept between runs: STREAMS_RECOVERY_CACHE, else the user's cache directory."""
+    """The directory in which jars are kept between runs: STREAMS_RECOVERY_CACHE, else the user's cache directory."""
     chosen = os.environ.get("STREAMS_RECOVERY_CACHE")
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(chosen) if chosen else base / "kafka-streams-recovery"

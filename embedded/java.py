@@ -45,7 +45,7 @@ def java_version(java: str) -> int | None:
 
 
 def java_identity(java: Path) -> str:
-    """Which Java this is: what it says of itself, where it is, and the state of its library. Class archives and compiled classes depend on it."""
+    """The identity of a Java: what it says of itself, where it is, and the state of its library. Class archives and compiled classes depend on it."""
     home = java.resolve().parents[1]
     library = [
         f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}"

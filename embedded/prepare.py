@@ -1,4 +1,4 @@
-"""``python -m embedded.prepare``: what every later start saves time with is made now. Kafka's jars, the example compiled, archives of classes, Airflow's empty
+"""``python -m embedded.prepare``: make now what saves time at every later start. Kafka's jars, the example compiled, archives of classes, Airflow's empty
 database.
 """
 

@@ -22,7 +22,7 @@ _KILL_SECONDS = 5.0
 
 
 def created_at(pid: int) -> float | None:
-    """When a live process started, None when there is none. With the pid it names a process for good: pids are reused."""
+    """The time at which a live process started, None when there is none. With the pid it names a process for good: pids are reused."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
@@ -101,7 +101,7 @@ class Processes:
         return self._directory / f"{name}.log"
 
     def recorded(self) -> dict[str, tuple[int, float | None]]:
-        """What the state file names, in the order of starting."""
+        """The processes that the state file names, in the order of starting."""
         try:
             return {name: (pid, created) for name, (pid, created) in json.loads(self._state.read_text()).items()}
         except FileNotFoundError:

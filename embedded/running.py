@@ -69,7 +69,7 @@ def _to_look_at(shown: Shown | None) -> str:
 
 
 def _variables_file(stack: Stack) -> Path:
-    """What a terminal needs, as lines that a shell reads. Its owner's alone."""
+    """The variables that a terminal needs, as lines that a shell reads. Its owner's alone."""
     file = stack.directory / "variables.sh"
     file.touch(mode=0o600)
     file.write_text("".join(f"{name}={shlex.quote(value)}\n" for name, value in sorted(stack.variables.items())))

@@ -1,4 +1,4 @@
-"""What `make up SHOW=all` adds to a stack that runs: savepoints before and after a moment to go back to, and a drill."""
+"""The part that `make up SHOW=all` adds to a stack that runs: savepoints before and after a moment to go back to, and a drill."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BETWEEN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What there is to look at. ``moment`` is between the two savepoints."""
+    """The things to look at. ``moment`` is between the two savepoints."""
 
     before: str
     moment: str
@@ -30,7 +30,7 @@ class Shown:
 
 
 def show(airflow: AirflowClient) -> Shown:
-    """Make it. Raises ``ApplicationNotReady`` when a run fails."""
+    """Make the things to look at. Raises ``ApplicationNotReady`` when a run fails."""
     before = _savepoint(airflow)
     time.sleep(_BETWEEN_SECONDS)
     moment = datetime.now(UTC)

@@ -27,7 +27,7 @@ _SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCluster:
-    """Where it is, and its settings below ``directory``. Start it once; it ends with its processes."""
+    """A cluster: its ports, and its settings below ``directory``. Start it once; it ends with its processes."""
 
     directory: Path
     master_port: int
@@ -48,7 +48,7 @@ class SparkCluster:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process needs that submits jobs."""
+        """The variables that a process needs which submits jobs."""
         return {"SPARK_CONF_DIR": str(self.directory / "conf")}
 
     def start(self, processes: Processes) -> None:

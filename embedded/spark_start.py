@@ -1,4 +1,4 @@
-"""What makes Spark jobs start quickly on one machine, prepared once in the Python environment and checked at each use.
+"""A quick start of Spark jobs on one machine: what makes it is prepared once in the Python environment and checked at each use.
 
 - A Spark home of links that leaves out ``python/lib``. Spark puts the zips there before everything else, and Python keeps no bytecode of what it
   imports from a zip: driver, daemon and workers would compile all of pyspark at each start. Without them they import the installed package.

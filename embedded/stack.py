@@ -1,4 +1,4 @@
-"""Where the pieces of one stack are, and the environment that all of them share."""
+"""The places of the pieces of one stack, and the environment that all of them share."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ class Stack:
 
     @property
     def master(self) -> str:
-        """Where Spark's jobs are submitted to."""
+        """The address that Spark's jobs are submitted to."""
         return self.spark.url if self.spark else "local[2]"
 
     @property
     def variables(self) -> dict[str, str]:
-        """What configuration files, connections and Spark need to find this stack."""
+        """The variables by which configuration files, connections and Spark find this stack."""
         return {
             "STREAMS_RECOVERY_STACK": str(self.directory),
             "STREAMS_RECOVERY_HOME": str(PROJECT),
@@ -152,7 +152,7 @@ class Stack:
         return directory
 
     def _configurations(self, first: Plain) -> dict[str, Plain]:
-        """What each file says, by its name; ``first`` is the example's."""
+        """The content of each file, by its name; ``first`` is the example's."""
         return {APPLICATION: first}
 
     def stop_application(self) -> list[str]:

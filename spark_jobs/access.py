@@ -1,4 +1,4 @@
-"""What a job needs to reach the cluster and the repository. Secrets come from a file that only its owner can read, never from arguments."""
+"""The access of a job to the cluster and the repository. Secrets come from a file that only its owner can read, never from arguments."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SECRETS_FILE = "STREAMS_RECOVERY_SECRETS_FILE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAccess:
-    """Travels to the tasks inside their closure, secrets included; Spark shows closures to nobody. Without a connection for jobs that have nothing to do with
-    the cluster.
+    """The access of one job. It travels to the tasks inside their closure, secrets included; Spark shows closures to nobody. It has no connection for jobs that
+    have nothing to do with the cluster.
     """
 
     connection: KafkaConnection | None
@@ -56,7 +56,7 @@ class JobAccess:
 
     @property
     def cluster(self) -> KafkaConnection:
-        """How the cluster is reached. Raises ``ConfigInvalid`` for a job that was given no connection."""
+        """The connection to the cluster. Raises ``ConfigInvalid`` for a job that was given no connection."""
         if self.connection is None:
             raise ConfigInvalid("this job was submitted without a Kafka connection", next_step="submit it with streams_recovery.engine")
         return self.connection

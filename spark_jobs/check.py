@@ -1,4 +1,4 @@
-"""Read segments whole and say what is wrong with them. One specification in, one result out: see core.check."""
+"""Read segments whole and say what is wrong with them. One specification in, one result out: see core.repository.check."""
 
 from __future__ import annotations
 

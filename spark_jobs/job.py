@@ -27,8 +27,8 @@ from streams_recovery.core.jobs.spec import JobFailure, JobOrder, JobReceipt, Re
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
 from streams_recovery.storage.json_object import create_value, read_noted
-from streams_recovery.storage.objects import read_order, write_receipt
-from streams_recovery.storage.progress_store import progress_path, write_progress
+from streams_recovery.storage.objects import read_local, write_local
+from streams_recovery.storage.progress_store import progress_path
 from streams_recovery.storage.repository import AlreadyExists, Repository
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _LOOK_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[S]):
-    """What a main runs: ``work`` turns a specification of this ``kind`` into a result."""
+    """A job as a main runs it: ``work`` turns a specification of this ``kind`` into a result."""
 
     name: str
     kind: type[S]
@@ -72,7 +72,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
 
     def show(progress: JobProgress) -> None:
         printed(progress)
-        write_progress(progress_path(receipt), progress)
+        write_local(progress_path(receipt), progress)
 
     return do_job(
         job,
@@ -81,7 +81,7 @@ def run_job(job: Job[S], argv: Sequence[str] | None = None) -> int:
         order.result_key,
         spark=lambda: _running(begun or _context(job.name)),
         end=os._exit,
-        tell=partial(write_receipt, receipt),
+        tell=partial(write_local, receipt),
         board=Board(job=job.name, access=access, result_key=order.result_key, show=show),
     )
 
@@ -139,7 +139,7 @@ def _awaited(path: Path, context: SparkContext) -> JobOrder:
     order = None
     while order is None:
         warm_up(context)
-        order = poll(partial(read_order, path), seconds=_WARM_SECONDS, interval=_LOOK_SECONDS)
+        order = poll(lambda: read_local(JobOrder, path), seconds=_WARM_SECONDS, interval=_LOOK_SECONDS)
     return order
 
 

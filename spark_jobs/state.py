@@ -1,4 +1,4 @@
-"""Write a store's table as Parquet. One specification in, one result out: see core.state_export."""
+"""Write a store's table as Parquet. One specification in, one result out: see core.state.inspection."""
 
 from __future__ import annotations
 

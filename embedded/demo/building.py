@@ -38,7 +38,7 @@ def rebuild(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
 
 
 def run(scene: Scene) -> tuple[dict[str, bool], dict[str, Any]]:
-    """The same application, down most of the time: brought up for what came in meanwhile, and down again."""
+    """An application that is down most of the time: brought up for what came in meanwhile, and down again."""
     recovery, teller, airflow = scene.recovery, scene.teller, scene.airflow
     with teller.phase("down", f"The application is down; {_ORDERS:,} orders come in"):
         recovery.application.stop(timeout=60)

@@ -49,7 +49,7 @@ def _differences(recovery: RecoveryContext, expected: Stores) -> dict[str, int]:
 
 
 def all_proven(manifest: Manifest, verified: Mapping[str, Any]) -> bool:
-    """Whether every partition of every changelog has a proof: rows or keys over more than none, or empty on both sides."""
+    """Return True if every partition of every changelog has a proof: rows or keys over more than none, or empty on both sides."""
     wanted = {
         (topic.name, part.partition): part.rows
         for topic in manifest.topics

@@ -1,4 +1,4 @@
-"""What every strategy is shown on: a running application, a running Airflow, and a generator that knows the truth."""
+"""The scene that every strategy is played on: a running application, a running Airflow, and a generator that knows the truth."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Scene:
         return self.stack
 
     def output_ends(self) -> dict[str, int]:
-        """Where the application's outputs end, by partition."""
+        """The end offsets of the application's outputs, by partition."""
         topics = self.recovery.cluster.describe_topics(self.recovery.config.topics.outputs)
         partitions = [TopicPartition(name, number) for name, found in topics.items() for number in range(found.partitions)]
         return {str(tp): end for tp, end in self.recovery.cluster.high_watermarks(partitions).items()}
@@ -107,5 +107,5 @@ class Scene:
 
 
 def right(wrong: dict[str, int]) -> bool:
-    """Whether stores were compared and none differs."""
+    """Return True if stores were compared and none differs."""
     return bool(wrong) and not any(wrong.values())

@@ -1,4 +1,4 @@
-"""What a person sees while the demonstration runs, and what is left of it."""
+"""The output of the demonstration: lines while it runs, and the report at the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How one strategy went: every check by its name, and what was measured. Phases have seconds."""
+    """The outcome of one strategy: every check by its name, and what was measured. Phases have seconds."""
 
     strategy: str
     guarantee: str

@@ -1,1 +1,1 @@
-"""What the jobs do, apart from arguments and sessions."""
+"""The work of the jobs, apart from arguments and sessions."""

@@ -320,7 +320,7 @@ class Archiver:
             self._take(number, entry)
 
     def _take(self, number: int, entry: ArchiveEntry) -> None:
-        """What is stored is what counts: only now the next look begins behind it."""
+        """Count an entry that is stored: only now the next look begins behind it."""
         self._archive, self._newest = self._archive.with_entry(number, entry), entry
         self._positions |= {log.tp: ArchivedTo.of(log) for log in entry.logs}
 
@@ -344,7 +344,7 @@ class Archiver:
             return
 
     def _tidy(self, what: str, call: Callable[[], object]) -> None:
-        """What may be removed goes. Where it cannot, expiry removes it, or nobody: nothing depends on it."""
+        """Remove what may be removed. Where that cannot be done, expiry removes it, or nobody: nothing depends on it."""
         try:
             call()
         except RecoveryError as error:

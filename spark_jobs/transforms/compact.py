@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 
@@ -22,8 +20,7 @@ from spark_jobs.transforms.keyed_rows import ROWS, by_log, labelled, one_log_at_
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
 from spark_jobs.transforms.state_digest import KeyedState, no_state, states
-from spark_jobs.transforms.task_runner import collected, in_tasks, marking, run_tasks
-from streams_recovery.core import codec
+from spark_jobs.transforms.task_runner import attempt_name, in_tasks, results_of_tasks, run_tasks
 from streams_recovery.core.compaction.plan import CompactResult, CompactSpec, PartitionCompacted, PartitionToCompact
 from streams_recovery.core.repository.check import FileChecked, FileToCheck
 from streams_recovery.core.repository.compaction_proof import Compaction, CompactionProof
@@ -104,14 +101,9 @@ def _written(rows: DataFrame, spec: CompactSpec, access: JobAccess) -> dict[int,
     # Without the files: this goes to every task, which needs of a log only where it begins.
     logs = replace(spec, partitions=tuple(replace(one, files=()) for one in spec.partitions))
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for written in write_logs(batches, logs, access):
-            yield pa.record_batch([pa.array([codec.dumps(written).decode()])], names=["result"])
-
-    tasks = one_log_at_a_time(rows, len(spec.partitions), "offset").mapInArrow(lambda batches: marking(write, batches), "result string")
+    ordered = one_log_at_a_time(rows, len(spec.partitions), "offset")
     found: dict[int, list[CopiedRange]] = {log: [] for log in range(len(spec.partitions))}
-    for row in collected(tasks):
-        written = codec.loads(FileWritten, row.result.encode(), where="a task's result")
+    for written in results_of_tasks(ordered, lambda batches: write_logs(batches, logs, access), FileWritten):
         found[written.log].append(written.copied)
     return {log: _to_the_end(wanted, found[log]) for log, wanted in enumerate(spec.partitions)}
 
@@ -130,7 +122,6 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Job
     from streams_recovery.segments.files import write_segment  # noqa: PLC0415
 
     repository, layout = access.repository(), Layout(spec.application_id)
-    context = TaskContext.get()
     ends: dict[int, int] = {}
     with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
         path = Path(directory) / "segment.parquet"
@@ -140,8 +131,7 @@ def write_logs(batches: Iterator[pa.RecordBatch], spec: CompactSpec, access: Job
                 continue
             wanted = spec.partitions[log]
             start, end = ends.get(log, wanted.start), segment.last_offset + 1
-            attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
-            key = layout.segment(wanted.tp, start, end, attempt)
+            key = layout.segment(wanted.tp, start, end, attempt_name())
             repository.put_file(key, path)
             path.unlink()
             ends[log] = end
@@ -180,7 +170,7 @@ def as_segment(batch: pa.RecordBatch) -> pa.RecordBatch:
 def _checked(
     spark: SparkSession, spec: CompactSpec, ranges: dict[int, tuple[CopiedRange, ...]], access: JobAccess
 ) -> dict[str, FileChecked]:
-    """What a check says of every new file, by its key."""
+    """The findings of a check of every new file, by its key."""
     layout = Layout(spec.application_id)
     wanted = [
         FileToCheck(tp=one.tp, start=copied.start, end=copied.end, file=copied.file, savepoints=())

@@ -88,7 +88,7 @@ def _records(wanted: PartitionToVerify) -> int:
 
 @contextmanager
 def _consumers(mine: Sequence[PartitionToVerify], access: JobAccess) -> Iterator[Consumers]:
-    """What the partitions of one task are read with."""
+    """Open the consumers that the partitions of one task are read with."""
     from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415  # the driver needs no Kafka client
 
     with Consumers(access.cluster) as consumers:
@@ -101,7 +101,7 @@ def _target(wanted: PartitionToVerify) -> TopicPartition:
 
 
 def _batches(wanted: PartitionToVerify, access: JobAccess, consumers: Consumers | None) -> Iterator[pa.RecordBatch]:
-    """What is in the topic; without consumers what is in the archive."""
+    """The rows of the topic; without consumers those of the archive."""
     if consumers is None:
         yield from chosen_batches(access.repository(), wanted.files, wanted.cut)
         return

@@ -41,7 +41,7 @@ class LastOfEachTask(AccumulatorParam[Counts]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """How tasks of one phase tell what they have done. Travels in their closure. ``first`` is the number of the job's first task in the phase."""
+    """The way by which tasks of one phase tell what they have done. Travels in their closure. ``first`` is the number of the job's first task in the phase."""
 
     access: JobAccess
     directory: str
@@ -52,7 +52,7 @@ class Channel:
 
 
 class _Task:
-    """What the running task has done. Counted by one thread, stored by another one."""
+    """The count of what the running task has done. Counted by one thread, stored by another one."""
 
     def __init__(self, number: int) -> None:
         self.report = TaskReport(task=number, records=0, payload_bytes=0)
@@ -72,7 +72,7 @@ def count(records: int, payload_bytes: int = 0) -> None:
 
 
 def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same batches of records, each counted when the next one is asked for."""
+    """The ``batches`` as they are, each counted when the next one is asked for."""
     if _running is None:
         yield from batches
         return

@@ -40,7 +40,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareLoaded:
-    """What one task loaded."""
+    """The partitions that one task loaded."""
 
     partitions: tuple[PartitionLoaded, ...]
 
@@ -90,7 +90,7 @@ def check_single_attempt(context: SparkContext) -> None:
 
 
 def attempts_allowed(master: str, max_failures: str) -> str:
-    """How often Spark starts a task at most. A local master goes by its address alone: once, or as often as ``local[2,4]`` says."""
+    """The number of times that Spark starts a task at most. A local master goes by its address alone: once, or as often as ``local[2,4]`` says."""
     local = re.fullmatch(r"local(\[[^,\]]+(,\s*(?P<failures>\d+)\s*)?\])?", master)
     return (local["failures"] or "1") if local else max_failures
 
@@ -168,14 +168,14 @@ def load_partition(
 
 
 def digested(batches: Iterator[pa.RecordBatch], digest: RowDigest) -> Iterator[pa.RecordBatch]:
-    """The same rows, each added to ``digest`` before it is handed out: as the archive has them, whatever becomes of them."""
+    """The ``batches`` as they are, each added to ``digest`` before it is handed out: as the archive has them, whatever becomes of them."""
     for batch in batches:
         digest.update(batch)
         yield batch
 
 
 def paced(batches: Iterator[pa.RecordBatch], pace: Pace) -> Iterator[pa.RecordBatch]:
-    """The same rows in small steps, each handed out when it may go."""
+    """The rows of ``batches`` in small steps, each handed out when it may go."""
     from streams_recovery.segments.schema import payload_bytes  # noqa: PLC0415  # the driver needs no Kafka client
 
     for batch in batches:

@@ -42,7 +42,7 @@ def behind_present(
 
 
 def present(wanted: PartitionToLoad) -> OffsetRange:
-    """Where the records are that an interrupted load left."""
+    """The offsets of the records that an interrupted load left."""
     return OffsetRange(wanted.tp, wanted.first_offset, wanted.first_offset + wanted.present)
 
 

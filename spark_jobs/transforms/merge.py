@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.segment_reader import archived_batches
-from spark_jobs.transforms.task_runner import run_tasks
+from spark_jobs.transforms.task_runner import attempt_name, run_tasks
 from streams_recovery.core.compaction.merge import GroupMerged, GroupToMerge, MergeResult, MergeSpec
 from streams_recovery.core.repository.check import FileToCheck, content_problems
 from streams_recovery.core.repository.layout import Layout
@@ -55,9 +54,7 @@ def merge_group(repository: Repository, layout: Layout, group: GroupToMerge, com
         written = write_segment(_seen(repository, group, before), path, compression_level=compression_level)
         if written is None:
             raise group.files[0].damaged("has no row")
-        task = TaskContext.get()
-        attempt = f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
-        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, attempt))
+        file: SegmentFile = written.stored_as(layout.segment(group.tp, group.start, group.end, attempt_name()))
         repository.put_file(file.key, path)
         # What is in the repository counts, not what is on this disk.
         path.unlink()

@@ -22,8 +22,7 @@ from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.keyed_rows import bound_memory
 from spark_jobs.transforms.progress import Doing
 from spark_jobs.transforms.state import newest_in
-from spark_jobs.transforms.task_runner import collected, in_tasks_sharing, marking
-from streams_recovery.core import codec
+from spark_jobs.transforms.task_runner import in_tasks_sharing, results_of_tasks
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.outputs.comparison import (
     SAMPLE,
@@ -69,7 +68,7 @@ class SampledKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundInTask:
-    """What one task found of the keys that it has of a pair."""
+    """The findings of one task for the keys that it has of a pair."""
 
     pair: int
     counts: KeyCounts
@@ -98,10 +97,7 @@ def read_rows(spark: SparkSession, spec: OutputsSpec, access: JobAccess) -> Data
 
     @contextmanager
     def opened(mine: Sequence[RangeToRead]) -> Iterator[Callable[[RangeToRead], Iterator[pa.RecordBatch]]]:
-        from streams_recovery.kafka.reader import (  # noqa: PLC0415  # the driver needs no Kafka client
-            Consumers,
-            RangeReader,
-        )
+        from streams_recovery.kafka.reader import Consumers, RangeReader  # noqa: PLC0415  # the driver needs no Kafka client
 
         with Consumers(access.cluster) as consumers:
             consumers.announce(OffsetRange(one.span.tp, one.span.start, one.span.end) for one in mine)
@@ -185,7 +181,7 @@ def _labelled(
 
 
 def compared(rows: DataFrame, spec: OutputsSpec) -> tuple[PairCompared, ...]:
-    """What is found of every pair, in the order of the specification."""
+    """The findings for every pair, in the order of the specification."""
     job = replace(spec, pairs=tuple(_without_ranges(spec)))
     tables = [number for number, pair in enumerate(spec.pairs) if pair.way is ReadBy.LATEST]
     # By what makes a key: the window and the sort need no other distribution, so that each row moves once.
@@ -194,15 +190,9 @@ def compared(rows: DataFrame, spec: OutputsSpec) -> tuple[PairCompared, ...]:
     position = F.when(F.col("pair").isin(tables) & ~F.col("nokey"), F.lit(0)).otherwise(number)
     ordered = together.withColumn("position", position).sortWithinPartitions(*_KEY, "position", "here", "log", "offset")
 
-    def judged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = [codec.dumps(one).decode() for one in judged_keys(batches, job)]
-        yield pa.record_batch([pa.array(found, pa.string())], names=["result"])
-
-    done = ordered.mapInArrow(lambda batches: marking(judged, batches), "result string")
     counts: dict[int, KeyCounts] = defaultdict(KeyCounts)
     sample: dict[int, list[SampledKey]] = defaultdict(list)
-    for row in collected(done):
-        one = codec.loads(FoundInTask, row.result.encode(), where="a task's result")
+    for one in results_of_tasks(ordered, lambda batches: judged_keys(batches, job), FoundInTask):
         counts[one.pair] += one.counts
         sample[one.pair] += one.sample
     return tuple(PairCompared(counts=counts[number], differing=_first(sample[number])) for number in range(len(spec.pairs)))

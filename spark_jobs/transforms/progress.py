@@ -1,4 +1,4 @@
-"""How far a job is: the driver puts together what its tasks count (``counting``), shows it and stores it."""
+"""The progress of a job: the driver puts together what its tasks count (``counting``), shows it and stores it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ STORE_FIRST_SECONDS: Final = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doing:
-    """What tasks are about to do, as people are told, and how many records that are; None where nobody knows before. ``tasks`` is for what several jobs of
-    Spark do beside another phase: how many tasks they have in all.
+    """The work that tasks are about to do, as people are told, and how many records that are; None where nobody knows before. ``tasks`` is for what several
+    jobs of Spark do beside another phase: how many tasks they have in all.
     """
 
     name: str = "working"
@@ -94,7 +94,7 @@ class Board:
         return _Phase(doing=doing, meter=meter, channel=channel, tasks=tasks, began=now, changed=now)
 
     def look(self, repository: Repository, now: float) -> JobProgress | None:
-        """How far the phase is that has changed last, None before there is any; one that runs beside another comes when that is over. ``now`` of the
+        """The progress of the phase that has changed last, None before there is any; one that runs beside another comes when that is over. ``now`` of the
         clock that only goes forward.
         """
         shown, over = [], True

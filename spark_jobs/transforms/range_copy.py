@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.counting import counted
 from spark_jobs.transforms.progress import Doing
-from spark_jobs.transforms.task_runner import spread_sharing
+from spark_jobs.transforms.task_runner import attempt_name, spread_sharing
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
 
@@ -51,16 +50,13 @@ def copying(
         announce(consumers, ranges)
 
         def copy(wanted: RangeToCopy) -> Callable[[], RangeOutcome]:
-            context = TaskContext.get()
-            # Spark counts attempts within one job: the next job's begin at 0 again, so the number alone would not be new.
-            attempt = f"{context.taskAttemptId() if context else 0}-{uuid.uuid4().hex}"
             return copy_what_is_left(
                 consumers,
                 repository,
                 layout,
                 wanted,
                 compression_level=spec.compression_level,
-                attempt=attempt,
+                attempt=attempt_name(),
                 seen=counted,
                 storing=storing,
             )

@@ -1,4 +1,4 @@
-"""What is in the topics after a load, as tasks find it that have written nothing: with clients of their own, up to the ends that the broker tells them."""
+"""Reading back a load: the topics as tasks find them that have written nothing, with clients of their own, up to the ends that the broker tells them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ReadShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareRead:
-    """What one task read."""
+    """The logs that one task read."""
 
     partitions: tuple[PartitionRead, ...]
 
@@ -49,13 +49,13 @@ def read_back(
 
 
 def reading(shares: Sequence[Sequence[PartitionToLoad]]) -> Doing:
-    """What it is to read all of these back, in however many jobs."""
+    """The phase of reading all of these back, in however many jobs."""
     wanted = [mine for share in shares if (mine := whole(share))]
     return Doing(name="reading back", records=sum(one.rows for mine in wanted for one in mine), tasks=len(wanted))
 
 
 def whole(partitions: Sequence[PartitionToLoad]) -> list[PartitionToLoad]:
-    """Those of which not only the first rows were loaded."""
+    """The partitions of which not only the first rows were loaded."""
     return [wanted for wanted in partitions if wanted.limit is None]
 
 

@@ -40,7 +40,7 @@ def chosen_batches(repository: Repository, files: Sequence[SegmentFile], cut: Ro
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same batches up to so many rows."""
+    """The ``batches`` up to so many rows."""
     left = rows
     while left and (batch := next(batches, None)) is not None:
         yield batch.slice(0, left)

@@ -14,8 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.window import Window
 
 from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time
-from spark_jobs.transforms.task_runner import collected, marking
-from streams_recovery.core import codec
+from spark_jobs.transforms.task_runner import results_of_tasks
 from streams_recovery.core.compaction.plan import PartitionToCompact
 from streams_recovery.core.kafka_types import StoreKind
 
@@ -47,15 +46,12 @@ def states(rows: DataFrame, partitions: Sequence[PartitionToCompact]) -> dict[in
     """The state of each log that has a row, by its number."""
     keeping = frozenset(log for log, wanted in enumerate(partitions) if wanted.keeps_deleted)
 
-    def digest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def digest(batches: Iterator[pa.RecordBatch]) -> Iterator[KeyedState]:
         for log, pieces in itertools.groupby(by_log(batches), key=lambda piece: piece[0]):
-            state = digested(log, (piece for _, piece in pieces), keeps_deleted=log in keeping)
-            yield pa.record_batch([pa.array([codec.dumps(state).decode()])], names=["result"])
+            yield digested(log, (piece for _, piece in pieces), keeps_deleted=log in keeping)
 
     last = last_of_each_key(rows, [log for log, wanted in enumerate(partitions) if wanted.kind is StoreKind.SUPPRESS])
-    tasks = one_log_at_a_time(last, len(partitions), "key").mapInArrow(lambda batches: marking(digest, batches), "result string")
-    found = (codec.loads(KeyedState, row.result.encode(), where="a task's result") for row in collected(tasks))
-    return {state.log: state for state in found}
+    return {state.log: state for state in results_of_tasks(one_log_at_a_time(last, len(partitions), "key"), digest, KeyedState)}
 
 
 def last_of_each_key(rows: DataFrame, buffers: Sequence[int]) -> DataFrame:

@@ -7,12 +7,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # as everybody writes it
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -21,8 +21,7 @@ from pyspark.sql.window import Window
 from spark_jobs.access import JobAccess
 from spark_jobs.transforms.keyed_rows import by_log, one_log_at_a_time, rows_of
 from spark_jobs.transforms.state import newest
-from spark_jobs.transforms.task_runner import TaskFailed, collected, error_in, marking
-from streams_recovery.core import codec
+from spark_jobs.transforms.task_runner import marking, results_of_tasks, run_action
 from streams_recovery.core.kafka_types import StoreKind
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.state.inspection import StateResult, StateSpec, TablePart
@@ -78,22 +77,12 @@ def export_table(spark: SparkSession, spec: StateSpec, access: JobAccess) -> Sta
     started = time.monotonic()
     rows = state_table(spark, spec, access)
     if spec.directory is not None:
-        _write(rows, spec.directory)
+        run_action(partial(rows.write.mode("errorifexists").parquet, spec.directory))
         # rows.count() would make the whole table once more, and tell of that one and not of the files.
         written = spark.read.schema(rows.schema).parquet(spec.directory).count()
         return StateResult(rows=written, parts=(), seconds=time.monotonic() - started)
     parts = _stored(rows, spec, access)
     return StateResult(rows=sum(part.rows for part in parts), parts=parts, seconds=time.monotonic() - started)
-
-
-def _write(rows: DataFrame, directory: str) -> None:
-    try:
-        rows.write.mode("errorifexists").parquet(directory)
-    except PySparkException as error:
-        cause = error_in(str(error))
-        if cause is None:
-            raise
-        raise TaskFailed(cause) from None
 
 
 def _stored(rows: DataFrame, spec: StateSpec, access: JobAccess) -> tuple[TablePart, ...]:
@@ -102,15 +91,12 @@ def _stored(rows: DataFrame, spec: StateSpec, access: JobAccess) -> tuple[TableP
     # Without the files: this goes to every task.
     common = replace(spec, partitions=())
 
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[TablePart]:
         for partition, pieces in itertools.groupby(by_log(batches), key=lambda piece: piece[0]):
-            part = _store_part((piece.drop_columns(["log"]) for _, piece in pieces), partition, common, access)
-            yield pa.record_batch([pa.array([codec.dumps(part).decode()])], names=["result"])
+            yield _store_part((piece.drop_columns(["log"]) for _, piece in pieces), partition, common, access)
 
     by_partition = one_log_at_a_time(rows.withColumn("log", F.col("partition")), len(spec.partitions), *order)
-    tasks = by_partition.mapInArrow(lambda batches: marking(write, batches), "result string")
-    found = [codec.loads(TablePart, row.result.encode(), where="a task's result") for row in collected(tasks)]
-    return tuple(sorted(found, key=lambda part: part.key))
+    return tuple(sorted(results_of_tasks(by_partition, write, TablePart), key=lambda part: part.key))
 
 
 def _store_part(pieces: Iterator[pa.RecordBatch], partition: int, spec: StateSpec, access: JobAccess) -> TablePart:

@@ -7,6 +7,7 @@ import importlib
 import pickle
 import re
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-from pyspark import RDD, AccumulatorParam, SparkContext
+from pyspark import RDD, AccumulatorParam, SparkContext, TaskContext
 
 from spark_jobs.transforms.counting import Channel, counting
 from spark_jobs.transforms.progress import Doing, begin_phase
@@ -86,7 +87,7 @@ def spread_sharing(
             yield from _of_share(share, channel, partial(_one_behind, opened))
 
     # No rows, so no SQL: its first plan costs a job a second.
-    found = dict(_collect(shares.mapPartitions(run).collect))
+    found = dict(run_action(shares.mapPartitions(run).collect))
     return [codec.loads(kind, found[number], where="a task's result") for number in range(len(items))]
 
 
@@ -147,7 +148,7 @@ def run_followed(
 
 
 def _running(futures: Sequence[Future[Any]]) -> list[Future[Any]]:
-    """Those that have not ended. Raises the error of one that failed, one of ours if there is one."""
+    """The futures that have not ended. Raises the error of one that failed, one of ours if there is one."""
     errors = [error for each in futures if each.done() and (error := each.exception()) is not None]
     if errors:
         raise next((error for error in errors if isinstance(error, TaskFailed)), errors[0])
@@ -230,6 +231,14 @@ def _of_share(share: bytes, channel: Channel | None, results: Callable[[Sequence
         yield from marking(results, mine)
 
 
+def attempt_name() -> str:
+    """A name for the files of the running task that no other attempt has. Spark counts attempts within one job: the next job's begin at 0 again, so the number
+    alone would not be new.
+    """
+    task = TaskContext.get()
+    return f"{task.taskAttemptId() if task else 0}-{uuid.uuid4().hex}"
+
+
 def warm_up(context: SparkContext) -> None:
     """Start a worker for each slot and import there what the first tasks will need: for who has time before there is work."""
     slots = context.defaultParallelism
@@ -238,7 +247,7 @@ def warm_up(context: SparkContext) -> None:
 
 def _imported(_slots: Iterable[int]) -> Iterator[int]:
     without_pandas()
-    for name in ("kafka.consumers", "kafka.producers", "kafka.range_copy", "kafka.writer", "segments.files"):
+    for name in ("kafka.reader", "kafka.range_copy", "kafka.writer", "segments.files"):
         importlib.import_module(f"streams_recovery.{name}")
     return iter(())
 
@@ -274,21 +283,33 @@ def _rows(opened: Opened[I, Iterator[pa.RecordBatch]], mine: Sequence[I]) -> Ite
 
 def collected(rows: DataFrame) -> list[Row]:
     """``rows`` in the driver: for results, never for records. Raises ``TaskFailed``."""
-    return _collect(rows.collect)
+    return run_action(rows.collect)
 
 
-def _collect(collect: Callable[[], list[R]]) -> list[R]:
+def results_of_tasks(rows: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[R]], kind: type[R]) -> list[R]:
+    """The results of ``work``, which is given all rows of a task. ``R`` is a small dataclass. Raises ``TaskFailed``."""
+
+    def encoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for result in work(batches):
+            yield pa.record_batch([pa.array([codec.dumps(result).decode()])], names=["result"])
+
+    done = rows.mapInArrow(lambda batches: marking(encoded, batches), "result string")
+    return [codec.loads(kind, row.result.encode(), where="a task's result") for row in collected(done)]
+
+
+def run_action(action: Callable[[], R]) -> R:
+    """The result of an action of Spark. Raises ``TaskFailed`` for an error of ours that ended a task."""
     try:
-        return collect()
+        return action()
     # Of Spark's own exceptions, or of the bridge's where no SQL session has replaced those: ours is the one with the mark.
     except Exception as error:
-        cause = error_in(str(error))
+        cause = _error_in(str(error))
         if cause is None:
             raise
         raise TaskFailed(cause) from None
 
 
-def error_in(text: str) -> RecoveryError | None:
+def _error_in(text: str) -> RecoveryError | None:
     """The error of ours that a task's traceback carries, if it does."""
     found = re.search(_MARK + r"([A-Za-z0-9+/=]+)", text)
     if found is None:

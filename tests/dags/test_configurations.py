@@ -14,7 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from streams_recovery.config.loader import load_application
 from streams_recovery.operators.outcome import removed_dags
-from tests.support.airflow.restore_dags import OF_ALL
+from tests.support.airflow.parsed_dags import OF_ALL
 from tests.support.project import PROJECT
 
 EXAMPLE = PROJECT / "include" / "configs" / "order-processing.yaml"

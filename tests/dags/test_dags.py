@@ -12,16 +12,20 @@ from streams_recovery.triggers.application import WatchTrigger
 from tests.support.airflow.parsed_dags import (
     ARCHIVE,
     BACKUP,
+    CLONE,
     COMPACT,
+    LOOKS,
+    MONITOR,
     NAME,
+    OF_ALL,
     PER_APPLICATION,
     PITR,
     REBUILD,
     REPROCESS,
     RESTORE,
     UNDO,
+    WAYS_BACK,
 )
-from tests.support.airflow.restore_dags import CLONE, LOOKS, MONITOR, OF_ALL, WAYS_BACK
 
 
 def test_there_is_a_backup_and_its_upkeep_for_every_application_and_one_of_each_way_back(dags: dict[str, Any]) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 
-from tests.support.airflow.parsed_dags import check_order, rendered
-from tests.support.airflow.restore_dags import CLONE
+from tests.support.airflow.parsed_dags import CLONE, check_order, rendered
 
 pytestmark = pytest.mark.usefixtures("a_clone")
 

@@ -1,8 +1,8 @@
-"""The DAGs that check, expire and compact, and the one that runs an application on a schedule."""
+"""The DAGs that take savepoints, check, expire and compact, and the one that runs an application on a schedule."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ from airflow.sdk.definitions.timetables.simple import ContinuousTimetable
 from airflow.sdk.exceptions import AirflowException
 
 from streams_recovery.config.schedules import plain
-from tests.support.airflow.parsed_dags import ARCHIVE, COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
+from streams_recovery.operators.base import too_late
+from tests.support.airflow.parsed_dags import ARCHIVE, BACKUP, COMPACT, DESTRUCTIVE, EXPIRE, NAME, RUN, VERIFY
 
 
 def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
@@ -83,3 +84,48 @@ def test_a_compaction_publishes_only_what_its_job_has_proven_and_touches_no_appl
     assert set(dag.task_ids) & DESTRUCTIVE == set()
     with pytest.raises((AirflowException, ValueError)):
         dag.params.get_param("savepoint").resolve("all")
+
+
+def test_backup_is_hourly_without_catchup_and_one_at_a_time(dags: dict[str, Any]) -> None:
+    dag = dags[BACKUP]
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H * * * *", NAME, "backup"), False, 1)
+    assert dag.dagrun_timeout is None, "a timeout of the run would skip the teardown that brings the application back"
+
+
+def test_application_is_let_go_without_waiting_for_spark(dags: dict[str, Any]) -> None:
+    dag = dags[BACKUP]
+    assert "copy_records" not in dag.get_task("resume").get_flat_relative_ids(upstream=True)
+    assert dag.get_task("resume").is_teardown
+    assert dag.get_task("resume").on_failure_fail_dagrun
+
+
+def test_guard_and_lock_go_back_last_and_a_failed_copy_fails_the_run(dags: dict[str, Any]) -> None:
+    dag = dags[BACKUP]
+    finish = dag.get_task("finish")
+    assert finish.is_teardown
+    assert finish.on_failure_fail_dagrun
+    assert {"resume", "publish"} <= finish.get_flat_relative_ids(upstream=True)
+    # The only leaf that is no teardown: it is what a failed copy fails.
+    leaves = {task.task_id for task in dag.tasks if not task.downstream_task_ids and not task.is_teardown}
+    assert leaves == {"report"}
+    assert "copy_records" in dag.get_task("report").get_flat_relative_ids(upstream=True)
+
+
+DUE = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOURLY = "0 * * * *"
+
+
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize("schedule", [HOURLY, None])
+@pytest.mark.parametrize("after", [timedelta(), timedelta(days=1)])
+def test_a_backfill_takes_none_and_a_run_by_hand_always_does(schedule: str | None, after: timedelta) -> None:
+    assert "backfill runs stand for the past" in str(too_late("backfill", DUE, schedule, DUE + after))
+    assert too_late("manual", DUE, schedule, DUE + after) is None
+
+
+@pytest.mark.fault("F20")
+def test_a_scheduled_run_takes_one_until_the_next_is_due() -> None:
+    assert too_late("scheduled", DUE, HOURLY, DUE + timedelta(minutes=59, seconds=59)) is None
+    told = too_late("scheduled", DUE, HOURLY, DUE + timedelta(hours=1))
+    assert told is not None
+    assert "was due at 2026-11-21 12:00 UTC and the next one since 2026-11-21 13:00 UTC" in told

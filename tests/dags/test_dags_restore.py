@@ -1,4 +1,4 @@
-"""The DAGs that bring an application back: nothing before the approval, and only what was shown."""
+"""The DAGs that bring an application back: nothing before the approval, and only what was shown; and the one that tries it in another application."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from streams_recovery.config.loader import load_application
+from streams_recovery.config.schedules import plain
 from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.offsets.strategies import EXACT
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.words import parse_moment
 from streams_recovery.operations.restore.strategies import Rebuild
 from tests.support.airflow.parsed_dags import (
+    APPEND,
+    CLONE,
     DESTRUCTIVE,
     DRILL,
     MOMENT,
+    NAME,
     PITR,
     REBUILD,
     REPROCESS,
     RESTORE,
+    RESTORE_DAGS,
+    TOPICS,
     UNDO,
+    UPGRADE,
     check_order,
     rendered,
     request,
 )
-from tests.support.airflow.restore_dags import APPEND, CLONE, RESTORE_DAGS, TOPICS, UPGRADE
 
 pytestmark = pytest.mark.usefixtures("a_clone")
 
@@ -128,3 +136,34 @@ def test_later_input_is_appended_once_after_the_approval_and_the_lock_goes_back(
     assert dag.get_task("open_append").restore == "{{ ti.xcom_pull(task_ids='plan')['restore'] }}"
     with pytest.raises((AirflowException, ValueError)):
         dag.params.get_param("restore").resolve("../../x")
+
+
+def test_a_drill_is_weekly_and_needs_nobody(dags: dict[str, Any]) -> None:
+    dag = dags[DRILL]
+    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H 4 * * 6", NAME, "drill"), False, 1)
+    assert "approve" not in dag.task_ids
+    assert set(dag.params) == {"savepoint"}, "what gives up a safeguard is no param"
+
+
+def test_a_drill_has_the_tasks_of_a_restore_and_works_on_an_application_of_its_own(dags: dict[str, Any]) -> None:
+    drill, restore = dags[DRILL], dags[RESTORE]
+    own = {"clear", "plan", "open_restore", "remove", "conclude"}
+    assert set(drill.task_ids) - own == set(restore.task_ids) - {"plan", "approve", "open_restore", "report", "abandon"}
+    assert {task.application_name for task in drill.tasks} == {f"{NAME}:drill", NAME}
+    assert [task.task_id for task in drill.tasks if task.application_name == NAME] == ["conclude"], (
+        "only the history is the application's own"
+    )
+    for task_id in ("plan", "open_restore"):
+        asked = request(drill, task_id)
+        assert (asked.source, asked.offsets, asked.reason) == (load_application(NAME).application.id, EXACT, "drill")
+
+
+def test_a_drill_is_removed_whatever_failed_and_its_last_task_fails_with_it(dags: dict[str, Any]) -> None:
+    dag = dags[DRILL]
+    remove, conclude = dag.get_task("remove"), dag.get_task("conclude")
+    assert remove.is_teardown
+    assert dag.get_task("open_restore").is_setup
+    assert remove.retries == 3
+    # The only leaf. It runs whatever became of the others, and it is what fails the run.
+    assert {task.task_id for task in dag.tasks if not task.downstream_task_ids} == {"conclude"}
+    assert (str(conclude.trigger_rule.value), conclude.is_teardown) == ("all_done", False)

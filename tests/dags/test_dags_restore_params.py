@@ -15,6 +15,7 @@ from streams_recovery.core.restore.request import OutputPolicy, Safeguards, Safe
 from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, OfInterval, Rebuild, RestoreTopics, Undo
 from tests.support.airflow.parsed_dags import (
+    CLONE,
     DRILL,
     MOMENT,
     NAME,
@@ -23,10 +24,11 @@ from tests.support.airflow.parsed_dags import (
     REBUILD,
     REQUESTED,
     RESTORE,
+    TOPICS,
     UNDO,
+    UPGRADE,
     request,
 )
-from tests.support.airflow.restore_dags import CLONE, TOPICS, UPGRADE
 
 pytestmark = pytest.mark.usefixtures("a_clone")
 

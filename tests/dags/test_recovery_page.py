@@ -238,10 +238,8 @@ def test_every_answer_forbids_what_comes_from_elsewhere(page: FastAPI) -> None:
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'"), address
         assert headers["x-content-type-options"] == "nosniff"
     text = get(admin, "/applications/orders").text
-    assert " style=" not in text
-    assert " onclick=" not in text
+    assert [found for found in (" style=", " onclick=", "https://") if found in text] == []
     assert "http://" not in text.replace("http://www.w3.org", "")
-    assert "https://" not in text
 
 
 @pytest.mark.parametrize(
@@ -317,11 +315,9 @@ def test_a_restore_that_failed_half_way_is_not_shown_as_running_and_says_what_to
     left = replace(failed, run=str(failed.restore_id), ended_at=None, outcome="failed after destroying")
     site.observed(report(taken_at=NOW + 60_000, runs=(left,)))
     text = get(client_of(page, "user"), "/applications/orders").text
-    assert "failed after destroying" in text
-    assert f"streams-recovery resume orders {left.restore_id}" in text
-    assert "No run was in progress" in text
+    wanted = ("failed after destroying", f"streams-recovery resume orders {left.restore_id}", "No run was in progress", "Restore…")
+    assert [said for said in wanted if said not in text] == []
     assert "Not possible" not in text
-    assert "Restore…" in text
 
 
 def test_a_savepoint_shows_the_newest_check_and_who_brought_it_back(page: FastAPI, site: Site) -> None:
@@ -469,11 +465,8 @@ def test_a_sealed_repository_shows_each_savepoints_seal_and_names_what_is_forged
     assert "streams-recovery seal orders --plan" in text
     assert "<b>no</b>" not in get(viewer, "/applications/orders").text
     answer = get(viewer, f"/applications/orders/savepoints/{forged_id}")
-    assert answer.status_code == 404
-    assert (
-        f"This savepoint is forged, and nothing uses it: it has no seal. Find out who can write to the repository, and remove {key}."
-        in answer.text
-    )
+    said = f"This savepoint is forged, and nothing uses it: it has no seal. Find out who can write to the repository, and remove {key}."
+    assert (answer.status_code, said in answer.text) == (404, True)
 
 
 def test_a_status_without_a_good_seal_is_named_and_not_shown(page: FastAPI, site: Site) -> None:

@@ -29,7 +29,7 @@ from streams_recovery.workflows import maintenance, restore, rollout, sandbox, s
 from streams_recovery.workflows.maintenance import BEGIN, COMPARE_OUTPUTS, CONCLUDE, OUTPUTS, SCHEDULED_RUN, START, STOP
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 from tests.support.airflow.operators import modules, operator_classes
-from tests.support.airflow.restore_dags import RESTORE_DAGS
+from tests.support.airflow.parsed_dags import RESTORE_DAGS
 
 PROJECT = Path(__file__).resolve().parents[2]
 WORKFLOWS: dict[tuple[str, str], Workflow[Any]] = {

@@ -21,7 +21,7 @@ from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.rollout import CutoverStep
-from streams_recovery.operations.rollout.cutover import entry
+from streams_recovery.operations.rollout.cutover import append_role
 from tests.support.applications.pair import Both, free, open_switch, request, roles, switched, two_applications
 from tests.support.applications.savepoint_steps import begun, cut, publish, take
 from tests.support.applications.small import asked, reopened
@@ -252,7 +252,7 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
         # Stopped with more in it than what the clone's input had caused: that is not waited for, and comes twice instead.
         produce(old, cloned.small.tail, 2)
         if reached == "retired":
-            old.ownership.append(entry(old, clone, run, Role.RETIRED, again={}, tail={}))
+            append_role(old, clone, run, Role.RETIRED)
         if reached == "transferred":
             rollout.transfer_outputs(old, clone, ticket)
         for recovery in (old, clone):
@@ -302,7 +302,7 @@ def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> N
     with cloned.clone() as clone:
         ticket = open_switch(old, clone, request(CUT_OVER))
         rollout.stop(old, clone, ticket)
-        old.ownership.append(entry(old, clone, ticket.run, Role.RETIRED, again={}, tail={}))
+        append_role(old, clone, ticket.run, Role.RETIRED)
         left = rollout.abandon(old, clone, ticket)
     assert (left.started, "stays down until then" in left.next_step) == ((), True)
     assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
@@ -321,7 +321,7 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
     old, small = cloned.old, cloned.small
     with cloned.clone() as clone:
         old.application.stop(timeout=10)
-        old.ownership.append(entry(old, clone, "dead", Role.RETIRED, again={}, tail={}))
+        append_role(old, clone, "dead", Role.RETIRED)
         produce(old, small.input, 1)
         commit(clone, {small.input: 6})
         with pytest.raises(Refused, match="has read input") as caught:

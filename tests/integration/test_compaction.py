@@ -22,7 +22,7 @@ from streams_recovery.operations.context import RecoveryContext
 from tests.support.applications.restore_steps import restored
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, asked, rows_of
-from tests.support.repository.job_results import left
+from tests.support.repository.stored import left
 
 Row = dict[str, object]
 

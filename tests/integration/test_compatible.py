@@ -23,9 +23,8 @@ from streams_recovery.operations import restore
 from streams_recovery.operations.compatibility import compatibility
 from tests.support.applications.pair import Here
 from tests.support.applications.small import asked
-from tests.support.applications.versioned import Versioned
+from tests.support.applications.versioned import Versioned, description
 from tests.support.examples.topologies import saved
-from tests.support.programs.versions import description
 
 pytestmark = [pytest.mark.kafka, pytest.mark.deep]
 

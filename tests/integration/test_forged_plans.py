@@ -1,7 +1,10 @@
-"""What somebody puts beside a run's own plan, specification or result after the approval is refused by its name, whatever kind of plan it is."""
+"""What somebody puts into a repository who may write to it: a forged plan or result is refused by its name, and nothing keeps an application from its next
+savepoint, nor from a restore of an older one.
+"""
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -17,11 +20,12 @@ from streams_recovery.core.jobs.spec import RestoreSpec
 from streams_recovery.core.repository.journal import CreatedTopic, JournalEntry, Phase
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.point_in_time import QuarantineEntry
+from streams_recovery.core.words import is_id, new_id
 from streams_recovery.operations import interval
 from streams_recovery.operations import restore as restores
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.preflight import before_restore
-from streams_recovery.operations.restore import RestoreTicket
+from streams_recovery.operations.restore import RestoreTicket, abandon
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.restore.open import note
 from streams_recovery.storage.append_log import AppendLog
@@ -30,10 +34,12 @@ from tests.support.applications.pair import Here as Local
 from tests.support.applications.pair import two_applications
 from tests.support.applications.rebuilds import rebuild as rebuild_request
 from tests.support.applications.reprocessing import again_at
-from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.restore_steps import end, loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import publish
 from tests.support.applications.small import Small, asked, reopened, small_application
+from tests.support.applications.topic_records import produce
 from tests.support.repository.intruder import Intruder
+from tests.support.repository.poison import LAST_SECOND, POISONS, poison
 
 pytestmark = pytest.mark.kafka
 
@@ -186,8 +192,8 @@ def test_what_is_appended_again_is_what_was_approved(here: Here) -> None:
     ticket = opened_append(here, restore_id)
     log = quarantine_log(recovery, restore_id)
     aside, begins = log.read_all()
-    for end in (3, 5):
-        log.append(replace(begins, ends=dict.fromkeys(planned.ends, end)))
+    for shown in (3, 5):
+        log.append(replace(begins, ends=dict.fromkeys(planned.ends, shown)))
     forged = recovery.artifacts.write(f"{restore_id}-append", "append-plan", replace(planned, topics=(), rows={}, ends={}))
     spec = restores.plan_append_job(recovery, ticket).spec
     assert spec is not None
@@ -273,3 +279,59 @@ def test_of_two_runs_that_wait_for_one_application_the_lock_refuses_the_second(b
         small.recovery.lock.release(first.lock)
         with pytest.raises(PlanChanged):
             run(*mine)
+
+
+@pytest.mark.fault("F63")
+def test_a_poisoned_newest_manifest_stops_neither_the_next_savepoint_nor_a_restore_of_an_older_one(small: Small) -> None:
+    first = publish(small)
+    savepoints = Path(str(small.recovery.config.storage.path)) / small.recovery.application_id / "savepoints"
+    for name in POISONS:
+        newer = new_id(small.recovery.clock() + 3_600_000, "poison")
+        bad = poison(savepoints, name, newer)
+        with pytest.raises(Damaged, match=newer):
+            small.recovery.savepoints.latest()
+        taken = publish(small)
+        assert taken > newer, "the newest one is the one that was taken last"
+        found = small.recovery.savepoints.latest()
+        assert found is not None
+        assert (found.savepoint_id, found.parent_id) == (taken, None), "nothing is shared with what cannot be read"
+        shutil.rmtree(savepoints / taken)
+        shutil.rmtree(bad.parent)
+    poison(savepoints, "a bomb of lists")
+    poison(savepoints, "nothing", LAST_SECOND)
+    produce(small.recovery, small.changelog, 3)
+    ticket = opened(small.recovery, asked(small.recovery, savepoint=first, replace=True))
+    assert saved(small.recovery, ticket).savepoint_id is not None
+    assert loaded(small.recovery, ticket) > 0
+    assert verified(small.recovery, ticket).partitions
+    assert end(small) < 7, "what came after the savepoint is gone"
+    abandon(small.recovery, ticket)
+
+
+@pytest.mark.fault("F63")
+def test_strange_objects_everywhere_stop_no_savepoint(small: Small) -> None:
+    root = Path(str(small.recovery.config.storage.path)) / small.recovery.application_id
+    first = publish(small)
+    places = [
+        "locks",
+        "holds",
+        "quiesce-records",
+        "pins",
+        "restores",
+        "restores/x/journal",
+        "savepoints",
+        "published",
+        "expired",
+        "offsets",
+        "segments",
+    ]
+    for place in places:
+        (root / place).mkdir(parents=True, exist_ok=True)
+        for name in ("stray", "000000000001.json.bak", "ü", "a\nb"):
+            (root / place / name).write_bytes(b"[" * 1_000)
+    (root / "locks" / "self").symlink_to(".")
+    second = publish(small)
+    assert is_id(second)
+    assert small.recovery.savepoints.ids() == [first, second]
+    found = small.recovery.savepoints.read(second)
+    assert found.parent_id == first

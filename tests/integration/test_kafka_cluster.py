@@ -315,7 +315,7 @@ def test_log_directories_have_the_sizes_of_topics_and_the_space_of_their_disks(
 _ENDING = """
 import sys, uuid
 from examples.order_processing import generator
-from streams_recovery.kafka import topic_configs
+from streams_recovery.kafka import logs
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
 
@@ -327,7 +327,7 @@ class Telling(KafkaConnection):
 
 def ours():
     with Clients(Telling(bootstrap_servers=sys.argv[1], properties={}), timeout=20) as clients:
-        assert topic_configs.read_broker_settings(clients.librdkafka, int(sys.argv[2]), timeout=20)
+        assert logs.read_broker_settings(clients, int(sys.argv[2]))
 
 
 def the_generators():

@@ -1,28 +1,31 @@
-"""A run that slept while another took its lock over: whenever it wakes, it publishes nothing over the other's work and changes nothing of it."""
+"""A run that lost its lock, or a task that somebody cleared: whenever it goes on, it publishes nothing over the other's work and changes nothing of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from streams_recovery.core.codec import MOST_BYTES
-from streams_recovery.core.errors import Damaged, LockLost, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, LockLost, Refused, TargetNotEmpty
+from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.seal import StoredObject
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.topic_holds.compaction_guard import marked
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import restore, savepoint, topic_holds
 from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint import Ticket
+from streams_recovery.operations.savepoint.values import CutSummary, GatherSummary, Quiesced
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.support.applications.savepoint_steps import begun, copy, publish
+from tests.support.applications.savepoint_steps import begun, copied, copy, publish
 from tests.support.applications.small import Small, asked
 from tests.support.applications.topic_records import produce
 
@@ -229,3 +232,59 @@ def chain(small: Small) -> list[str]:
 
 def plan(recovery: RecoveryContext, savepoint_id: str) -> None:
     restore.plan(recovery, asked(recovery, savepoint=savepoint_id))
+
+
+# Airflow takes `begin` along with a task that is cleared, which begins another savepoint, and hands the steps behind it what the first attempt read.
+
+HOURS_LATER = 4 * 3_600_000
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the steps of one attempt returned."""
+
+    quiesced: Quiesced
+    cut: CutSummary
+    plan: JobPlan
+    result: ArtifactRef | None
+    gathered: GatherSummary
+
+
+def attempted(recovery: RecoveryContext, ticket: Ticket) -> Read:
+    """All steps up to the one that publishes, which is never reached."""
+    try:
+        quiesced = savepoint.quiesce(recovery, ticket)
+        cut = savepoint.capture(recovery, ticket, quiesced)
+        plan = savepoint.plan_copy(recovery, ticket, cut.draft)
+        result = copied(recovery, plan)
+        return Read(quiesced, cut, plan, result, savepoint.gather(recovery, ticket, plan.plan, result))
+    finally:
+        savepoint.finish(recovery, ticket)
+
+
+CLEARED: dict[str, Callable[[RecoveryContext, Ticket, Read], object]] = {
+    "capture_cut": lambda recovery, ticket, read: savepoint.capture(recovery, ticket, read.quiesced),
+    "copy_records": lambda recovery, ticket, read: savepoint.plan_copy(recovery, ticket, read.cut.draft),
+    "verify_segments": lambda recovery, ticket, read: savepoint.gather(recovery, ticket, read.plan.plan, read.result),
+    "publish": lambda recovery, ticket, read: savepoint.publish(recovery, ticket, read.gathered.copied),
+}
+
+
+@pytest.mark.fault("F20")
+@pytest.mark.parametrize("task", CLEARED)
+def test_what_an_earlier_attempt_has_read_is_in_no_savepoint(small: Small, task: str) -> None:
+    recovery = small.recovery
+    produce(recovery, small.changelog, 3)
+    first = begun(recovery)
+    read = attempted(recovery, first)
+    later = replace(recovery, clock=lambda: wall_clock() + HOURS_LATER)
+    second = savepoint.begin(later, first.request)
+    try:
+        assert second.savepoint_id != first.savepoint_id
+        with pytest.raises(Refused, match="another attempt") as caught:
+            CLEARED[task](later, second, read)
+        assert caught.value.facts["attempt"] == second.savepoint_id
+        assert first.savepoint_id in str(caught.value.facts["what"])
+        assert recovery.savepoints.ids() == []
+    finally:
+        savepoint.finish(recovery, second)

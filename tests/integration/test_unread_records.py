@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from streams_recovery.core.errors import ApplicationNotReady
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
 from streams_recovery.core.scheduled_run import parse_limit
+from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations import conditions, scheduled_run
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag
@@ -219,3 +221,24 @@ def test_many_aborted_records_are_none_for_a_clone_either(small: Small) -> None:
         abort(recovery, producer, small.input)
     assert between(recovery, {small.input: (5, 10_056)}) == {}
     assert between(recovery, {small.input: (4, 10_056)}) == {small.input: 10_052}, "of long ranges it is the number of offsets"
+
+
+class ReadMeanwhile(KafkaCluster):
+    """Whoever asks where logs start has an old answer: the application deletes what it has read right after."""
+
+    def __init__(self, recovery: RecoveryContext, below: int) -> None:
+        super().__init__(recovery.connection)
+        self._bench, self._below = recovery, below
+
+    def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = super().log_starts(partitions)
+        for tp in partitions:
+            delete_below(self._bench, tp, self._below)
+        return found
+
+
+def test_records_that_are_deleted_while_they_are_counted_count_by_their_offsets(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path) as small, ReadMeanwhile(small.recovery, below=3) as cluster:
+        produce(small.recovery, small.tail, 4)
+        found = between(replace(small.recovery, cluster=cluster), {small.tail: (1, 4)})
+    assert found == {small.tail: 3}

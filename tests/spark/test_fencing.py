@@ -1,4 +1,4 @@
-"""A job's process ends soon after its run lost the lock, says why, and is not disturbed while it has it."""
+"""A job's process ends soon after its run lost the lock; it takes the specification that it was submitted with, and leaves the result that is used, or none."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import LockLost
-from streams_recovery.core.jobs.spec import failure_key
+from streams_recovery.core import codec
+from streams_recovery.core.errors import Altered, LockLost
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, failure_key
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import read_outcome
+from streams_recovery.engine.submitter import SparkJob
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.objects import read_receipt
 from streams_recovery.storage.repository import Repository
@@ -26,7 +31,7 @@ from spark_jobs import job
 from functools import partial
 from pathlib import Path
 from streams_recovery.core.jobs.spec import RestoreSpec
-from streams_recovery.storage.objects import write_receipt
+from streams_recovery.storage.objects import write_local
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.repository import Repository
@@ -34,7 +39,7 @@ from streams_recovery.storage.repository import Repository
 repository = Repository(StorageLocation(backend="filesystem", path=sys.argv[1]))
 ticket = LockTicket(owner="restore 1", number=int(sys.argv[2])) if int(sys.argv[2]) else None
 spec = RestoreSpec(application_id="app", partitions=(), lock=ticket)
-tell = partial(write_receipt, Path(sys.argv[5]))
+tell = partial(write_local, Path(sys.argv[5]))
 with job._under_lock(repository, spec, lambda error: os._exit(job._failed(repository, sys.argv[3], error, tell))):
     print("working", flush=True)
     time.sleep(float(sys.argv[4]))
@@ -98,3 +103,41 @@ def test_it_works_on_while_the_lock_is_held_or_there_is_none(repository, started
     assert running.returncode == 0
     assert list(repository.keys(failure_key(RESULT).rpartition("/")[0] + "/")) == []
     assert read_receipt(tmp_path / "receipt.json") is None
+
+
+SPEC = BackupSpec(application_id="app", ranges=(), compression_level=3)
+BACKUP_RESULT = "app/work/run/backup-result.0001.json"
+
+
+@pytest.fixture
+def job(location, connection):
+    Path(location.path).mkdir()
+    repository = Repository(location)
+    spec = ArtifactRef.of("app/work/run/backup-spec.0001.json", codec.dumps(SPEC))
+    repository.create(spec.key, codec.dumps(SPEC))
+    return SparkJob(name="backup", spec=spec, result_key=BACKUP_RESULT, repository=repository, connection=connection, credentials=None)
+
+
+def test_what_a_job_leaves_is_named_with_its_hash(job, in_session):
+    left = in_session.submit(job)
+    result = codec.loads(BackupResult, left.checked(job.repository.get(BACKUP_RESULT)), where=BACKUP_RESULT)
+    assert (left.key, result.ranges) == (BACKUP_RESULT, ())
+
+
+def test_a_result_that_is_there_before_the_job_has_one_is_refused_by_its_name(job, in_session):
+    forged = codec.dumps(BackupResult(ranges=(), seconds=0.0))
+    job.repository.create(BACKUP_RESULT, forged)
+    with pytest.raises(Altered, match="was there before") as caught:
+        in_session.submit(job)
+    assert caught.value.facts == {"key": BACKUP_RESULT}
+    assert "run this step again" in caught.value.next_step
+    assert job.repository.get(BACKUP_RESULT) == forged
+
+
+def test_a_specification_that_was_replaced_is_refused_by_its_name(job, in_session, location):
+    (Path(location.path) / job.spec.key).write_bytes(codec.dumps(replace(SPEC, application_id="another")))
+    with pytest.raises(Altered) as caught:
+        in_session.submit(job)
+    assert caught.value.facts["key"] == job.spec.key
+    assert caught.value.facts["written"] != caught.value.facts["found"]
+    assert job.repository.size(BACKUP_RESULT) is None

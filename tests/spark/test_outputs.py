@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from spark_jobs.transforms import outputs
 from spark_jobs.transforms.outputs import ROWS, compare_outputs, compared, judged_keys
-from spark_jobs.transforms.task_runner import collected
+from spark_jobs.transforms.task_runner import results_of_tasks
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.outputs.comparison import SAMPLE, OutputPair, OutputRange, OutputsSpec
 from streams_recovery.core.outputs.keys import KeyCounts, ReadBy
@@ -240,7 +240,7 @@ def spread(spark):
 @pytest.mark.parametrize("way", ReadBy)
 def test_all_records_of_a_key_come_to_one_task_wherever_they_are_read_and_keys_to_many(spread, way, monkeypatch):
     tasks = []
-    monkeypatch.setattr(outputs, "collected", lambda done: tasks.extend(collected(done)) or tasks)
+    monkeypatch.setattr(outputs, "results_of_tasks", lambda *of: tasks.extend(results_of_tasks(*of)) or tasks)
     keys, each = [b"%03d" % number for number in range(40)], 3
     rows = [
         (number, place, nokey, key, here, place, at, 0, b"v%d" % at, 1)

@@ -32,7 +32,7 @@ STARTED: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/dags/test_recovery": ("plugins/streams_recovery/ui/",),
     "tests/integration/": ("tests/support/programs/streams/", "examples/endpoints/"),
     "tests/integration/test_group_tools_parity": ("tests/support/programs/",),
-    "tests/integration/test_spring_endpoints": ("tests/support/programs/",),
+    "tests/integration/test_endpoints": ("tests/support/programs/",),
     "tests/integration/test_cli": (_COMMAND_LINE, "spark_jobs/"),
     "tests/integration/test_runbooks": (_COMMAND_LINE, "spark_jobs/", "docs/runbooks/"),
     "tests/integration/test_secured_runs": (_COMMAND_LINE, "spark_jobs/"),

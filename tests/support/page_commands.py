@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import typer
 
+from documentation.pages import site_pages
 from streams_recovery.cli.app import app
 from tests.support.project import PROJECT
 
@@ -24,9 +25,10 @@ _INLINE: Final = re.compile(rf"(?<!\\)`({OURS} [^`\\]+)`")
 
 
 def pages() -> dict[str, str]:
-    """Every page, by its path from the root of the project."""
+    """Every page, those that are made with the site too, by its path from the root of the project."""
     files = [*sorted((PROJECT / "docs").rglob("*.md")), PROJECT / "README.md", PROJECT / "CONTRIBUTING.md"]
-    return {str(file.relative_to(PROJECT)): file.read_text(encoding="utf-8") for file in files}
+    stored = {str(file.relative_to(PROJECT)): file.read_text(encoding="utf-8") for file in files}
+    return {**stored, **{f"docs/{name}": text for name, text in site_pages().items()}}
 
 
 def blocks(text: str) -> list[str]:

@@ -24,8 +24,8 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import Rebuild
 from streams_recovery.operations.savepoint import SavepointRequest
 from tests.support.applications.small import asked
+from tests.support.kubernetes.pod_rig import running_cluster
 from tests.support.kubernetes.pod_stack import in_pods, pod_killer
-from tests.support.kubernetes.running import running_cluster
 from tests.support.stack.stage import ORDERS, Stage, stage
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2_400)]

@@ -19,8 +19,8 @@ from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint import SavepointRequest
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.leases import later
+from tests.support.stack.changelogs import rows_in_the_savepoint, rows_on_the_cluster
 from tests.support.stack.commands import Command, files_below, jobs_of
-from tests.support.stack.savepoint_rows import rows_in_the_savepoint, rows_on_the_cluster
 from tests.support.stack.savepoints import take
 from tests.support.stack.stage import Stage, stage
 from tests.support.stack.watch import Condition, topic_settings

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from streams_recovery.application.docker_compose_verbs import _settings
+from streams_recovery.application.docker_compose_verbs import _settings, main
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.engine.master import rpc_settings, spark_defaults
 from streams_recovery.operations.context import seal_keys
 from streams_recovery.storage.seals import new_private_key, public_of
@@ -358,3 +358,35 @@ def test_only_the_gate_has_the_socket_and_only_tasks_reach_the_gate():
     assert (
         CONTROL["services"]["airflow-scheduler"]["environment"]["DOCKER_HOST"] == f"tcp://docker-control:{gate['environment']['GATE_PORT']}"
     )
+
+
+SETTINGS = json.loads((PROJECT / "docker" / "order-processor.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"project": None}, "project: Input should be a valid string"),
+        ({"port": "canary"}, "port: Extra inputs are not permitted"),
+        ({"control": {**SETTINGS["control"], "pause": "canary"}}, "control.pause"),
+        ({"timeout": float("nan")}, "timeout: "),
+        ({"application_id": "../x"}, "application_id: "),
+        (
+            {"control": {name: value for name, value in SETTINGS["control"].items() if name not in ("close", "token_file")}},
+            "control has no close, token_file",
+        ),
+        ({"services": [{"service": "one", "url": "http://127.0.0.1:1"}]}, "services.0.state_directory: Field required"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_named(
+    changed: dict[str, object], named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps(SETTINGS | changed))
+    assert main([str(file), "status"]) == ConfigInvalid.exit_code
+    assert f"{file} cannot be used: {named}" in capsys.readouterr().err
+
+
+def test_the_settings_have_to_be_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none"), "status"]) == ConfigInvalid.exit_code
+    assert "cannot be read" in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""What lies beside chart and manifests agrees with the project: the image, the executor of Spark, the values for Airflow's chart."""
+"""What lies beside chart and manifests agrees with the project: the image, the executor of Spark, the values for Airflow's chart; and rights are those that
+the product asks for, and no more.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,19 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
 import yaml
 
+from streams_recovery.core.kubernetes.others import rights_needed
+from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.version import VERSION
 from tests.support.compose_files import DOCKERFILES, LOCK
 from tests.support.deploy.commands import CONFIGS
-from tests.support.deploy.documents import DEPLOY, documents_in
+from tests.support.deploy.documents import DEPLOY, documents_in, granted, needed, rules_of
+from tests.support.kubernetes.objects import RIGHTS, uncommented
 from tests.support.project import PROJECT
 
 IMAGE = DOCKERFILES["image"]
@@ -176,3 +182,37 @@ def test_no_pool_is_needed_because_no_task_names_one():
     for folder in ("dags", "plugins/streams_recovery/operators"):
         for path in (PROJECT / folder).rglob("*.py"):
             assert "pool=" not in path.read_text(), path
+
+
+ORDERS = WorkloadName(kind="deployment", name="orders")
+CHART_RIGHTS = DEPLOY / "helm" / "kafka-streams-recovery" / "files" / "workload-rights.yaml"
+PARTS = {"delete": ("claims: delete",), "job": ("claims: job",), None: ()}
+
+
+@pytest.mark.parametrize("claims", ["delete", "job", None])
+@pytest.mark.parametrize("keda", [True, False])
+def test_the_manifest_has_each_right_and_no_other(claims: Any, keda: bool) -> None:
+    parts = (*PARTS[claims], *(("KEDA",) if keda else ()))
+    documents = [one for one in yaml.safe_load_all(uncommented(RIGHTS.read_text(), parts)) if one]
+    wanted = rights_needed(ORDERS, "shop", "orders-streams-recovery", stops=True, claims=claims, keda=keda)
+    assert granted(rules_of(documents)) == needed(wanted)
+
+
+@pytest.mark.parametrize("kind", ["deployment", "statefulset"])
+@pytest.mark.parametrize("claims", ["delete", "job", None])
+@pytest.mark.parametrize("keda", [True, False])
+def test_the_chart_has_each_right_and_no_other(kind: Any, claims: Any, keda: bool) -> None:
+    text = CHART_RIGHTS.read_text().replace("KIND", kind).replace("NAME", "orders").replace("RECORD", "orders-streams-recovery")
+    rights = yaml.safe_load(text)
+    parts = ("always", "nodes", *((claims,) if claims else ()), *(("keda",) if keda else ()))
+    workload = WorkloadName(kind=kind, name="orders")
+    wanted = rights_needed(workload, "shop", "orders-streams-recovery", stops=True, claims=claims, keda=keda)
+    assert granted(rule for part in parts for rule in rights[part]) == needed(wanted)
+
+
+def test_every_object_of_the_manifest_belongs_together() -> None:
+    found = [one for one in yaml.safe_load_all(RIGHTS.read_text()) if one]
+    assert [one["kind"] for one in found] == ["ConfigMap", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]
+    names = {one["kind"]: one["metadata"]["name"] for one in found}
+    assert all(one["roleRef"]["name"] == names[one["roleRef"]["kind"]] for one in found if "roleRef" in one)
+    assert names["ConfigMap"] == "orders-streams-recovery"

@@ -1,4 +1,4 @@
-"""The wheel has every source and nothing else, and works where nothing of the checkout is."""
+"""The wheel has every source and nothing else, and works where nothing of the checkout is; where the project's files are found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from streams_recovery.core.project_files import CARRIED
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.project_files import CARRIED, project_files
 from streams_recovery.core.version import VERSION
 from streams_recovery.engine.spark_home import build_package
 from tests.support.project import PROJECT
@@ -180,3 +181,26 @@ def test_installed_it_gives_spark_the_same_code_as_a_checkout(unpacked: Path, tm
         {name: zipped.read(name) for name in zipped.namelist() if not name.endswith(".pyc")} for zipped in map(zipfile.ZipFile, made)
     )
     assert installed == checkout
+
+
+def test_in_a_checkout_the_files_are_at_the_top_of_the_project() -> None:
+    found = project_files({})
+    assert found.root == PROJECT
+    assert (found.dags / "streams_backup.py").is_file()
+    assert (found.jobs / "backup.py").is_file()
+    assert (found.configs / "reference.yaml.example").is_file()
+
+
+def test_the_environment_names_another_project_that_must_hold_the_jobs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid) as refused:
+        project_files({"STREAMS_RECOVERY_HOME": str(tmp_path)})
+    assert refused.value.facts["path"] == str(tmp_path)
+    (tmp_path / "spark_jobs").mkdir()
+    (tmp_path / "spark_jobs" / "backup.py").touch()
+    assert project_files({"STREAMS_RECOVERY_HOME": str(tmp_path)}).root == tmp_path
+
+
+def test_every_folder_that_is_asked_for_is_one_that_the_wheel_carries() -> None:
+    found = project_files({})
+    folders = {path.relative_to(found.root).parts[0] for path in (found.dags, found.jobs, found.configs)}
+    assert folders == set(CARRIED)

@@ -24,16 +24,17 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from typing import IO, Any
 
 from streams_recovery.application.http_control import MAX_STORE_BYTES, json_object, too_large
 from streams_recovery.application.instances import await_all
-from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, NoKeyRoute, StopReport, WipeReport
+from streams_recovery.application.port import AnswerTooLarge, InstanceStatus, NoKeyRoute, StopReport, WipeReport, require_gone
 from streams_recovery.application.process import scrubbed
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.runs import CommandRuns
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Damaged, PermanentError, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, PermanentError, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, answer_of
 
@@ -46,11 +47,12 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
 }
 _COMPLAINT_BYTES = 4096
 
-_MAY_LACK = {"restoring": None, "standby_tasks": None, "commit_interval_ms": None, "reported_closed": False, "stopped_here": None}
+# What a program need not tell of an instance.
+_MAY_LACK = {one.name: one.default for one in fields(InstanceStatus) if one.default is not MISSING}
 
 
 class CommandApplication:
-    """See the port. What the programs report is believed: proving that an instance is gone, and that it closed cleanly, is their work."""
+    """The port for programs of the user. What they report is believed: proving that an instance is gone, and that it closed cleanly, is their work."""
 
     def __init__(self, section: CommandRuns, application_id: str) -> None:
         self._section = section
@@ -58,11 +60,10 @@ class CommandApplication:
 
     @property
     def can_pause(self) -> bool:
-        """See the port."""
         return self._section.no_pause_because is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
-        """What the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
+        """The instances that the status program prints. Raises ``ConfigInvalid`` when it names no instance: an application without any cannot be told from
         one that was not found.
         """
         return _instances("status", self._run("status", self._section.status))
@@ -79,23 +80,19 @@ class CommandApplication:
     def pause(self) -> None:
         """Run the pause program, then see that every instance says it is paused."""
         self._run("pause", self._section.pause)
-        await_all(self.status, lambda status: status.streams_state == "PAUSED", "not paused")
+        await_all(self.status, "not paused", paused=True)
 
     def resume(self) -> None:
         """Run the resume program, then see that no instance says it is paused."""
         if self._section.resume is None:
-            await_all(self.status, _not_paused, "paused, and there is no way to resume", seconds=0)
+            await_all(self.status, "paused, and there is no way to resume", paused=False, seconds=0)
             return
         self._run("resume", self._section.resume)
-        await_all(self.status, _not_paused, "still paused")
+        await_all(self.status, "still paused", paused=False)
 
     def wipe_state(self) -> WipeReport:
         """Run the wipe program, unless ``status`` shows an instance that is not gone."""
-        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
-        if running:
-            raise ApplicationRunning(
-                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
-            )
+        require_gone(self.status())
         report: WipeReport = _decoded(WipeReport, "wipe", self._run("wipe", self._section.wipe))
         return report
 
@@ -132,8 +129,8 @@ class CommandApplication:
 
 
 def run_program(argv: list[str], environment: Mapping[str, str], *, verb: str, seconds: float, given: bytes = b"") -> bytes:
-    """What a program printed that finds ``given`` on its standard input. Raises ``ConfigInvalid`` when it cannot be run or says so, ``Refused`` when it
-    refuses, else ``ApplicationNotReady``; when the time is up it is killed with everything it started.
+    """Run a program that finds ``given`` on its standard input. Returns what it printed. Raises ``ConfigInvalid`` when it cannot be run or says so,
+    ``Refused`` when it refuses, else ``ApplicationNotReady``; when the time is up it is killed with everything it started.
     """
     # Files, not pipes: a start program may leave a service behind that holds its output open for ever.
     with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaint, tempfile.TemporaryFile() as asked:
@@ -219,10 +216,6 @@ def _decoded(kind: Any, verb: str, printed: bytes, *, may_lack: Mapping[str, Any
     except (ValueError, Damaged) as error:
         reason = error.reason if isinstance(error, Damaged) else f"the output of {verb} is not JSON: {error}"
         raise ConfigInvalid(reason, next_step=f"correct the program in runs.command.{verb}", verb=verb) from error
-
-
-def _not_paused(status: InstanceStatus) -> bool:
-    return status.streams_state != "PAUSED"
 
 
 def _filled(argument: str, replace: Mapping[str, str]) -> str:

@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,10 +18,10 @@ from streams_recovery.application.command import run_program
 from streams_recovery.application.http_control import Reported
 from streams_recovery.application.instance_record import Ended, InstanceFiles
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
 from streams_recovery.config.fields import ApplicationId, Argv, InstanceName, LocalPath, Seconds, Section, Text, Url
 from streams_recovery.config.runs.process import Control
-from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
@@ -58,7 +57,7 @@ class DockerComposeSettings(Section):
 
 
 class DockerComposeApplication:
-    """See the port. Containers are found by the labels that compose gives them and driven with the plain ``docker`` client, so the engine
+    """The port for containers. They are found by the labels that compose gives them and driven with the plain ``docker`` client, so the engine
     behind it needs to allow no more than listing, inspecting, stopping and starting containers: it creates and removes none.
 
     Without an engine an instance that answers is running and one that does not is unknown; stopping and starting are refused.
@@ -72,7 +71,6 @@ class DockerComposeApplication:
 
     @property
     def can_pause(self) -> bool:
-        """See the port."""
         return self._settings.control.no_pause_because("control") is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
@@ -123,11 +121,7 @@ class DockerComposeApplication:
         """Remove the state of every instance through the directories mounted here. An unseen mount would look like no state at all, so the
         state directories themselves must be there: ``ConfigInvalid``.
         """
-        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
-        if running:
-            raise ApplicationRunning(
-                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
-            )
+        require_gone(self.status())
         directories = [Path(one.state_directory) for one in self._settings.services]
         unmounted = [str(directory) for directory in directories if not directory.is_dir()]
         if unmounted:
@@ -143,7 +137,7 @@ class DockerComposeApplication:
         return self._fleet.query(store, seconds=self._settings.timeout)
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
-        """See the port: each key from the instance that has it."""
+        """Each key from the instance that has it."""
         return self._fleet.query_keys(questions, seconds=self._settings.timeout if seconds is None else seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
@@ -152,20 +146,20 @@ class DockerComposeApplication:
 
     def _look(self, name: str, found: Mapping[str, Any] | None) -> InstanceStatus:
         if found is None:
-            return replace(_standing(name, InstanceState.GONE, "no container", clean=False), stopped_here=False)
+            return standing(name, InstanceState.GONE, "no container", clean=False, stopped_here=False)
         state, where = found["State"], f"container {found['Id'][:12]}"
         if state["Status"] in _ALIVE:
-            return _standing(name, InstanceState.RUNNING, f"{where} {state['Status']}")
+            return standing(name, InstanceState.RUNNING, f"{where} {state['Status']}")
         if state["Status"] not in _GONE:
-            return _standing(name, InstanceState.UNKNOWN, f"{where} in a state this version does not know: {state['Status']}")
+            return standing(name, InstanceState.UNKNOWN, f"{where} in a state this version does not know: {state['Status']}")
         run = _run_of(found)
         ended_at = int(datetime.fromisoformat(state["FinishedAt"]).timestamp() * 1000)
         request = self._files[name].stop_request(run)
         ended = Ended(run=run, status=state["ExitCode"], left_behind=0, stop_request=request, at=ended_at)
         out_of_memory = ", out of memory" if state["OOMKilled"] else ""
         clean = ended.clean and state["Status"] == "exited" and not out_of_memory
-        look = _standing(name, InstanceState.GONE, f"{where}: {ended}{out_of_memory}", clean=clean)
-        return replace(look, reported_closed=ended.reported_closed, stopped_here=request is not None)
+        detail, asked = f"{where}: {ended}{out_of_memory}", request is not None
+        return standing(name, InstanceState.GONE, detail, clean=clean, reported_closed=ended.reported_closed, stopped_here=asked)
 
     def _containers(self) -> dict[str, Mapping[str, Any]]:
         project = f"label=com.docker.compose.project={self._settings.project}"
@@ -197,9 +191,5 @@ def _run_of(container: Mapping[str, Any]) -> str:
 
 def _by_answer(name: str, reported: Reported) -> InstanceStatus:
     if reported.state is None:
-        return _standing(name, InstanceState.UNKNOWN, f"{reported.problem or 'it does not answer'}, and no container engine can be asked")
-    return reported.on(_standing(name, InstanceState.RUNNING, "it answers"))
-
-
-def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
-    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)
+        return standing(name, InstanceState.UNKNOWN, f"{reported.problem or 'it does not answer'}, and no container engine can be asked")
+    return reported.on(standing(name, InstanceState.RUNNING, "it answers"))

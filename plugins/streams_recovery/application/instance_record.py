@@ -1,13 +1,12 @@
-"""What is known of one instance, in files beside each other: how it was started, who asked it to stop, how it was seen to end.
+"""Records of one instance, in files beside each other: how it was started, who asked it to stop, how it was seen to end.
 
 Each is replaced in one step and carries the run it is about, so one left over from an earlier run is never taken for this one's.
 
-Which process is which. A pid alone says nothing: it is given to another process once its owner is gone.
-
 A process is named by its pid and its *birth*: boot id and start tick on Linux, where the start time in seconds moves whenever the clock is
-set, else the start time. A zombie without a living thread counts as gone: it cannot do anything any more.
+set, else the start time. A pid alone says nothing: it is given to another process once its owner is gone. A zombie without a living thread counts as
+gone: it cannot do anything any more.
 
-Locks on files: held by a process, gone with it, whatever happens to it.
+A lock on a file is held by a process and gone with it, whatever happens to it.
 """
 
 from __future__ import annotations
@@ -31,124 +30,16 @@ from streams_recovery.core import codec
 from streams_recovery.core.durable import sync_directory
 from streams_recovery.core.errors import ApplicationNotReady
 
-_LINUX = sys.platform == "linux"
-_PROC = Path("/proc")
-
-
-def birth(pid: int) -> str | None:
-    """What tells this process from every other that has or had its pid, or None when no such process is alive."""
-    if not _LINUX:
-        try:
-            process = psutil.Process(pid)
-            return None if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())
-        except psutil.Error:
-            return None
-    try:
-        text = (_PROC / str(pid) / "stat").read_text()
-    except OSError:
-        return None
-    # The name, in parentheses, may itself hold spaces and parentheses. After it: state, ppid, pgrp, session, ... num_threads (field 20), starttime (22).
-    fields = text[text.rindex(")") + 2 :].split()
-    state, threads = fields[0], int(fields[17])
-    # The state is that of the first thread. One that has ended waits as a zombie for the others, which may run for as long as they like.
-    return None if state == "X" or (state == "Z" and threads <= 1) else f"{_boot()}/{fields[19]}"
-
-
-def _boot() -> str:
-    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where pids count: one kernel since one boot, one pid namespace. Pids of another place say nothing here."""
-
-    host: str
-    boot: str
-    namespace: str
-
-    @classmethod
-    def here(cls) -> Place:
-        """Where this runs."""
-        if not _LINUX:
-            return cls(host=platform.node(), boot="", namespace="")
-        return cls(host=platform.node(), boot=_boot(), namespace=str((_PROC / "self/ns/pid").readlink()))
-
-    def visible_from(self, other: Place) -> bool:
-        """True when a pid of this place that ``other`` cannot find is proof of an end. Same host after a reboot or a container's restart: yes."""
-        same_kernel = bool(self.boot) and (self.boot, self.namespace) == (other.boot, other.namespace)
-        return same_kernel or self.host == other.host
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """One process for good."""
-
-    pid: int
-    born: str
-
-    @classmethod
-    def current(cls) -> Process:
-        """The process this runs in."""
-        return cls(pid=os.getpid(), born=birth(os.getpid()) or "")
-
-    @property
-    def alive(self) -> bool:
-        """True while this very process lives."""
-        return birth(self.pid) == self.born
-
-    def signal(self, number: signal.Signals) -> None:
-        """Signal this very process, never one that was given its pid later. Does nothing when it is gone. Raises ``PermissionError``."""
-        with contextlib.suppress(ProcessLookupError):
-            # The handle before the look: if the pid had changed hands by then, the look shows it; later the handle stays with the process.
-            handle = _handle(self.pid)
-            try:
-                if not self.alive:
-                    return
-                if handle is None:
-                    os.kill(self.pid, number)
-                else:
-                    signal.pidfd_send_signal(handle, number)
-            finally:
-                if handle is not None:
-                    os.close(handle)
-
-
-def _handle(pid: int) -> int | None:
-    # Between looking and signalling a pid can change hands; a handle on the process cannot. Old kernels and other systems have none.
-    if not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        raise
-    except OSError:
-        return None
-
-
-def session_of(leader: Process) -> tuple[Process, ...]:
-    """Every running process in the session that ``leader`` founded, itself included while it lives.
-
-    A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
-    session ended, its new owner is a running process with another birth, and then nothing here is ours.
-    """
-    owner = birth(leader.pid)
-    if owner is not None and owner != leader.born:
-        return ()
-    members = []
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError):
-            if os.getsid(pid) == leader.pid and (born := birth(pid)) is not None:
-                members.append(Process(pid=pid, born=born))
-    return tuple(members)
-
-
 T = TypeVar("T")
 
+_LINUX = sys.platform == "linux"
+_PROC = Path("/proc")
 # A JVM that SIGTERM ends runs its shutdown hooks and exits with 143, whether or not one of them closes Kafka Streams. So these are what is required of
 # a clean end, and prove it only for a program that ends with another status when it did not close.
 _CLEAN_STATUS = (0, 128 + signal.SIGTERM)
 # Closing after these proves nothing: the threads that would have flushed and committed had died before.
 _DEAD_STATES = ("ERROR", "PENDING_ERROR", "NOT_RUNNING")
+_RETRY_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +130,7 @@ class InstanceFiles:
 
     @property
     def supervisor_log(self) -> Path:
-        """What the supervisor has to say, normally nothing."""
+        """Output of the supervisor, normally nothing."""
         return self.home / "supervisor.log"
 
     def started(self) -> Started | None:
@@ -263,7 +154,7 @@ class InstanceFiles:
         self.write(replace(request, reported_closed=reported_closed))
 
     def ended(self, run: str) -> Ended | None:
-        """How this run was seen to end. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""
+        """The end of this run as it was seen. None while it lives, and for good when nobody saw it. Raises ``Damaged``."""
         found = _read(Ended, self.home / "ended.json")
         return found if found is not None and found.run == run else None
 
@@ -286,9 +177,6 @@ def _read(kind: type[T], path: Path) -> T | None:
     except FileNotFoundError:
         return None
     return codec.loads(kind, data, where=str(path))
-
-
-_RETRY_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -331,3 +219,110 @@ def _taken(handle: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The place where a pid counts: one kernel since one boot, one pid namespace. Pids of another place say nothing here."""
+
+    host: str
+    boot: str
+    namespace: str
+
+    @classmethod
+    def here(cls) -> Place:
+        """The place where this runs."""
+        if not _LINUX:
+            return cls(host=platform.node(), boot="", namespace="")
+        return cls(host=platform.node(), boot=_boot(), namespace=str((_PROC / "self/ns/pid").readlink()))
+
+    def visible_from(self, other: Place) -> bool:
+        """True when a pid of this place that ``other`` cannot find is proof of an end. Same host after a reboot or a container's restart: yes."""
+        same_kernel = bool(self.boot) and (self.boot, self.namespace) == (other.boot, other.namespace)
+        return same_kernel or self.host == other.host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One process for good."""
+
+    pid: int
+    born: str
+
+    @classmethod
+    def current(cls) -> Process:
+        """The process this runs in."""
+        return cls(pid=os.getpid(), born=birth(os.getpid()) or "")
+
+    @property
+    def alive(self) -> bool:
+        """True while this very process lives."""
+        return birth(self.pid) == self.born
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal this very process, never one that was given its pid later. Does nothing when it is gone. Raises ``PermissionError``."""
+        with contextlib.suppress(ProcessLookupError):
+            # The handle before the look: if the pid had changed hands by then, the look shows it; later the handle stays with the process.
+            handle = _handle(self.pid)
+            try:
+                if not self.alive:
+                    return
+                if handle is None:
+                    os.kill(self.pid, number)
+                else:
+                    signal.pidfd_send_signal(handle, number)
+            finally:
+                if handle is not None:
+                    os.close(handle)
+
+
+def birth(pid: int) -> str | None:
+    """The value that tells this process from every other that has or had its pid, or None when no such process is alive."""
+    if not _LINUX:
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())
+        except psutil.Error:
+            return None
+    try:
+        text = (_PROC / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    # The name, in parentheses, may itself hold spaces and parentheses. After it: state, ppid, pgrp, session, ... num_threads (field 20), starttime (22).
+    fields = text[text.rindex(")") + 2 :].split()
+    state, threads = fields[0], int(fields[17])
+    # The state is that of the first thread. One that has ended waits as a zombie for the others, which may run for as long as they like.
+    return None if state == "X" or (state == "Z" and threads <= 1) else f"{_boot()}/{fields[19]}"
+
+
+def _boot() -> str:
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def _handle(pid: int) -> int | None:
+    # Between looking and signalling a pid can change hands; a handle on the process cannot. Old kernels and other systems have none.
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise
+    except OSError:
+        return None
+
+
+def session_of(leader: Process) -> tuple[Process, ...]:
+    """Every running process in the session that ``leader`` founded, itself included while it lives.
+
+    A session's number is not given to a new process while the session has members. Should the number have been reused after the whole
+    session ended, its new owner is a running process with another birth, and then nothing here is ours.
+    """
+    owner = birth(leader.pid)
+    if owner is not None and owner != leader.born:
+        return ()
+    members = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == leader.pid and (born := birth(pid)) is not None:
+                members.append(Process(pid=pid, born=born))
+    return tuple(members)

@@ -46,7 +46,7 @@ class Fleet:
                 raise ConfigInvalid(str(error), next_step="correct the address, or the control section", url=url) from None
 
     def reports(self, names: Iterable[str]) -> dict[str, Reported]:
-        """What each instance reports, asked at the same time: one that hangs costs its time-out once."""
+        """The reports of these instances, asked for at the same time: one that hangs costs its time-out once."""
         requested = list(names)
         if not requested:
             return {}
@@ -67,18 +67,18 @@ class Fleet:
         token = token_in(self.control.token_file)
         for name in self._alive():
             http_control.post(self._url(name), self.control.pause, token=token)
-        await_all(self.statuses, lambda status: status.streams_state == "PAUSED", "not paused")
+        await_all(self.statuses, "not paused", paused=True)
 
     def resume(self) -> None:
         """Let every running instance process again and see that none says it is paused."""
         if self.control.resume is None:
-            await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "paused, and there is no way to resume", seconds=0)
+            await_all(self.statuses, "paused, and there is no way to resume", paused=False, seconds=0)
             return
         alive = [status.name for status in self.statuses() if status.state is not InstanceState.GONE]
         token = token_in(self.control.token_file)
         for name in alive:
             http_control.post(self._url(name), self.control.resume, token=token)
-        await_all(self.statuses, lambda status: status.streams_state != "PAUSED", "still paused")
+        await_all(self.statuses, "still paused", paused=False)
 
     def close(self, runs: Mapping[str, str], files: Mapping[str, InstanceFiles], *, seconds: float) -> None:
         """Put on record that these runs are asked to end. Where there is a way to, let each close Kafka Streams first, all at the same time, for up to
@@ -92,7 +92,7 @@ class Fleet:
             files[name].ask_to_stop(runs[name], reports[name].state, reported_closed=reported_closed)
 
     def closed(self, names: Iterable[str], *, seconds: float) -> dict[str, bool]:
-        """Whether each of these instances says that it has closed Kafka Streams, asked all at the same time. Empty where there is no way to ask."""
+        """True for each of these instances that says that it has closed Kafka Streams, asked all at the same time. Empty where there is no way to ask."""
         requested, path = [name for name in names if name in self.urls], self.control.close
         if path is None or not requested:
             return {}
@@ -116,8 +116,8 @@ class Fleet:
                 time.sleep(_RETRY_SECONDS)
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float) -> tuple[KeyAnswer, ...]:
-        """What the running instances have for each key, from its owner. While the application rebalances, asked again for up to ``seconds`` for all. An owner
-        that is no instance may be one that has just left: then it is asked again for some seconds.
+        """The answers of the running instances for these keys, each from the key's owner. While the application rebalances, asked again for up to
+        ``seconds`` for all. An owner that is no instance may be one that has just left: then it is asked again for some seconds.
         """
         deadline = time.monotonic() + seconds
         requested: list[str] | None = None
@@ -223,11 +223,13 @@ class Fleet:
         return alive
 
 
-def await_all(statuses: Statuses, fine: Callable[[InstanceStatus], bool], what: str, *, seconds: float = _SETTLE_SECONDS) -> None:
-    """Wait until every instance is fine. Raises ``ApplicationNotReady`` with those that are not when the time is up."""
+def await_all(statuses: Statuses, what: str, *, paused: bool, seconds: float = _SETTLE_SECONDS) -> None:
+    """Wait until every instance is paused, or none is. Raises ``ApplicationNotReady`` with the others when the time is up; ``what`` is the problem with
+    them.
+    """
     deadline = time.monotonic() + seconds
     while True:
-        others = [status for status in statuses() if not fine(status)]
+        others = [status for status in statuses() if (status.streams_state == "PAUSED") is not paused]
         if not others:
             return
         if time.monotonic() >= deadline:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.errors import ApplicationRunning, NotFound, Refused
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
@@ -57,6 +57,20 @@ class InstanceStatus:
     commit_interval_ms: int | None = None
     reported_closed: bool = False
     stopped_here: bool | None = None
+
+
+def standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None, **more: bool) -> InstanceStatus:
+    """An instance as it is seen from outside, without a word of its own. ``more`` are ``reported_closed`` and ``stopped_here``."""
+    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail, **more)
+
+
+def require_gone(instances: Iterable[InstanceStatus]) -> None:
+    """Raise ``ApplicationRunning`` for instances that are not gone: their state cannot be wiped."""
+    running = [f"{one.name} ({one.detail})" for one in instances if one.state is not InstanceState.GONE]
+    if running:
+        raise ApplicationRunning(
+            f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
+        )
 
 
 def closed_cleanly(instances: Iterable[InstanceStatus]) -> bool:
@@ -125,11 +139,11 @@ class StreamsApplication(Protocol):
         """
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
-        """What the running application has for each of these keys. The owner of a key is asked, and only an instance of the application: ``ForeignOwner``
+        """The answers of the running application for these keys. The owner of a key is asked, and only an instance of the application: ``ForeignOwner``
         for any other. Asked again while it rebalances, for up to ``seconds`` for all of them; None is the configured time. Raises ``NoKeyRoute``.
         """
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
-        """What would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked. ``wipes``: its
-        local state is to be removed.
+        """Whatever would keep these verbs from working, found before anything is done. ``stops``: it may be stopped, else only held and asked. ``wipes``:
+        its local state is to be removed.
         """

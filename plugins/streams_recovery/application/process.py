@@ -1,10 +1,9 @@
 """An application as processes on this machine.
 
-Starting an instance under its supervisor, with an environment in which nothing of the caller's is left.
+An instance is started under its supervisor, with an environment in which nothing of the caller's is left.
 
-Removing the local state of an application, whole: ``{state.dir}/{application.id}`` of Kafka Streams, ``{datadir}/v1/tables`` of Faust.
-
-Both accept stale state beside a new changelog without an error, so nothing of it may stay, and nothing else may go.
+Local state is removed whole: ``{state.dir}/{application.id}`` of Kafka Streams, ``{datadir}/v1/tables`` of Faust. Both accept stale state beside a
+new changelog without an error, so nothing of it may stay, and nothing else may go.
 """
 
 from __future__ import annotations
@@ -18,32 +17,199 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, session_of
 from streams_recovery.application.instances import Fleet
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
 from streams_recovery.application.supervisor import Order
 from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core import codec
 from streams_recovery.core.application_kind import ApplicationKind, StateDirectory
 from streams_recovery.core.durable import sync_directory
-from streams_recovery.core.errors import ApplicationNotReady, ApplicationRunning, ConfigInvalid, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.names import checked_name
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
+
+LOGGER = logger(__name__)
 
 # What a program needs to find its way on the machine. An orchestrator's own environment holds connections, keys and passwords.
 _INHERITED = ("PATH", "HOME", "JAVA_HOME", "LANG", "TMPDIR")
 _LOG_BYTES = 64 * 1024 * 1024
+# "/" and its direct children are nobody's state directory.
+_LEAST_PARTS = 3
+_NAMED = 5
+_KILL_SECONDS = 10.0
+_RECORD_SECONDS = 2.0
+# For a program to end whose Kafka Streams took all the time to close.
+_END_SECONDS = 1.0
+_LOOK_SECONDS = 0.05
 
 
-def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """The configured environment over the few variables that are passed on from this process."""
-    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
+class ProcessApplication:
+    """The port for processes. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
+
+    Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
+    request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
+    manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
+    The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
+    """
+
+    def __init__(self, section: ProcessRuns, application_id: str, kind: ApplicationKind) -> None:
+        self._section, self._application_id, self._kind = section, application_id, kind
+        self._files = {instance.name: InstanceFiles(Path(section.directory), instance.name) for instance in section.instances}
+        urls = {instance.name: instance.url for instance in section.instances}
+        self._fleet = Fleet(urls=urls, control=section.control, statuses=self.status)
+
+    @property
+    def can_pause(self) -> bool:
+        return self._section.no_pause_because is None
+
+    def status(self) -> tuple[InstanceStatus, ...]:
+        """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
+        looks = {name: self._look(files) for name, files in self._files.items()}
+        return self._fleet.completed(looks)
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
+        section = self._section
+        for instance in section.instances:
+            files = self._files[instance.name]
+            with instance_record.held(files.lock, seconds=section.start_timeout) as lock:
+                if self._look(files, locked=True).state is InstanceState.GONE:
+                    Path(instance.state_directory).mkdir(parents=True, exist_ok=True)
+                    laid_over = {**section.environment_of(instance), **(environment or {})}
+                    launch(files, section.command_of(instance), laid_over, section.working_directory, lock)
+
+    def stop(self, *, timeout: float) -> StopReport:
+        """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
+        with ExitStack() as stack:
+            for files in self._files.values():
+                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
+            runs = self._living_runs()
+            deadline = time.monotonic() + timeout
+            self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
+            for run in runs.values():
+                _end(run)
+            self._await_end(runs, max(_END_SECONDS, deadline - time.monotonic()))
+            for run in runs.values():
+                _signal_all(run.process, signal.SIGKILL)
+            self._await_end(runs, _KILL_SECONDS)
+        return StopReport(instances=self.status())
+
+    def pause(self) -> None:
+        """POST to every instance, then see that each says it is paused."""
+        self._fleet.pause()
+
+    def resume(self) -> None:
+        """POST to every running instance, then see that none says it is paused."""
+        self._fleet.resume()
+
+    def wipe_state(self) -> WipeReport:
+        """Remove the state of every instance. No instance can be started meanwhile."""
+        with ExitStack() as stack:
+            for files in self._files.values():
+                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
+            looks = [self._look(files, locked=True) for files in self._files.values()]
+            require_gone(looks)
+            return wipe(self._state_directories(), self._application_id, self._kind)
+
+    def query(self, store: str) -> dict[str, object]:
+        """All keys over all instances. While the application rebalances, asked again until the start timeout."""
+        return self._fleet.query(store, seconds=self._section.start_timeout)
+
+    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
+        """Each key from the instance that has it."""
+        return self._fleet.query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
+
+    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002 - a process may be stopped
+        """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is."""
+        try:
+            if wipes:
+                checked(self._state_directories(), self._application_id, self._kind)
+        except (ConfigInvalid, Refused) as error:
+            return (blocking_finding("local-state", error.reason, error.next_step),)
+        return ()
+
+    def _state_directories(self) -> list[Path]:
+        return [Path(instance.state_directory) for instance in self._section.instances]
+
+    def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
+        """An instance by records and processes, without asking it. ``locked``: the caller holds the instance's lock."""
+        # Asked before the records are read: a start that ends in between then shows in the records.
+        busy = not locked and instance_record.is_held(files.lock)
+        started = files.started()
+        if started is None:
+            look = standing(files.name, InstanceState.GONE, "never started from here", clean=False, stopped_here=False)
+        else:
+            look = _look_at(files, started)
+        if look.state is not InstanceState.GONE:
+            return look
+        if instance_record.is_held(files.alive):
+            return standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
+        return standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
+
+    def _living_runs(self) -> dict[str, Started]:
+        found = {name: files.started() for name, files in self._files.items()}
+        return {name: run for name, run in found.items() if run is not None and _here(run) and session_of(run.process)}
+
+    def _await_end(self, runs: Mapping[str, Started], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and any(session_of(run.process) for run in runs.values()):
+            time.sleep(_LOOK_SECONDS)
+
+
+def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
+    where = f"pid {run.process.pid} on {run.place.host}"
+    if not _here(run):
+        # A pid of another machine that shares the directory can be neither seen nor signalled from here.
+        return standing(files.name, InstanceState.UNKNOWN, f"{where}, which is not this machine; ask there")
+    if members := session_of(run.process):
+        outlived = [str(member.pid) for member in members] if run.process not in members else []
+        return standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
+    ended = _witnessed(files, run)
+    return standing(
+        files.name,
+        InstanceState.GONE,
+        f"{where}: {ended or 'its end was not recorded'}",
+        clean=ended is not None and ended.clean,
+        reported_closed=ended is not None and ended.reported_closed,
+        stopped_here=files.stop_request(run.run) is not None,
+    )
+
+
+def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
+    # The supervisor needs a moment to write the end down; without it a clean close would look unseen.
+    deadline = time.monotonic() + _RECORD_SECONDS
+    while (ended := files.ended(run.run)) is None and run.supervisor.alive and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+    return ended or files.ended(run.run)
+
+
+def _here(run: Started) -> bool:
+    return run.place.visible_from(Place.here())
+
+
+def _end(run: Started) -> None:
+    if run.supervisor.alive:
+        run.supervisor.signal(signal.SIGTERM)
+    else:
+        _signal_all(run.process, signal.SIGTERM)
+
+
+def _signal_all(leader: Process, number: signal.Signals) -> None:
+    for member in session_of(leader):
+        try:
+            member.signal(number)
+        except PermissionError as error:
+            raise Refused(
+                f"not allowed to signal pid {member.pid}: it runs as another user",
+                next_step="run this as the user that started the instance",
+                pid=member.pid,
+            ) from error
 
 
 def launch(files: InstanceFiles, command: Sequence[str], environment: Mapping[str, str], working_directory: str | None, lock: int) -> None:
@@ -90,16 +256,15 @@ def launch(files: InstanceFiles, command: Sequence[str], environment: Mapping[st
     )
 
 
+def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
+    """The configured environment over the few variables that are passed on from this process."""
+    return {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
+
+
 def _keep_log_small(log: Path) -> None:
     # Only between runs: the program holds the file open while it lives.
     if log.exists() and log.stat().st_size > _LOG_BYTES:
         log.replace(log.with_name(f"{log.name}.1"))
-
-
-_log = logger(__name__)
-# "/" and its direct children are nobody's state directory.
-_LEAST_PARTS = 3
-_NAMED = 5
 
 
 def wipe(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind = ApplicationKind.KAFKA_STREAMS) -> WipeReport:
@@ -114,7 +279,7 @@ def wipe(state_directories: Iterable[Path], application_id: str, kind: Applicati
 
 
 def checked(state_directories: Iterable[Path], application_id: str, kind: ApplicationKind) -> list[Path]:
-    """What would be removed, whether it is there or not. Changes nothing; raises what ``wipe`` does."""
+    """The directories that would be removed, whether they are there or not. Changes nothing; raises what ``wipe`` does."""
     checked_name("application id", application_id)
     return [_checked(Path(state), application_id, kind) for state in dict.fromkeys(state_directories)]
 
@@ -168,183 +333,5 @@ def _removed(directory: Path) -> bool:
         sync_directory(directory.parent)
     except OSError as error:
         # Reported by what remains: a wipe that fails half-way has removed something all the same.
-        _log.warning("local state in %s could not be removed whole: %s", directory, error)
+        LOGGER.warning("local state in %s could not be removed whole: %s", directory, error)
     return not directory.exists()
-
-
-_KILL_SECONDS = 10.0
-_RECORD_SECONDS = 2.0
-# For a program to end whose Kafka Streams took all the time to close.
-_END_SECONDS = 1.0
-_LOOK_SECONDS = 0.05
-
-
-class ProcessApplication:
-    """See the port. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
-
-    Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
-    request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
-    manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
-    The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
-    """
-
-    def __init__(self, section: ProcessRuns, application_id: str, kind: ApplicationKind) -> None:
-        self._section, self._application_id, self._kind = section, application_id, kind
-        self._files = {instance.name: InstanceFiles(Path(section.directory), instance.name) for instance in section.instances}
-        urls = {instance.name: instance.url for instance in section.instances}
-        self._fleet = Fleet(urls=urls, control=section.control, statuses=self.status)
-
-    @property
-    def can_pause(self) -> bool:
-        """See the port."""
-        return self._section.no_pause_because is None
-
-    def status(self) -> tuple[InstanceStatus, ...]:
-        """Every configured instance. Raises ``Damaged`` for a record that cannot be read."""
-        looks = {name: self._look(files) for name, files in self._files.items()}
-        return self._fleet.completed(looks)
-
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Launch what is gone, each under its supervisor; returns when all are on record. Raises ``ConfigInvalid``."""
-        section = self._section
-        for instance in section.instances:
-            files = self._files[instance.name]
-            with instance_record.held(files.lock, seconds=section.start_timeout) as lock:
-                if self._look(files, locked=True).state is InstanceState.GONE:
-                    Path(instance.state_directory).mkdir(parents=True, exist_ok=True)
-                    laid_over = {**section.environment_of(instance), **(environment or {})}
-                    launch(files, section.command_of(instance), laid_over, section.working_directory, lock)
-
-    def stop(self, *, timeout: float) -> StopReport:
-        """Close, where it is offered, then SIGTERM to all at once, SIGKILL to what is left when the time (seconds) is up."""
-        with ExitStack() as stack:
-            for files in self._files.values():
-                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
-            runs = self._living_runs()
-            deadline = time.monotonic() + timeout
-            self._fleet.close({name: run.run for name, run in runs.items()}, self._files, seconds=timeout)
-            for run in runs.values():
-                _end(run)
-            self._await_end(runs, max(_END_SECONDS, deadline - time.monotonic()))
-            for run in runs.values():
-                _signal_all(run.process, signal.SIGKILL)
-            self._await_end(runs, _KILL_SECONDS)
-        return StopReport(instances=self.status())
-
-    def pause(self) -> None:
-        """POST to every instance, then see that each says it is paused."""
-        self._fleet.pause()
-
-    def resume(self) -> None:
-        """POST to every running instance, then see that none says it is paused."""
-        self._fleet.resume()
-
-    def wipe_state(self) -> WipeReport:
-        """Remove the state of every instance. No instance can be started meanwhile."""
-        with ExitStack() as stack:
-            for files in self._files.values():
-                stack.enter_context(instance_record.held(files.lock, seconds=self._section.start_timeout))
-            looks = {name: self._look(files, locked=True) for name, files in self._files.items()}
-            running = [f"{name} ({look.detail})" for name, look in looks.items() if look.state is not InstanceState.GONE]
-            if running:
-                raise ApplicationRunning(
-                    f"the state of instances that are not gone cannot be wiped: {', '.join(running)}",
-                    next_step="stop them",
-                    instances=running,
-                )
-            return wipe(self._state_directories(), self._application_id, self._kind)
-
-    def query(self, store: str) -> dict[str, object]:
-        """All keys over all instances. While the application rebalances, asked again until the start timeout."""
-        return self._fleet.query(store, seconds=self._section.start_timeout)
-
-    def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
-        """See the port: each key from the instance that has it."""
-        return self._fleet.query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
-
-    def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002 - a process may be stopped
-        """A process needs no rights that could be asked for. State that would not be removed is found here, before anything is."""
-        try:
-            if wipes:
-                checked(self._state_directories(), self._application_id, self._kind)
-        except (ConfigInvalid, Refused) as error:
-            return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="local-state", text=error.reason, remedy=error.next_step),)
-        return ()
-
-    def _state_directories(self) -> list[Path]:
-        return [Path(instance.state_directory) for instance in self._section.instances]
-
-    def _look(self, files: InstanceFiles, *, locked: bool = False) -> InstanceStatus:
-        """What records and processes say, without asking the instance itself. ``locked``: the caller holds the instance's lock."""
-        # Asked before the records are read: a start that ends in between then shows in the records.
-        busy = not locked and instance_record.is_held(files.lock)
-        started = files.started()
-        look = _never_started(files.name) if started is None else _look_at(files, started)
-        if look.state is not InstanceState.GONE:
-            return look
-        if instance_record.is_held(files.alive):
-            return _standing(files.name, InstanceState.RUNNING, f"a process that is not on record holds {files.alive}")
-        return _standing(files.name, InstanceState.RUNNING, "being started or stopped") if busy else look
-
-    def _living_runs(self) -> dict[str, Started]:
-        found = {name: files.started() for name, files in self._files.items()}
-        return {name: run for name, run in found.items() if run is not None and _here(run) and session_of(run.process)}
-
-    def _await_end(self, runs: Mapping[str, Started], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and any(session_of(run.process) for run in runs.values()):
-            time.sleep(_LOOK_SECONDS)
-
-
-def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
-    where = f"pid {run.process.pid} on {run.place.host}"
-    if not _here(run):
-        # A pid of another machine that shares the directory can be neither seen nor signalled from here.
-        return _standing(files.name, InstanceState.UNKNOWN, f"{where}, which is not this machine; ask there")
-    if members := session_of(run.process):
-        outlived = [str(member.pid) for member in members] if run.process not in members else []
-        return _standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
-    ended = _witnessed(files, run)
-    detail = f"{where}: {ended}" if ended else f"{where}: its end was not recorded"
-    look = _standing(files.name, InstanceState.GONE, detail, clean=ended is not None and ended.clean)
-    asked = files.stop_request(run.run) is not None
-    return replace(look, reported_closed=ended is not None and ended.reported_closed, stopped_here=asked)
-
-
-def _witnessed(files: InstanceFiles, run: Started) -> Ended | None:
-    # The supervisor needs a moment to write the end down; without it a clean close would look unseen.
-    deadline = time.monotonic() + _RECORD_SECONDS
-    while (ended := files.ended(run.run)) is None and run.supervisor.alive and time.monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS)
-    return ended or files.ended(run.run)
-
-
-def _here(run: Started) -> bool:
-    return run.place.visible_from(Place.here())
-
-
-def _never_started(name: str) -> InstanceStatus:
-    return replace(_standing(name, InstanceState.GONE, "never started from here", clean=False), stopped_here=False)
-
-
-def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
-    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)
-
-
-def _end(run: Started) -> None:
-    if run.supervisor.alive:
-        run.supervisor.signal(signal.SIGTERM)
-    else:
-        _signal_all(run.process, signal.SIGTERM)
-
-
-def _signal_all(leader: Process, number: signal.Signals) -> None:
-    for member in session_of(leader):
-        try:
-            member.signal(number)
-        except PermissionError as error:
-            raise Refused(
-                f"not allowed to signal pid {member.pid}: it runs as another user",
-                next_step="run this as the user that started the instance",
-                pid=member.pid,
-            ) from error

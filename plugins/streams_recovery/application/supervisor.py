@@ -30,7 +30,7 @@ STARTED = "started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What to start, and where to write about it. ``lock`` is an inherited file descriptor that is held until the start is on record."""
+    """The program to start, and the files to write about it. ``lock`` is an inherited file descriptor that is held until the start is on record."""
 
     run: str
     name: str

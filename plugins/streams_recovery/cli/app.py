@@ -1,14 +1,9 @@
-"""The program: its commands, its help and its exit codes.
-
-How SIGTERM ends a command: as Ctrl-C does, through every teardown. Where the files that came with the program are.
-"""
+"""The program: its commands, its help and its exit codes. SIGTERM ends a command as Ctrl-C does, through every teardown."""
 
 from __future__ import annotations
 
-import getpass
 import signal
 import sys
-import uuid
 from importlib.metadata import version
 from types import FrameType
 from typing import Annotated, Any
@@ -16,8 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from streams_recovery.cli import clone, drill, look, maintenance, rebuild, restore, runs, state
-from streams_recovery.cli import drill as reprocess
-from streams_recovery.cli import maintenance as seal
 from streams_recovery.cli.approval import Approve, PlanOnly, Program, approved, show_plan
 from streams_recovery.cli.archive import archive
 from streams_recovery.cli.context import (
@@ -29,19 +22,16 @@ from streams_recovery.cli.context import (
     Mode,
     Name,
     SavepointId,
-    evidence,
     option,
     print_json,
     recovery_of,
+    requester,
     runner,
 )
 from streams_recovery.cli.groups import groups_app
-from streams_recovery.cli.look import advise, compatible, info, peek
-from streams_recovery.cli.maintenance import compact, merge
 from streams_recovery.cli.offsets import offsets_app
 from streams_recovery.cli.outputs import compare_outputs
 from streams_recovery.cli.query import query
-from streams_recovery.cli.rebuild import append_quarantine, restore_topics
 from streams_recovery.cli.screen import line, say_command, say_error, say_unexpected, say_waiting, say_warnings
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.cli.sites import sites
@@ -62,37 +52,6 @@ from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest
 
-
-def end_by_teardown() -> None:
-    """Let SIGTERM end this process by ``SystemExit`` (143), so that what a run has held comes back first.
-
-    Without a handler it would end a process at once, and not at all the first process of a container. A second SIGTERM does not disturb the teardown.
-    """
-    signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, _: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
-
-
-def paths(*, as_json: AsJson = False) -> None:
-    """Where DAGs, Spark jobs and example configurations are, and where the configurations of your applications are looked for."""
-    files = project_files()
-    found = {
-        "dags": str(files.dags),
-        "jobs": str(files.jobs),
-        "examples": str(files.configs),
-        "configurations": str(config_directory()),
-    }
-    if as_json:
-        print_json(found)
-        return
-    for name, path in found.items():
-        line(f"{name:<15} {path}")
-
-
-DISTRIBUTION = "kafka-streams-recovery"
 _DAMAGED, _FORGED = "damaged", "forged"
 _HELP = """Savepoints and restores of Kafka Streams applications, from a terminal.
 
@@ -114,7 +73,7 @@ Changed = Annotated[ChangedState, option(CHANGED_STATE)]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        line(version(DISTRIBUTION))
+        line(version("kafka-streams-recovery"))
         raise typer.Exit
 
 
@@ -215,9 +174,10 @@ def backup(
             return
         if changed_state is not ChangedState.REFUSE or approve is not None:
             approved(planned, planned.text, approve, typed=recovery.application_id)
+        run = requester()
         request = SavepointRequest(
-            run_id=f"cli-{uuid.uuid4().hex}",
-            requested_by=getpass.getuser(),
+            run_id=run.run_id,
+            requested_by=run.requested_by,
             reason=reason,
             mode=mode,
             changed_state=changed_state,
@@ -249,42 +209,58 @@ def _backup_plan(application_id: str, mode: QuiesceMode, changed_state: ChangedS
     )
 
 
+def paths(*, as_json: AsJson = False) -> None:
+    """Where DAGs, Spark jobs and example configurations are, and where the configurations of your applications are looked for."""
+    files = project_files()
+    found = {
+        "dags": str(files.dags),
+        "jobs": str(files.jobs),
+        "examples": str(files.configs),
+        "configurations": str(config_directory()),
+    }
+    if as_json:
+        print_json(found)
+        return
+    for name, path in found.items():
+        line(f"{name:<15} {path}")
+
+
 app.command(FromSavepoint.COMMAND)(restore.restore)
 app.command(Rebuild.COMMAND, cls=rebuild.ResetToolCommand)(rebuild.rebuild)
 app.command(Undo.COMMAND)(restore.undo)
-app.command(RestoreTopics.COMMAND)(restore_topics)
+app.command(RestoreTopics.COMMAND)(rebuild.restore_topics)
 app.command(Failover.COMMAND)(restore.failover)
 app.command()(restore.resume)
-app.command("append-quarantine")(append_quarantine)
+app.command("append-quarantine")(rebuild.append_quarantine)
 app.command()(archive)
 app.command()(clone.clone)
 app.command("compare-outputs")(compare_outputs)
 app.command("cut-over")(clone.cut_over)
 app.command("roll-back")(clone.roll_back)
 app.command()(clone.upgrade)
-app.command()(compatible)
-app.command()(compact)
-app.command()(merge)
+app.command()(look.compatible)
+app.command()(maintenance.compact)
+app.command()(maintenance.merge)
 app.command()(state.state)
 app.command("state-diff")(state.state_diff)
 app.command("state-write")(state.state_write)
 app.command()(drill.drill)
 app.command()(drill.drills)
-app.command()(reprocess.reprocess)
-app.command()(reprocess.reprocessed)
-app.command()(info)
-app.command()(peek)
+app.command()(drill.reprocess)
+app.command()(drill.reprocessed)
+app.command()(look.info)
+app.command()(look.peek)
 app.command()(query)
-app.command()(evidence)
-app.command()(advise)
+app.command()(look.evidence)
+app.command()(look.advise)
 app.command()(look.preflight)
 app.command()(paths)
 app.command()(sites)
 app.command()(maintenance.verify)
 app.command()(maintenance.expire)
 app.command()(maintenance.undelete)
-app.command()(seal.seal)
-app.command("seal-key")(seal.seal_key)
+app.command()(maintenance.seal)
+app.command("seal-key")(maintenance.seal_key)
 app.command()(maintenance.unlock)
 app.command()(maintenance.dismiss)
 savepoints_app.command()(maintenance.keep)
@@ -302,3 +278,16 @@ def run() -> None:
     except Exception:  # noqa: BLE001 - it ends here in any case, and its text may come from anywhere
         say_unexpected()
         sys.exit(RecoveryError.exit_code)
+
+
+def end_by_teardown() -> None:
+    """Let SIGTERM end this process by ``SystemExit`` (143), so that what a run has held comes back first.
+
+    Without a handler it would end a process at once, and not at all the first process of a container. A second SIGTERM does not disturb the teardown.
+    """
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit(128 + number)

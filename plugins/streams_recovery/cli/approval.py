@@ -1,4 +1,4 @@
-"""The one way to see a plan, to approve it, and to confirm it. Every command that changes something the same way:
+"""The one way to see a plan, to approve it, and to confirm it, for every command that changes something.
 
 ``--plan`` shows the plan. ``--approve HASH`` carries out exactly that plan. Without either the plan is shown, and the application id is to be typed.
 """
@@ -50,7 +50,7 @@ def reason_of(reason: str, *, plan_only: bool) -> str:
 
 
 def without_reason(reason: str) -> tuple[str, ...]:
-    """What the command that carries a plan out needs besides, when the plan was made without a reason."""
+    """The options that the command which carries a plan out needs besides, when the plan was made without a reason."""
     return () if reason else ("--reason", BY_HAND)
 
 

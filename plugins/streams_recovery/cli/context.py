@@ -1,7 +1,6 @@
-"""What the commands share: arguments, the open context, and ways to print.
+"""The parts that the commands share: arguments, the open context, who runs a command, and JSON.
 
-Connections without Airflow: the same ``AIRFLOW_CONN_<ID>`` variables that Airflow reads, as JSON or as URI. The command that shows the evidence of a
-restore.
+Connections come without Airflow, from the same ``AIRFLOW_CONN_<ID>`` variables that Airflow reads, as JSON or as URI.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ import typer
 from streams_recovery.cli.runner import Runner
 from streams_recovery.cli.runs import Requester
 from streams_recovery.cli.screen import json_text, say, shown_progress
-from streams_recovery.cli.screen import page as print_page
 from streams_recovery.config.loader import config_directory, load_all, load_named
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.offsets import anywhere, as_of, inside, offset_strategy
 from streams_recovery.core import codec
 from streams_recovery.core.connection import StoredConnection, ignored_text
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
+from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.forms import SAVEPOINT, FormField
 from streams_recovery.core.jobs.spec import CutBy
@@ -40,13 +38,91 @@ from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.master import master_of
 from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter
 from streams_recovery.kafka.connection import KafkaConnection, kafka_connection
-from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.lock_holder import this_process
 from streams_recovery.operations.status import kept_current
 from streams_recovery.storage.open_store import StorageCredentials
 
 LOGGER = logger("streams_recovery.cli.context")
+
+
+def option(field: FormField, **more: Any) -> Any:
+    """The option of the command line for a field of a request's form. ``more`` is what only the command line knows of it."""
+    return typer.Option(field.option_name, help=field.option_help, **more)
+
+
+Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
+Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
+Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
+SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
+RestoreId = Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")]
+Savepoint = Annotated[str, option(SAVEPOINT)]
+Where = Annotated[
+    str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
+]
+Key = Annotated[str | None, option(KEY)]
+Mode = Annotated[QuiesceMode | None, option(MODE)]
+DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
+
+
+@contextmanager
+def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
+    """The context of a configured application at ``site``, by default the one that it belongs to, with connections from the environment. At its end the stored
+    status has what it changed. ``anew`` is as in ``open_context``.
+    """
+    config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
+
+    def applications() -> dict[str, ApplicationConfig]:
+        return load_all(configs, os.environ).applications
+
+    with (
+        open_context(config, connections, process=this_process(), applications=applications, site=site, anew=anew) as recovery,
+        kept_current(recovery),
+    ):
+        yield recovery
+
+
+def runner(
+    recovery: RecoveryContext,
+    logs: Path = DEFAULT_LOGS,
+    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
+    *,
+    has_jobs: bool = True,
+) -> Runner:
+    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
+    later the application could be held or stopped already.
+    """
+    if has_jobs:
+        recovery.spark_master()
+    spark = ConfiguredSpark(recovery, logs)
+    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
+
+
+def requester() -> Requester:
+    """A new run of the person at this terminal."""
+    return Requester(run_id=new_run_id(), requested_by=getpass.getuser())
+
+
+def new_run_id() -> str:
+    """The id of a new run from a terminal."""
+    return f"cli-{uuid.uuid4().hex}"
+
+
+def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:
+    """The strategy that was asked for, from any file this user may read; without one the configuration's."""
+    read = anywhere if text else inside(configs)
+    return offset_strategy(recovery.config, text, read=read)
+
+
+def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
+    """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
+    return as_of(recovery.config, "" if text == "configured" else text, by)
+
+
+def print_json(value: Any) -> None:
+    """One of our values, or plain JSON, on stdout."""
+    json_text(json.dumps(codec.encode(value), indent=2))
 
 
 class EnvironmentConnections:
@@ -92,44 +168,6 @@ class EnvironmentConnections:
             ) from None
 
 
-def option(field: FormField, **more: Any) -> Any:
-    """The option of the command line for a field of a request's form. ``more`` is what only the command line knows of it."""
-    return typer.Option(field.option_name, help=field.option_help, **more)
-
-
-Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]
-Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
-Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
-SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
-RestoreId = Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")]
-Savepoint = Annotated[str, option(SAVEPOINT)]
-Where = Annotated[
-    str, typer.Option("--savepoint", metavar="ID", help="A savepoint's id, `latest`, or `live` for what is on the cluster now.")
-]
-Key = Annotated[str | None, option(KEY)]
-Mode = Annotated[QuiesceMode | None, option(MODE)]
-CONFIGURED = "configured"
-DEFAULT_CONFIGS, DEFAULT_LOGS = config_directory(), Path("build/logs")
-
-
-@contextmanager
-def recovery_of(name: str, configs: Path, site: str | None = None, *, anew: bool = False) -> Iterator[RecoveryContext]:
-    """The context of a configured application at ``site``, by default the one that it belongs to, with connections from the environment. At its end the stored
-    status has what it changed. ``anew`` is as in ``open_context``.
-    """
-    config, connections = load_named(name, configs, os.environ), EnvironmentConnections(os.environ)
-
-    def applications() -> dict[str, ApplicationConfig]:
-        return load_all(configs, os.environ).applications
-
-    with (
-        open_context(config, connections, process=this_process(), applications=applications, site=site, anew=anew) as recovery,
-        kept_current(recovery),
-    ):
-        yield recovery
-
-
 @dataclass(frozen=True, slots=True)
 class ConfiguredSpark:
     """See Submitter: spark-submit to the configured master, which is looked for with each job."""
@@ -147,75 +185,3 @@ class ConfiguredSpark:
     def _configured(self) -> SparkSubmit:
         allowed = self.recovery.config.spark.allow_insecure_rpc
         return SparkSubmit(master=self.recovery.spark_master(), logs=self.logs, allow_insecure_rpc=allowed)
-
-
-def runner(
-    recovery: RecoveryContext,
-    logs: Path = DEFAULT_LOGS,
-    pair: tuple[RecoveryContext, RecoveryContext] | None = None,
-    *,
-    has_jobs: bool = True,
-) -> Runner:
-    """Takes the steps of workflows. ``pair``: an application and its clone. A run that ``has_jobs`` is refused here when no Spark is configured for them:
-    later the application could be held or stopped already.
-    """
-    if has_jobs:
-        recovery.spark_master()
-    spark = ConfiguredSpark(recovery, logs)
-    return Runner(recovery=recovery, submitter=spark, ahead=spark.ahead, say=say, pair=pair, progress=shown_progress)
-
-
-def requester() -> Requester:
-    """A new run of the person at this terminal."""
-    return Requester(run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser())
-
-
-def asked_offsets(recovery: RecoveryContext, configs: Path, text: str) -> OffsetStrategy:
-    """The strategy that was asked for, from any file this user may read; without one the configuration's."""
-    read = anywhere if text else inside(configs)
-    return offset_strategy(recovery.config, text, read=read)
-
-
-def asked_moment(recovery: RecoveryContext, text: str, by: CutBy) -> AsOf:
-    """The moment that was asked for. Nothing but ``configured`` means the configuration's."""
-    return as_of(recovery.config, "" if text == CONFIGURED else text, by)
-
-
-def print_json(value: Any) -> None:
-    """One of our values, or plain JSON, on stdout."""
-    json_text(json.dumps(codec.encode(value), indent=2))
-
-
-def evidence(
-    name: Annotated[
-        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; not needed with --check.")
-    ] = "",
-    restore_id: RestoreId = "latest",
-    configs: Configs = DEFAULT_CONFIGS,
-    *,
-    check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="A copy of a report.json: check its seal instead, without any access.")
-    ] = None,
-    public_key: Annotated[
-        list[str] | None, typer.Option("--public-key", metavar="KEY", help="With --check: whose seal is believed; several are allowed.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
-    if check is not None:
-        report, page = restore.checked_evidence(check, tuple(public_key or ()))
-    elif name:
-        with recovery_of(name, configs) as recovery:
-            report, page = restore.evidence(recovery, restore_id)
-    else:
-        raise typer.BadParameter("Name an application, or a file with --check.")
-    if as_json:
-        print_json({"verdict": report.verdict, **codec.encode(report)})
-    else:
-        print_page(page)
-    if report.verdict is not restore.Verdict.EQUAL:
-        raise Damaged(
-            f"restore {report.restore_id}: {report.verdict}",
-            next_step="this evidence proves nothing; restore again from another savepoint",
-            restore=report.restore_id,
-        )

@@ -1,7 +1,4 @@
-"""The commands for drills: one now, and the history of all.
-
-The commands for reprocessing: one interval now, and the history of all.
-"""
+"""The commands for sandboxes: drills and reprocessed intervals, one now and the history of all."""
 
 from __future__ import annotations
 
@@ -36,6 +33,17 @@ from streams_recovery.core.sandbox.interval_log import IntervalBase, ReprocessEn
 from streams_recovery.core.sandbox.results import PublishPolicy
 from streams_recovery.core.words import moment
 from streams_recovery.operations import interval, sandbox
+
+From = Annotated[str, option(log.BEGIN)]
+To = Annotated[str, option(log.END)]
+Lateness = Annotated[str, option(log.LATENESS)]
+LeaveLate = Annotated[bool, option(log.LEAVE_LATE)]
+Overlap = Annotated[str, option(log.OVERLAP)]
+Beyond = Annotated[str, option(log.BEYOND)]
+Start = Annotated[IntervalBase | None, option(log.BASE)]
+How = Annotated[PublishPolicy, option(log.PUBLISH)]
+Tombstones = Annotated[bool, option(log.TOMBSTONES)]
+Reason = Annotated[str, option(log.REASON)]
 
 
 def drill(
@@ -98,18 +106,6 @@ def _row(entry: DrillEntry) -> tuple[str, ...]:
 
 def _of(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds:,.1f} s"
-
-
-From = Annotated[str, option(log.BEGIN)]
-To = Annotated[str, option(log.END)]
-Lateness = Annotated[str, option(log.LATENESS)]
-LeaveLate = Annotated[bool, option(log.LEAVE_LATE)]
-Overlap = Annotated[str, option(log.OVERLAP)]
-Beyond = Annotated[str, option(log.BEYOND)]
-Start = Annotated[IntervalBase | None, option(log.BASE)]
-How = Annotated[PublishPolicy, option(log.PUBLISH)]
-Tombstones = Annotated[bool, option(log.TOMBSTONES)]
-Reason = Annotated[str, option(log.REASON)]
 
 
 def reprocess(

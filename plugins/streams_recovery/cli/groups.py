@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, print_json, recovery_of, requester
+from streams_recovery.cli.offsets import change_cells
 from streams_recovery.cli.screen import data, line, say_command
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.core import codec
@@ -23,7 +22,6 @@ from streams_recovery.core.offsets.group_changes import (
     GroupAction,
     GroupChangeDone,
     GroupChangePlan,
-    GroupPlan,
     GroupRequest,
     PartitionScope,
 )
@@ -40,7 +38,6 @@ from streams_recovery.core.offsets.reset_scenarios import (
 )
 from streams_recovery.core.status.look import GroupLag, PartitionLag
 from streams_recovery.core.words import command
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import group_changes
 from streams_recovery.operations.status.cluster import look_at_group
 
@@ -241,7 +238,8 @@ def _change(
             show_plan(planned, text, as_json=as_json)
             return
         approved(planned, text, approve, typed=recovery.application_id)
-        done = _carried_out(recovery, request, planned)
+        run = requester()
+        done = group_changes.carry_out(recovery, request, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by)
     if export:
         _print_csv(planned.offsets(), request)
     elif as_json:
@@ -255,11 +253,6 @@ def _change(
                 say_command(
                     f"This takes {group.group_id} back:", command("offsets", "restore", name, done.before, "--group", group.group_id)
                 )
-
-
-def _carried_out(recovery: RecoveryContext, request: GroupRequest, planned: GroupChangePlan) -> GroupChangeDone:
-    run_id = f"cli-{uuid.uuid4().hex}"
-    return group_changes.carry_out(recovery, request, approved_hash=planned.hash, run_id=run_id, requested_by=getpass.getuser())
 
 
 def _said(done: GroupChangeDone, moved: int) -> str:
@@ -366,19 +359,6 @@ def _text(planned: GroupChangePlan) -> Markdown:
             md(""),
             md("| group | partition | before | after |"),
             md("|---|---|---:|---:|"),
-            *(row for group in planned.groups for row in _rows(group)),
+            *(md("| {} | {} | {} | {} |", group.group_id, *change_cells(change)) for group in planned.groups for change in group.moving),
         ]
     )
-
-
-def _rows(group: GroupPlan) -> list[Any]:
-    return [
-        md(
-            "| {} | {} | {} | {} |",
-            group.group_id,
-            change.tp,
-            "-" if change.before is None else change.before,
-            "deleted" if change.after is None else change.after.offset,
-        )
-        for change in group.moving
-    ]

@@ -1,8 +1,6 @@
-"""Commands that only look.
+"""The commands that only look: at applications, records, keys, settings, compatibility and evidence.
 
-The command that shows applications at a glance, whether their clusters are there or not. The command that shows a few records of a topic, or what a store
-has for a key; live or in a savepoint. The command that looks around before a run. The command that says what makes a recovery slow or impossible. The
-command that says whether a new version goes on with what a savepoint has.
+``info`` and ``compatible`` need no cluster.
 """
 
 from __future__ import annotations
@@ -23,33 +21,48 @@ from streams_recovery.cli.context import (
     Key,
     Mode,
     Name,
+    RestoreId,
     Savepoint,
     Where,
     option,
     print_json,
     recovery_of,
 )
-from streams_recovery.cli.screen import line, say
+from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_all
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.rollout.compatibility import Compatibility, CompatibilityVerdict
 from streams_recovery.core.rollout.upgrade import BEFORE, MAY_GO, STAYS_SAME, TOPOLOGY
-from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRecord, PeekRequest, record_cells
+from streams_recovery.core.state.inspection import RECORD_COLUMNS, STORE, PeekRequest, record_cells
 from streams_recovery.core.status.info import ApplicationInfo, info_lines
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import preflight as looking
+from streams_recovery.operations import restore
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.state.peek import peek as look
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.operations.status.notices import advice
+
+# Not codes of errors: what the check found.
+VERDICT_CODES: Final = {
+    CompatibilityVerdict.COMPATIBLE: 0,
+    CompatibilityVerdict.ORPHANED: 11,
+    CompatibilityVerdict.RENAME: 12,
+    CompatibilityVerdict.LOST: 13,
+}
+
+Topology = Annotated[Path | None, option(TOPOLOGY, metavar="FILE")]
+Before = Annotated[Path | None, option(BEFORE, metavar="FILE")]
+Lose = Annotated[list[str] | None, option(MAY_GO, metavar="NAME")]
+Same = Annotated[list[str] | None, option(STAYS_SAME, metavar="NAME")]
 
 
 def info(
@@ -121,12 +134,8 @@ def peek(
     if as_json:
         print_json([record.as_json() for record in found])
     else:
-        _show(found)
+        print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
     say(f"{len(found)} records of {topic}")
-
-
-def _show(found: list[PeekRecord]) -> None:
-    print_table(RECORD_COLUMNS, map(record_cells, found), folded=RECORD_COLUMNS[3:])
 
 
 def _show_key(recovery: RecoveryContext, store: str, key: str, savepoint: str, partition: int | None, *, as_json: bool) -> None:
@@ -183,7 +192,7 @@ def _savepoint(recovery: RecoveryContext, savepoint: str) -> Manifest | None:
 
 
 def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:
-    """What was found."""
+    """The findings, one a line."""
     if not found:
         return md("Nothing blocks it, and there is no warning.")
     return joined(md("- **{}**: {}", finding.severity, finding.text) for finding in found)
@@ -209,31 +218,17 @@ def advise(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: AsJson = 
         print_json({"advice": found})
         return
     for finding in found:
-        print_finding(finding)
+        _print_finding(finding)
     counts = ", ".join(f"{sum(1 for one in found if one.severity is severity)} {severity}" for severity in Severity)
     line(counts if found else "There is no advice.")
 
 
-def print_finding(finding: StatusFinding) -> None:
-    """One finding, and below it each command on a line of its own."""
+def _print_finding(finding: StatusFinding) -> None:
+    """Print a finding, and below it each command on a line of its own."""
     line(f"{finding.severity}: {finding.kind}: {finding.text}")
     for remedy in finding.remedies:
         line(f"    {remedy}")
     line(f"    see {finding.runbook}")
-
-
-# Not codes of errors: what the check found.
-VERDICT_CODES: Final = {
-    CompatibilityVerdict.COMPATIBLE: 0,
-    CompatibilityVerdict.ORPHANED: 11,
-    CompatibilityVerdict.RENAME: 12,
-    CompatibilityVerdict.LOST: 13,
-}
-
-Topology = Annotated[Path | None, option(TOPOLOGY, metavar="FILE")]
-Before = Annotated[Path | None, option(BEFORE, metavar="FILE")]
-Lose = Annotated[list[str] | None, option(MAY_GO, metavar="NAME")]
-Same = Annotated[list[str] | None, option(STAYS_SAME, metavar="NAME")]
 
 
 def compatible(
@@ -269,3 +264,38 @@ def _print(found: Compatibility) -> None:
     counts = ", ".join(f"{count} of role {role}" for role, count in found.compared.items())
     line(f"savepoint {found.savepoint_id}, topics: {counts}")
     line(found.answer)
+
+
+def evidence(
+    name: Annotated[
+        str, typer.Argument(metavar="[APP]", help="Name of the application's configuration file; not needed with --check.")
+    ] = "",
+    restore_id: RestoreId = "latest",
+    configs: Configs = DEFAULT_CONFIGS,
+    *,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="A copy of a report.json: check its seal instead, without any access.")
+    ] = None,
+    public_key: Annotated[
+        list[str] | None, typer.Option("--public-key", metavar="KEY", help="With --check: whose seal is believed; several are allowed.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a restore compared, and the hashes of it. Exits with 6 unless something was compared and all of it was equal."""
+    if check is not None:
+        report, text = restore.checked_evidence(check, tuple(public_key or ()))
+    elif name:
+        with recovery_of(name, configs) as recovery:
+            report, text = restore.evidence(recovery, restore_id)
+    else:
+        raise typer.BadParameter("Name an application, or a file with --check.")
+    if as_json:
+        print_json({"verdict": report.verdict, **codec.encode(report)})
+    else:
+        page(text)
+    if report.verdict is not restore.Verdict.EQUAL:
+        raise Damaged(
+            f"restore {report.restore_id}: {report.verdict}",
+            next_step="this evidence proves nothing; restore again from another savepoint",
+            restore=report.restore_id,
+        )

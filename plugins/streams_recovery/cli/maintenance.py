@@ -1,14 +1,11 @@
-"""The commands that look after a repository.
-
-The commands that make a savepoint smaller, and that join its small files. The commands of sealed repositories: keys, and records that are older than the
-seals.
+"""The commands that look after a repository: check it, expire, keep and bring back savepoints, compact and merge them, seal them; and free an application from
+what a dead run has left.
 """
 
 from __future__ import annotations
 
 import getpass
 import os
-import uuid
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +21,11 @@ from streams_recovery.cli.context import (
     Logs,
     Name,
     SavepointId,
+    new_run_id,
     option,
     print_json,
     recovery_of,
+    requester,
     runner,
 )
 from streams_recovery.cli.screen import line, page, say, say_command, say_error
@@ -65,7 +64,7 @@ def verify(
     """Check that savepoints are still what was written. Exit codes from 20 on say what is wrong: see docs/command-line.md."""
     try:
         with recovery_of(name, configs) as recovery:
-            report = runs.check(runner(recovery, logs), savepoint_id=savepoint, level=level, run_id=f"cli-{uuid.uuid4().hex}")
+            report = runs.check(runner(recovery, logs), savepoint_id=savepoint, level=level, run_id=new_run_id())
     except RepositoryUnavailable as error:
         if as_json:
             print_json({"good": False, "exit_code": Cause.UNREACHABLE.exit_code, "causes": [Cause.UNREACHABLE]})
@@ -102,7 +101,7 @@ def expire(
 ) -> None:
     """Expire savepoints that no rule of `retention` keeps. Remove files whose grace period is over. Shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
-        run_id = f"cli-{uuid.uuid4().hex}"
+        run_id = new_run_id()
         unasked = as_configured and approve is None and not plan_only
         due = unasked and maintenance.scheduled(recovery, run_id, recovery.config.retention.apply).due
         planned = maintenance.plan_expiry(recovery)
@@ -139,7 +138,7 @@ def undelete(
             show_plan(planned, _undelete_text(planned), as_json=as_json)
             return
         approved(planned, _undelete_text(planned), approve, typed=recovery.application_id)
-        done = maintenance.undelete(recovery, run_id=f"cli-{uuid.uuid4().hex}", say=say, approved=planned.hash)
+        done = maintenance.undelete(recovery, run_id=new_run_id(), say=say, approved=planned.hash)
     if as_json:
         print_json(done)
         return
@@ -313,9 +312,8 @@ def compact(
             plan = compaction.plan(recovery, savepoint)
             print_json(plan) if as_json else page(compaction.compaction_text(plan))
             return
-        request = compaction.CompactRequest(
-            savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
-        )
+        run = requester()
+        request = compaction.CompactRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
         done = runs.compact(runner(recovery, logs), request)
     if as_json:
         print_json(done)
@@ -346,9 +344,8 @@ def merge(
             plan = compaction.merge.plan(recovery, savepoint)
             print_json(plan) if as_json else page(compaction.merge.merge_text(plan))
             return
-        request = compaction.merge.MergeRequest(
-            savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
-        )
+        run = requester()
+        request = compaction.merge.MergeRequest(savepoint=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
         done = runs.merge(runner(recovery, logs), request)
     if as_json:
         print_json(done)
@@ -378,9 +375,8 @@ def seal(
             show_plan(planned, text, as_json=as_json, more=without_reason(reason))
             return
         approved(planned, text, approve, typed=recovery.application_id)
-        done = maintenance.adopt(
-            recovery, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=why, approved=planned.hash
-        )
+        run = requester()
+        done = maintenance.adopt(recovery, run_id=run.run_id, requested_by=run.requested_by, reason=why, approved=planned.hash)
     if as_json:
         print_json({"adopted": len(done.records), "refused": list(done.refused), "too_large": list(done.too_large)})
         return

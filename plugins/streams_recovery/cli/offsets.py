@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from streams_recovery.cli.approval import Approve, PlanOnly, approved, show_plan
-from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of
+from streams_recovery.cli.context import DEFAULT_CONFIGS, AsJson, Configs, Name, option, print_json, recovery_of, requester
 from streams_recovery.cli.screen import line
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.forms import reason_field
-from streams_recovery.core.offsets.snapshot import RollbackPlan
+from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.words import moment, new_id
 from streams_recovery.operations.offsets import restore_snapshot, snapshots
 
@@ -91,8 +91,9 @@ def restore_offsets(
             show_plan(planned, _text(planned), as_json=as_json)
             return
         approved(planned, _text(planned), approve, typed=recovery.application_id)
+        run = requester()
         done = restore_snapshot.carry_out(
-            recovery, snapshot, group_id, approved_hash=planned.hash, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser()
+            recovery, snapshot, group_id, approved_hash=planned.hash, run_id=run.run_id, requested_by=run.requested_by
         )
     if as_json:
         print_json(done)
@@ -101,16 +102,6 @@ def restore_offsets(
 
 
 def _text(planned: RollbackPlan) -> Markdown:
-    shown = [
-        md(
-            "| {} | {} | {} |",
-            change.tp,
-            "-" if change.before is None else change.before,
-            "deleted" if change.after is None else change.after.offset,
-        )
-        for change in planned.changes
-        if not change.same
-    ]
     return joined(
         [
             md("### Group {} back to snapshot {}", code(planned.group_id), code(planned.snapshot_id)),
@@ -122,6 +113,12 @@ def _text(planned: RollbackPlan) -> Markdown:
             md(""),
             md("| partition | before | after |"),
             md("|---|---:|---:|"),
-            *shown,
+            *(md("| {} | {} | {} |", *change_cells(change)) for change in planned.changes if not change.same),
         ]
     )
+
+
+def change_cells(change: OffsetChange) -> tuple[object, object, object]:
+    """The cells of a change in a plan: partition, offset before and offset after."""
+    before = "-" if change.before is None else change.before
+    return change.tp, before, "deleted" if change.after is None else change.after.offset

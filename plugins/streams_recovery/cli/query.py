@@ -17,7 +17,6 @@ from streams_recovery.operations import state as tables
 from streams_recovery.serdes.rows import schema_of
 
 _MORE = "only the first 1,000 windows of the running application are shown: choose less with --from and --to"
-
 _MORE_SAVED = f"only {tables.MOST_ROWS:,} rows of the savepoint are shown: choose less with --from and --to"
 
 

@@ -1,8 +1,4 @@
-"""Commands that bring back a part: state from input, later input, single topics.
-
-The command that rebuilds an application's state from its input, and what it says to people who know Kafka's own reset tool. The command that puts later
-input behind the inputs again. The command that brings single topics back.
-"""
+"""The commands that bring back a part: state from input, later input, single topics."""
 
 from __future__ import annotations
 
@@ -39,13 +35,19 @@ from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.operations import restore
 from streams_recovery.operations.restore.strategies import Rebuild, RestoreTopics
 
-_FORM = {one.name: one for one in Rebuild.FORM}
-Begin = Annotated[str, option(_FORM["offsets"])]
-AcceptGap = Annotated[bool, option(_FORM["accept_gap"])]
-InputsFrom = Annotated[str, option(_FORM["inputs_from"])]
-Outputs = Annotated[OutputPolicy, option(_FORM["outputs"])]
-InputTopics = Annotated[list[str] | None, option(_FORM["input_topics"])]
-InternalTopics = Annotated[list[str] | None, option(_FORM["internal_topics"])]
+_REBUILD = {one.name: one for one in Rebuild.FORM}
+Begin = Annotated[str, option(_REBUILD["offsets"])]
+AcceptGap = Annotated[bool, option(_REBUILD["accept_gap"])]
+InputsFrom = Annotated[str, option(_REBUILD["inputs_from"])]
+Outputs = Annotated[OutputPolicy, option(_REBUILD["outputs"])]
+InputTopics = Annotated[list[str] | None, option(_REBUILD["input_topics"])]
+InternalTopics = Annotated[list[str] | None, option(_REBUILD["internal_topics"])]
+_TOPICS = {one.name: one for one in RestoreTopics.FORM}
+Topics = Annotated[list[str], option(_TOPICS["topics"])]
+Moment = Annotated[str, option(_TOPICS["as_of"])]
+NewName = Annotated[str, option(_TOPICS["new_name"])]
+Partitions = Annotated[list[int] | None, option(_TOPICS["partitions"], min=0)]
+WhereOn = Annotated[ReadOn, option(_TOPICS["read_on"])]
 
 # What stands in place of each option of kafka-streams-application-reset that is none here. docs/strategies/rebuild.md has the reasons.
 OF_THE_RESET_TOOL: Final[Mapping[str, str]] = {
@@ -79,8 +81,8 @@ class ResetToolCommand(TyperCommand):
 
 
 def names(given: list[str] | None) -> tuple[str, ...]:
-    """Names of topics, each in an option of its own or several with commas: no topic has one in its name. Raises ``BadParameter`` for an option without any:
-    none at all means all topics, and a variable of a script that is empty does not.
+    """Names of topics, each in an option of its own or several with commas: no topic has a comma in its name. Raises ``BadParameter`` for an option without
+    any: none at all means all topics, and a variable of a script that is empty does not.
     """
     found = tuple(name.strip() for one in given or () for name in one.split(","))
     if not all(found):
@@ -148,14 +150,6 @@ def append_quarantine(
         print_json(done)
     else:
         line(f"{done.rows:,} records appended to {done.partitions} partitions, {done.present:,} of them were there and equal")
-
-
-_FIELDS = {one.name: one for one in RestoreTopics.FORM}
-Topics = Annotated[list[str], option(_FIELDS["topics"])]
-Moment = Annotated[str, option(_FIELDS["as_of"])]
-NewName = Annotated[str, option(_FIELDS["new_name"])]
-Partitions = Annotated[list[int] | None, option(_FIELDS["partitions"], min=0)]
-WhereOn = Annotated[ReadOn, option(_FIELDS["read_on"])]
 
 
 def restore_topics(

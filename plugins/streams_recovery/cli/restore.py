@@ -208,7 +208,9 @@ def resume(
 
 
 def safeguards(recovery: RecoveryContext, *, replace: bool, delete: list[str] | None, safety: SafetyPolicy) -> Safeguards:
-    """What the options give up. It counts as confirmed: the plan is shown with all of it, and the application id typed below it, or its hash given."""
+    """The safeguards that the options ask for. They count as confirmed: the plan is shown with all of them, and the application id typed below it, or its hash
+    given.
+    """
     return Safeguards(replace=replace, delete=tuple(delete or ()), safety=safety, confirm=recovery.application_id)
 
 
@@ -227,9 +229,9 @@ def _request(
     by: CutBy,
     in_place: bool,
     groups: tuple[str, ...],
-    compare_keys: bool = False,
+    compare_keys: bool,
 ) -> FromSavepoint | AsOfMoment:
-    application_id = _application_id(source, configs)
+    application_id = load_named(source, configs, os.environ).application.id if source else ""
     if not as_of:
         _refuse_without_moment({"--in-place": in_place, "--other-group": bool(groups)})
         return FromSavepoint(
@@ -261,10 +263,6 @@ def _refuse_without_moment(given: dict[str, bool]) -> None:
     for name, is_given in given.items():
         if is_given:
             raise typer.BadParameter("inputs are cut in place only at a moment: name one with --as-of", param_hint=name)
-
-
-def _application_id(name: str, configs: Path) -> str:
-    return load_named(name, configs, os.environ).application.id if name else ""
 
 
 def carry_out(

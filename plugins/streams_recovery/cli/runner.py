@@ -31,18 +31,18 @@ def _unseen(_step: str) -> AbstractContextManager[None]:
 
 @dataclass(slots=True, kw_only=True)
 class RunOutcome:
-    """What the steps of a workflow returned, by their names, and the error that ended it."""
+    """The results of the steps of a workflow, by their names, and the error that ended it."""
 
     results: dict[str, Any]
     error: BaseException | None = None
     teardown_errors: list[str] = field(default_factory=list)
 
     def of(self, step: Step[T]) -> T | None:
-        """What a step returned; None when it was not taken or failed."""
+        """The result of a step; None when it was not taken or failed."""
         return self.results.get(step.name)
 
     def require(self, step: Step[T]) -> T:
-        """What a step returned. Raises the error that ended the workflow."""
+        """The result of a step. Raises the error that ended the workflow."""
         if self.error is not None:
             raise self.error
         result: T = self.results[step.name]
@@ -51,8 +51,8 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Who takes the steps: the application's context, for steps of a pair those of an application and its clone, who runs Spark jobs, who tells a
-    person, and who shows how far a job is. ``ahead`` starts Spark before there is a job for it, as ``SparkSubmit.ahead``.
+    """Takes the steps: with the application's context, for steps of a pair those of an application and its clone, and with what runs Spark jobs, tells a
+    person, and shows how far a job is. ``ahead`` starts Spark before there is a job for it, as ``SparkSubmit.ahead``.
     """
 
     recovery: RecoveryContext

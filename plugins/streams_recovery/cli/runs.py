@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from streams_recovery.cli.runner import Runner, RunOutcome
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
@@ -20,12 +21,12 @@ from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.restore.strategies import FromSavepoint, RestoreRequest, Undo
 from streams_recovery.operations.savepoint import PublishedSavepoint, SavepointRequest
 from streams_recovery.workflows import maintenance as maintenance_workflows
-from streams_recovery.workflows import maintenance as outputs_workflow
 from streams_recovery.workflows import restore as restore_workflows
 from streams_recovery.workflows import rollout as rollout_workflows
 from streams_recovery.workflows import sandbox as sandbox_workflows
 from streams_recovery.workflows import savepoint as savepoint_workflow
 
+E = TypeVar("E")
 Approve = Callable[[RestorePlan], bool]
 
 
@@ -35,6 +36,14 @@ class Requester:
 
     run_id: str
     requested_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxRun(Generic[E]):
+    """The entry of a drill or of an interval, and the error that ended it, None when it succeeded."""
+
+    entry: E
+    error: BaseException | None
 
 
 def backup(runner: Runner, request: SavepointRequest) -> PublishedSavepoint:
@@ -88,8 +97,8 @@ def export(runner: Runner, request: state.ExportRequest) -> tuple[str, StateResu
 def compare_outputs(runner: Runner, original: RecoveryContext | None, request: OutputsRequest) -> OutputsReport:
     """Compare the real outputs with those of a clone of ``original``, or with those of an interval. The report is returned whatever it says."""
     ticket = outputs.begin(runner.recovery, original, request)
-    runner.say(outputs_workflow.BEGIN.message(ticket) or "")
-    return runner.run(outputs_workflow.OUTPUTS, ticket)
+    runner.say(maintenance_workflows.BEGIN.message(ticket) or "")
+    return runner.run(maintenance_workflows.OUTPUTS, ticket)
 
 
 def restore_in_place(runner: Runner, request: RestoreRequest, requester: Requester, *, approve: Approve) -> RestoreReport:
@@ -226,15 +235,7 @@ def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointReque
     return ticket
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drilled:
-    """The entry of a drill, and the error that ended it, None when it succeeded."""
-
-    entry: sandbox.DrillEntry
-    error: BaseException | None
-
-
-def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, savepoint_id: str) -> Drilled:
+def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, savepoint_id: str) -> SandboxRun[sandbox.DrillEntry]:
     """Try a restore of ``source``'s savepoint into the application that ``runner`` is of, and remove that. What it measured is kept, however it ended."""
     scratch, began_at = runner.recovery, source.clock()
     ticket: RestoreTicket | None = None
@@ -264,18 +265,10 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
         report=outcome.of(restore_workflows.FINISH),
         left=tuple(outcome.teardown_errors),
     )
-    return Drilled(entry=entry, error=outcome.error)
+    return SandboxRun(entry=entry, error=outcome.error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reprocessed:
-    """The entry of an interval, and the error that ended it, None when it succeeded."""
-
-    entry: interval.ReprocessEntry
-    error: BaseException | None
-
-
-def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, requester: Requester) -> Reprocessed:
+def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, requester: Requester) -> SandboxRun[interval.ReprocessEntry]:
     """Process a claimed interval in the application that ``runner`` is of, and remove that. What came of it is kept, however it ended."""
     scratch, request = runner.recovery, claimed.request
     planned: Planned | None = None
@@ -303,4 +296,4 @@ def reprocess(source: RecoveryContext, runner: Runner, claimed: Claimed, request
         left=tuple(outcome.teardown_errors),
     )
     entry = interval.conclude(source, request, done, run_id=requester.run_id, requested_by=requester.requested_by)
-    return Reprocessed(entry=entry, error=outcome.error)
+    return SandboxRun(entry=entry, error=outcome.error)

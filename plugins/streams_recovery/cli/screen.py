@@ -1,10 +1,9 @@
-"""What is printed, and how. Results go to stdout, and what is for people besides them to stderr.
+"""All output of the program. Results go to stdout, and what is for people besides them to stderr.
 
 A terminal gets formatted text. Anything else gets plain text, and no line of it is broken. A command to run next has a line of its own everywhere.
-All output of the program goes through here: whatever a text holds, no control character reaches a terminal, and one line stays one.
+Whatever a text holds, no control character reaches a terminal, and one line stays one.
 
-The words that the program was called with: what to run next is made of them. How far a Spark job is, on a terminal as a bar. Elsewhere it is a line now and
-then, so that a log stays readable.
+The progress of a Spark job is a bar on a terminal. Elsewhere it is a line now and then, so that a log stays readable.
 """
 
 from __future__ import annotations
@@ -32,37 +31,21 @@ from streams_recovery.core.escaping import Markdown, visible, visible_lines
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
 from streams_recovery.core.words import with_configs
 
-_given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
-
-
-@contextmanager
-def remembered(words: Sequence[str]) -> Iterator[None]:
-    """Keep the words of this call, without the program's own name, until it ends."""
-    token = _given.set(tuple(words))
-    try:
-        yield
-    finally:
-        _given.reset(token)
-
-
-def words() -> tuple[str, ...]:
-    """What the program was called with, without its own name."""
-    return _given.get()
-
-
 # Columns for a table where nobody looks at the width.
 _WIDE: Final = 100_000
 _BAD: Final = "red"
+_LINE_EVERY_SECONDS: Final = 30.0
+_given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
 def line(text: str) -> None:
     """One line of a result, on stdout."""
-    _line(Console(), text)
+    _print(Console(), visible(text))
 
 
 def say(text: str) -> None:
     """One line for people, on stderr."""
-    _line(Console(stderr=True), text)
+    _print(Console(stderr=True), visible(text))
 
 
 def say_command(about: str, command: str) -> None:
@@ -110,7 +93,7 @@ class _Saying(logging.Handler):
 
 
 def ask(question: str) -> str:
-    """What a person types below the question, on stderr. Raises ``typer.Abort`` when nobody is there."""
+    """Ask the question on stderr, and return what a person types below it. Raises ``typer.Abort`` when nobody is there."""
     return str(typer.prompt(visible(question), err=True))
 
 
@@ -140,7 +123,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, folded: Sequ
 
 
 def data() -> IO[str]:
-    """Where data goes that a program may read: stdout as it is, unless that is a terminal."""
+    """The stream for data that a program may read: stdout as it is, unless that is a terminal."""
     return _Lines() if sys.stdout.isatty() else sys.stdout
 
 
@@ -157,20 +140,13 @@ def json_text(text: str) -> None:
     sys.stdout.write(visible_lines(text) + "\n")
 
 
-def _line(console: Console, text: str) -> None:
-    _print(console, visible(text))
-
-
 def _print(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-_LINE_EVERY_SECONDS: Final = 30.0
-
-
 @contextmanager
 def shown_progress(step: str) -> Iterator[Callable[[JobProgress], None]]:
-    """What shows the progress of the step's job, for as long as the block lasts. On stderr, as all that is for people."""
+    """Give what shows the progress of the step's job, for as long as the block lasts. On stderr, as all that is for people."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines(step)
@@ -201,3 +177,18 @@ def _lines(step: str, clock: Callable[[], float] = time.monotonic) -> Callable[[
             due = clock() + _LINE_EVERY_SECONDS
 
     return show
+
+
+@contextmanager
+def remembered(words: Sequence[str]) -> Iterator[None]:
+    """Keep the words of this call, without the program's own name, until it ends."""
+    token = _given.set(tuple(words))
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def words() -> tuple[str, ...]:
+    """The words that the program was called with, without its own name. The command to run next is made of them."""
+    return _given.get()

@@ -16,7 +16,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.forms import reason_field
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.failover import LOST
-from streams_recovery.core.status.report import SitesStatus, StandbySite
+from streams_recovery.core.status.report import SitesStatus
 from streams_recovery.core.words import moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.site_correction import SiteCorrection, correct, plan_correction
@@ -58,20 +58,16 @@ def sites(
 def _row(found: SitesStatus, site: str, connection: str) -> tuple[str, ...]:
     fence = next((one for one in found.fences if one.site == site), None)
     standby = next((one for one in found.standbys if one.site == site), None)
-    here = "belongs here" if found.belongs == site else "moves here" if found.moving_to == site else "-"
+    here = "moves here" if found.moving_to == site else "belongs here" if found.belongs == site else "-"
     fenced = "-" if fence is None else f"since {moment(fence.since)}" + (f", runs: {', '.join(fence.running)}" if fence.running else "")
     return (
         site,
         connection,
-        "moves here" if found.moving_to == site else here,
+        here,
         fenced,
         "-" if standby is None else moment(standby.looked_at),
-        "-" if standby is None else _lacks(standby),
+        "-" if standby is None else standby.problem or "; ".join(standby.lacks) or "nothing",
     )
-
-
-def _lacks(standby: StandbySite) -> str:
-    return standby.problem or "; ".join(standby.lacks) or "nothing"
 
 
 def _set(recovery: RecoveryContext, to: str, *, lost: str, reason: str, plan_only: bool, approve: str | None, as_json: bool) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import itertools
-import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -22,9 +20,11 @@ from streams_recovery.cli.context import (
     Logs,
     Name,
     Where,
+    new_run_id,
     option,
     print_json,
     recovery_of,
+    requester,
     runner,
 )
 from streams_recovery.cli.screen import data, line, say
@@ -66,7 +66,7 @@ def state(
             _by_spark(recovery, logs, store, savepoint, out, deleted=deleted, plain=key is None and not limit)
             return
         side = tables.open_side(recovery, store, savepoint)
-        rows = _limited(tables.matching_rows(side, key, deleted=deleted), limit)
+        rows = itertools.islice(tables.matching_rows(side, key, deleted=deleted), limit or None)
         if out:
             if form is FileFormat.TABLE:
                 raise ConfigInvalid("a table is for the screen", next_step="choose --format json, csv or parquet for a file")
@@ -78,10 +78,6 @@ def state(
         else:
             count = tables.write_text(rows, side.form, form, data())
     say(f"{count} rows of store {store} in {side.name}, {len(side.partitions)} partitions")
-
-
-def _limited(rows: Iterable[Row], limit: int) -> Iterator[Row]:
-    return itertools.islice(rows, limit) if limit else iter(rows)
 
 
 def _print(rows: Iterator[Row], side: StoreSide, *, unlimited: bool) -> int:
@@ -98,7 +94,7 @@ def _by_spark(recovery: RecoveryContext, logs: Path, store: str, savepoint: str,
     if not plain or savepoint == tables.LIVE:
         raise ConfigInvalid("Spark writes whole tables of savepoints", next_step="leave --key and --limit out, and name a savepoint")
     directory = out if "://" in out else Path(out).absolute().as_uri() if out else None
-    request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=f"cli-{uuid.uuid4().hex}", deleted=deleted, directory=directory)
+    request = tables.ExportRequest(store=store, savepoint=savepoint, run_id=new_run_id(), deleted=deleted, directory=directory)
     savepoint_id, done = runs.export(runner(recovery, logs), request)
     for part in done.parts:
         line(part.key)
@@ -168,9 +164,8 @@ def state_write(
     as_json: AsJson = False,
 ) -> None:
     """Make a savepoint in which a store holds an edited table, and everything else is as in the savepoint named. The old one stays."""
-    request = tables.EditRequest(
-        store=store, base=savepoint, run_id=f"cli-{uuid.uuid4().hex}", requested_by=getpass.getuser(), reason=reason
-    )
+    run = requester()
+    request = tables.EditRequest(store=store, base=savepoint, run_id=run.run_id, requested_by=run.requested_by, reason=reason)
     with recovery_of(name, configs) as recovery:
         form = tables.open_side(recovery, store, savepoint).form
         done = tables.write_state(recovery, request, tables.read_table(table, form), dry_run=plan_only)

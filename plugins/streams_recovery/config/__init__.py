@@ -1,1 +1,1 @@
-"""Ring 1: an application's YAML file as frozen models."""
+"""An application's YAML file as frozen models."""

@@ -1,4 +1,4 @@
-"""What an application is: its kind and its settings, its cluster, its topics and its stores."""
+"""Sections about the application itself: its kind and its settings, its cluster, its topics and its stores."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from streams_recovery.core.state.table import READABLE, Format
 
 
 class Application(Section):
-    """What it is made with, and the settings that decide how a cut is taken and how it may be labelled. ``streams_config`` has others of the application as it
-    has them: nothing but advice uses them. ``topology_command`` prints ``Topology#describe()`` of the version that is to run next, without a cluster.
+    """Its kind, and the settings that decide how a cut is taken and how it may be labelled. ``streams_config`` has other settings of the application as it has
+    them: nothing but advice uses them. ``topology_command`` prints ``Topology#describe()`` of the version that is to run next, without a cluster.
     """
 
     id: ApplicationId
@@ -102,7 +102,7 @@ class Topics(Section):
         return name in self.inputs or (name not in self.globals and name not in self.foreign and matches_pattern(name, self.input_patterns))
 
     def on(self, existing: Iterable[str]) -> Self:
-        """The same where these topics exist: inputs are all that the patterns mean there, those that are named first."""
+        """The topics where these exist: inputs are all that the patterns mean there, those that are named first."""
         if not self.input_patterns:
             return self
         return self.model_copy(
@@ -134,7 +134,7 @@ class Groups(Section):
 
 
 class Formats(Section):
-    """How keys and values are read; without a format they are bytes. A ``wire_format`` of ``confluent`` has five bytes before the Avro data."""
+    """Formats of keys and values; without one they are bytes. A ``wire_format`` of ``confluent`` has five bytes before the Avro data."""
 
     key: Format | None = None
     value: Format | None = None
@@ -174,7 +174,7 @@ class Store(Formats):
 
 
 class Output(Formats):
-    """How an output is compared with that of a clone or of an interval, by the name that the real output has. ``way``: as a table, by the ``latest`` record of
+    """An output, compared with that of a clone or of an interval, by the name that the real output has. ``way``: as a table, by the ``latest`` record of
     each key, or as a stream, by all ``records``; without it the topic's cleanup policy says which. ``window`` is what stands behind the key. ``ignore`` are
     fields of JSON values that may differ.
     """

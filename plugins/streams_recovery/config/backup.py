@@ -1,8 +1,5 @@
-"""Sections about savepoints, the repository and who may use it.
-
-How savepoints are taken. The ``access`` section: who may restore this application, and who may approve that. The ``archive`` section: inputs that are
-archived all the time, not only with a savepoint. What a configuration archives, held against what its savepoints are to be good for. What is done with an
-application and its repository on a schedule, besides savepoints and drills.
+"""Sections about savepoints, the repository and the rights on it: ``backup``, ``storage``, ``access``, ``archive``, ``spark``, and the work on a schedule
+(``retention``, ``check``, ``compact``, ``run``).
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from streams_recovery.config.fields import (
     Switch,
     Text,
     Url,
-    explained,
+    accepted_by,
 )
 from streams_recovery.config.rules import Level, RunLimit, Schedule
 from streams_recovery.core.approval import ApprovalRule
@@ -45,7 +42,7 @@ SURVIVE_CLUSTER_LOSS = (
 
 
 class ConsistencyPolicy(Section):
-    """How still the application must be for a cut, and what to do when exactness could not be proven. Without a ``mode`` it is paused where it can be,
+    """The way in which the application is held for a cut, and what to do when exactness could not be proven. Without a ``mode`` it is paused where it can be,
     and stopped where it cannot: see ``ApplicationConfig.quiesce_mode``.
     """
 
@@ -57,7 +54,7 @@ class ConsistencyPolicy(Section):
 
 
 class Backup(Section):
-    """When and how savepoints are taken. ``schedule`` null or ``none`` means only by hand. ``profile`` minimal leaves out the records of internal
+    """Savepoints, and when they are taken. ``schedule`` null or ``none`` means only by hand. ``profile`` minimal leaves out the records of internal
     topics. With ``survive_cluster_loss`` those of every input and global are archived too: all that a cluster needs which has nothing any more.
     """
 
@@ -72,17 +69,12 @@ class Backup(Section):
     full_after_savepoints: Annotated[Integer, Field(ge=1, le=10_000)] = 168
 
 
-def _public_key(value: str) -> str:
-    public_bytes(value)
-    return value
-
-
 def _given(value: object) -> object:
-    """Without those that are null: what a variable without a value leaves."""
+    """A list without nulls: a variable without a value leaves one."""
     return [one for one in value if one is not None] if isinstance(value, list | tuple) else value
 
 
-PublicKey = Annotated[Text, AfterValidator(_public_key)]
+PublicKey = Annotated[Text, AfterValidator(accepted_by(public_bytes))]
 
 
 class SealSection(Section):
@@ -122,7 +114,7 @@ class Storage(Section):
 
     @property
     def location(self) -> StorageLocation:
-        """Where it is, without the way to its credentials."""
+        """The place of the repository, without the way to its credentials."""
         if self.backend == "filesystem":
             return StorageLocation(backend="filesystem", path=self.path)
         return StorageLocation(
@@ -156,7 +148,7 @@ Role = Annotated[Text, Field(max_length=64)]
 
 
 class DagRight(enum.StrEnum):
-    """What a role may do with the DAGs of an application: see them, or run them too."""
+    """Rights of a role on the DAGs of an application: to see them, or to run them too."""
 
     VIEW = "view"
     RUN = "run"
@@ -178,7 +170,7 @@ class Access(Section):
 
     @property
     def approval(self) -> ApprovalRule:
-        """Who may approve."""
+        """The rule that says who may approve."""
         return ApprovalRule(approvers=self.approvers, exclude_trigger=self.approvers_exclude_trigger)
 
     @model_validator(mode="after")
@@ -194,10 +186,9 @@ class Access(Section):
 _LEAST_MS, _MOST_MS = 1_000, 3_600_000
 
 
-def _interval(text: str) -> str:
+def _check_interval(text: str) -> None:
     if not _LEAST_MS <= milliseconds(text) <= _MOST_MS:
         raise ConfigInvalid(f"{text} is not from a second to an hour", next_step="write it like PT10S or PT1M")
-    return text
 
 
 class ArchiveSection(Section):
@@ -206,7 +197,7 @@ class ArchiveSection(Section):
     """
 
     enabled: Switch = False
-    interval: Annotated[Duration, AfterValidator(explained(_interval))] = "PT10S"
+    interval: Annotated[Duration, AfterValidator(accepted_by(_check_interval))] = "PT10S"
     dag: Switch = True
     throttle: RateLimits = RateLimits()
 
@@ -228,7 +219,7 @@ def archive_problems(declared: Declared) -> Iterator[str]:
 
 
 class Spark(Section):
-    """Where records are moved, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
+    """The Spark that moves records, by the id of an Airflow connection. ``allow_insecure_rpc`` lets driver and workers of a cluster talk unauthenticated and
     unencrypted.
     """
 
@@ -264,7 +255,7 @@ Applied = Annotated[
 
 
 class Retention(Section):
-    """Which savepoints stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
+    """Savepoints that stay. One that any rule keeps is kept; ``minimum`` newest exact ones stay whatever the rules say. Files of one that expired
     stay ``grace_days`` longer. Safety savepoints are kept ``safety_days``, artifacts of runs that are over ``work_days``. ``schedule`` null or ``none``
     means only by hand. ``apply`` says whether runs of the schedule delete: always, never, or from ``after_days`` days after they have announced it.
     ``merge_files`` small files of a partition that lie side by side become one, before anything expires; fewer of them too when they make a file of at least
@@ -288,20 +279,20 @@ class Retention(Section):
 
 
 class Check(Section):
-    """When the repository is checked, and how deep: ``structure``, ``full`` or a share such as ``sample=10%``."""
+    """Checks of the repository, and how deep they go: ``structure``, ``full`` or a share such as ``sample=10%``."""
 
     schedule: Schedule = "H 3 * * 0"
     level: Level = "sample=10%"
 
 
 class Compact(Section):
-    """When the newest savepoint is compacted to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
+    """Compaction of the newest savepoint to the newest record of each key. ``schedule`` null or ``none`` means only by hand."""
 
     schedule: Schedule = None
 
 
 class Run(Section):
-    """When an application that is down in between is run, and how far: to the ``ends`` of its inputs at the start, or for a ``duration:PT30M``.
+    """Runs of an application that is down in between, and how far they go: to the ``ends`` of its inputs at the start, or for a ``duration:PT30M``.
     ``schedule`` null or ``none`` means only by hand.
     """
 

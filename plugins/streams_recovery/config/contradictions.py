@@ -1,4 +1,4 @@
-"""What configurations say of each other: which are each valid and cannot both be right, and which topics are another one's."""
+"""Configurations against each other: those that are each valid and cannot both be right, and the topics that are another one's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
 
 
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A mistake, the applications that have it, and what to do."""
+
+    reason: str
+    names: frozenset[str]
+    next_step: str
+
+
 def contradictions(configs: Mapping[str, ApplicationConfig], *, configured: Collection[str]) -> dict[str, ConfigInvalid]:
-    """What is wrong with each application that contradicts another one, by name. Which of the two is right only a person knows, so both are named;
-    all others are not. ``configured`` are all names there are, those of files that could not be read as well.
+    """The mistake of each application that contradicts another one, by name. Only a person knows which of the two is right, so both are named. ``configured``
+    are all names that there are, those of files that could not be read as well.
     """
     found: dict[str, list[Contradiction]] = {}
     for one in (
@@ -49,15 +58,6 @@ def _connections(config: ApplicationConfig) -> frozenset[str]:
     return frozenset({config.source.connection, *(site.connection for site in config.sites.values())})
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """What is wrong, the applications that it is wrong of, and what to do."""
-
-    reason: str
-    names: frozenset[str]
-    next_step: str
-
-
 def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
     for (one, first), (other, second) in combinations(configs.items(), 2):
         shared = _connections(first) & _connections(second)
@@ -70,7 +70,7 @@ def _same_application(configs: Mapping[str, ApplicationConfig]) -> Iterator[Cont
 
 
 def _shared_topics(configs: Mapping[str, ApplicationConfig]) -> Iterator[Contradiction]:
-    """What drills and reprocessing remove begins with their application ids, so those must be nobody else's."""
+    """Drills and reprocessing remove topics that begin with their application ids, so these must be nobody else's."""
     ids = [(name, name, config.application.id) for name, config in configs.items()]
     scratch = []
     for name, config in configs.items():

@@ -47,6 +47,16 @@ def explained(check: Callable[[str], str]) -> Callable[[str], str]:
     return checked
 
 
+def accepted_by(check: Callable[[str], object]) -> Callable[[str], str]:
+    """A validator that leaves a text as it is, if ``check`` does not refuse it."""
+
+    def accepted(value: str) -> str:
+        check(value)
+        return value
+
+    return explained(accepted)
+
+
 def named(what: str) -> Callable[[str], str]:
     """A validator that holds a name to the one allow-list."""
     return explained(lambda value: checked_name(what, value))
@@ -163,12 +173,7 @@ def _field_path(value: str) -> str:
     return value
 
 
-def _duration(value: str) -> str:
-    milliseconds(value)
-    return value
-
-
-Duration = Annotated[str, AfterValidator(explained(_duration))]
+Duration = Annotated[str, AfterValidator(accepted_by(milliseconds))]
 Integer = Annotated[int, BeforeValidator(_integer)]
 Seconds = Annotated[Integer, Field(ge=1, le=86_400)]
 Switch = Annotated[bool, BeforeValidator(_switch)]

@@ -1,6 +1,6 @@
-"""Configuration files in, checked models out. Runs whenever a DAG file is parsed, so it reads local files only and imports nothing heavy.
+"""Finding and loading the configured applications: configuration files in, checked models out.
 
-Finding the configured applications from wherever a DAG, a task or a terminal runs. The name of a configuration as it can be in ids and tags of Airflow.
+It runs whenever a DAG file is parsed, so it reads local files only and imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import visible
 from streams_recovery.core.project_files import is_installed, own_files
 
-SUFFIXES = (".yaml", ".yml")
+DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
+_SUFFIXES = (".yaml", ".yml")
 _NOTIFIERS = TypeAdapter(tuple[Notify, ...])
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +52,6 @@ def load(path: Path, environment: Mapping[str, str]) -> ApplicationConfig:
         found = problems(error.errors(include_url=False, include_context=False, include_input=False), document)
         # The cause is left out: its text repeats the values, and a value may be a secret in the wrong place.
         raise _invalid(path, found, "correct the file; docs/configuration.md explains every key") from None
-
-
-def notifiers_of(name: str, directory: Path, environment: Mapping[str, str]) -> tuple[Notify, ...]:
-    """``monitor.notify`` of a configuration that cannot be used as a whole; none where this section cannot be read either."""
-    try:
-        monitor = _document(_only(name, _files(directory)[name]), environment).data["monitor"]
-        return _NOTIFIERS.validate_python(monitor["notify"])
-    except (ConfigInvalid, ValidationError, LookupError, TypeError):
-        return ()
 
 
 def load_all(directory: Path, environment: Mapping[str, str]) -> Configurations:
@@ -117,7 +110,7 @@ def _files(directory: Path) -> dict[str, tuple[Path, ...]]:
         )
     found: dict[str, tuple[Path, ...]] = {}
     for path in sorted(directory.iterdir()):
-        if path.suffix in SUFFIXES and not path.name.startswith("."):
+        if path.suffix in _SUFFIXES and not path.name.startswith("."):
             found[path.stem] = (*found.get(path.stem, ()), path)
     return found
 
@@ -144,53 +137,43 @@ def _only(name: str, paths: Sequence[Path]) -> Path:
     return paths[0]
 
 
-def _invalid(path: Path, found: list[tuple[int | None, str]] | list[tuple[int, str]], next_step: str) -> ConfigInvalid:
+def _invalid(path: Path, found: Sequence[tuple[int | None, str]], next_step: str) -> ConfigInvalid:
     lines = [visible(f"{path}:{line}: {reason}" if line else f"{path}: {reason}") for line, reason in found]
     return ConfigInvalid("\n".join(lines), next_step=next_step, file=str(path), lines=[line for line, _ in found])
 
 
-DIRECTORY = "STREAMS_RECOVERY_CONFIG_DIR"
-
-
 def config_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """What STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
+    """The directory that STREAMS_RECOVERY_CONFIG_DIR names, else ``include/configs``: of the checkout, or for an installed package of Airflow's home."""
     if named := environment.get(DIRECTORY):
         return Path(named)
-    # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow.
-    return airflow_home(environment) / "include" / "configs" if is_installed() else own_files().configs
+    if not is_installed():
+        return own_files().configs
+    # The examples that a wheel carries are no configuration: nobody's applications would appear in Airflow. The default home is Airflow's own.
+    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser() / "include" / "configs"
 
 
-def airflow_home(environment: Mapping[str, str]) -> Path:
-    """Where Airflow itself takes its home to be."""
-    return Path(environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
-
-
-def load_application(name: str, environment: Mapping[str, str] = os.environ) -> ApplicationConfig:
+def load_application(name: str) -> ApplicationConfig:
     """The application called ``name``. Raises ``NotFound`` and ``ConfigInvalid``."""
-    return load_named(name, config_directory(environment), environment)
+    return load_named(name, config_directory(), os.environ)
 
 
-def configurations(environment: Mapping[str, str] = os.environ) -> Configurations:
-    """Everything configured, what cannot be used included. Raises ``ConfigInvalid`` without a directory of configurations."""
-    return load_all(config_directory(environment), environment)
+def configurations() -> Configurations:
+    """Everything configured, also configurations that cannot be used. Raises ``ConfigInvalid`` without a directory of configurations."""
+    return load_all(config_directory(), os.environ)
 
 
-def load_applications(environment: Mapping[str, str] = os.environ) -> dict[str, ApplicationConfig]:
+def load_applications() -> dict[str, ApplicationConfig]:
     """Every application whose configuration can be used. Raises as ``configurations``."""
-    return configurations(environment).applications
+    return configurations().applications
 
 
-def broken_configurations(environment: Mapping[str, str] = os.environ) -> dict[str, ConfigInvalid]:
-    """What is wrong with each configuration that cannot be used, by the name of its application."""
-    return configurations(environment).broken
-
-
-def broken_notifiers(name: str, environment: Mapping[str, str] = os.environ) -> tuple[Notify, ...]:
-    """The notifiers that a configuration names although it cannot be used, as far as that section can be read."""
-    return notifiers_of(name, config_directory(environment), environment)
-
-
-_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_.-]")
+def broken_notifiers(name: str) -> tuple[Notify, ...]:
+    """``monitor.notify`` of a configuration that cannot be used as a whole; none where this section cannot be read either."""
+    try:
+        monitor = _document(_only(name, _files(config_directory())[name]), os.environ).data["monitor"]
+        return _NOTIFIERS.validate_python(monitor["notify"])
+    except (ConfigInvalid, ValidationError, LookupError, TypeError):
+        return ()
 
 
 def id_of(name: str) -> str:

@@ -21,12 +21,7 @@ from streams_recovery.config.backup import (
     Storage,
     archive_problems,
 )
-from streams_recovery.config.fields import (
-    ConfigurationName,
-    Section,
-    StoreName,
-    TopicName,
-)
+from streams_recovery.config.fields import ConfigurationName, Section, StoreName, TopicName
 from streams_recovery.config.monitor import Monitor
 from streams_recovery.config.restore import Clone, Deploy, Restore, clone_problems, real_outputs
 from streams_recovery.config.runs import Runs
@@ -74,7 +69,7 @@ class ApplicationConfig(Section):
 
     @property
     def dialect(self) -> Dialect:
-        """What is particular about applications of its kind."""
+        """The particulars of applications of its kind."""
         return self.application.kind.dialect
 
     def internal_role(self, topic: str) -> TopicRole | None:
@@ -87,7 +82,7 @@ class ApplicationConfig(Section):
         return None if declared is None or declared.kind is StoreKind.UNKNOWN else declared.kind
 
     def declared(self, profile: Profile, existing: Iterable[str] = ()) -> Declared:
-        """What is said here about topics and stores, for savepoints of this profile. What patterns mean is looked for in the ``existing`` topics."""
+        """The topics and stores that are declared here, for savepoints of this profile. Patterns are looked up among the ``existing`` topics."""
         topics = self.topics.on(existing)
         return Declared(
             inputs=topics.inputs,
@@ -120,7 +115,7 @@ class ApplicationConfig(Section):
         return dict(self.sites[site].topic_map) if site in self.sites else {}
 
     def _elsewhere(self, sandbox: Sandbox, home: str, *, follows: bool) -> list[str]:
-        """What would let a sandbox touch this application at another site than its home. One that ``follows`` is where the application belongs."""
+        """Everything that would let a sandbox touch this application at another site than its home. One that ``follows`` is where the application belongs."""
         if not self.sites:
             return []
         at = {site: self.at(site) for site in (PRIMARY, *self.sites)}
@@ -160,7 +155,7 @@ class ApplicationConfig(Section):
 
     @property
     def no_pause_because(self) -> str | None:
-        """Why the application cannot be paused for a savepoint, None when it can."""
+        """The reason why the application cannot be paused for a savepoint, None when it can."""
         if (why_not := self.dialect.refused.get(QuiesceMode.PAUSE)) is not None:
             return why_not
         if self.application.standby_replicas:
@@ -169,13 +164,13 @@ class ApplicationConfig(Section):
 
     @property
     def quiesce_mode(self) -> QuiesceMode:
-        """How the application is held for a savepoint: as configured, else paused where it can be, else stopped."""
+        """The way in which the application is held for a savepoint: as configured, else paused where it can be, else stopped."""
         default = QuiesceMode.PAUSE if self.no_pause_because is None else QuiesceMode.STOP
         return self.backup.consistency.mode or default
 
     @model_validator(mode="after")
     def _within_its_kind(self) -> Self:
-        problems = list(kind_problems(self))
+        problems = list(_kind_problems(self))
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -289,8 +284,8 @@ class ApplicationConfig(Section):
         return self
 
 
-def kind_problems(config: ApplicationConfig) -> Iterator[str]:
-    """What the configuration asks for that applications of this kind cannot do, each with the reason."""
+def _kind_problems(config: ApplicationConfig) -> Iterator[str]:
+    """Everything in the configuration that applications of this kind cannot do, each with the reason."""
     dialect, consistency = config.dialect, config.backup.consistency
     # That it cannot be paused has a message of its own.
     if (why_not := dialect.refused.get(QuiesceMode.LIVE)) is not None and consistency.mode is QuiesceMode.LIVE:
@@ -313,7 +308,7 @@ def kind_problems(config: ApplicationConfig) -> Iterator[str]:
 
 
 def _names_of_inputs(config: ApplicationConfig) -> Iterator[str]:
-    """What asks for another way to know topics than their names, where names of repartition topics come from the code and from the inputs."""
+    """Keys that need another way to know topics than their names, where names of repartition topics come from the code and from the inputs."""
     dialect = config.dialect
     if config.application.topology_command is not None:
         yield f"application.topology_command: {dialect.product} has no Topology#describe(), so a new version cannot be compared with a savepoint"

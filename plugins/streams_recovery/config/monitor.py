@@ -1,7 +1,4 @@
-"""The ``monitor`` section: how often an application is looked at, what was promised, what counts as a finding, and who hears of it.
-
-How long nothing happens by a cron expression.
-"""
+"""The ``monitor`` section: how often an application is looked at, what was promised, what counts as a finding, and who hears of it."""
 
 from __future__ import annotations
 
@@ -21,23 +18,9 @@ from streams_recovery.core.status.facts import Limits
 from streams_recovery.core.status.report import Severity
 from streams_recovery.core.words import milliseconds
 
-# Firings are looked at for more than a week, so that a weekend counts; where they are rare, this many of them.
-_SECONDS: Final = 8 * 86_400
+# Firings of a schedule are looked at for more than a week, so that a weekend counts; where they are rare, this many of them.
+_FIRING_SECONDS: Final = 8 * 86_400
 _FIRINGS: Final = 25
-
-
-@cache
-def longest_pause(schedule: str | None) -> float | None:
-    """Seconds between two firings of a cron expression at most, None without one."""
-    if schedule is None:
-        return None
-    firings = croniter(schedule, 0)
-    moments: list[float] = []
-    while len(moments) < _FIRINGS or moments[-1] - moments[0] < _SECONDS:
-        moments.append(firings.get_next(float))
-    return max(later - earlier for earlier, later in pairwise(moments))
-
-
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 # A savepoint, or a look, may be missed once: it counts as late when the one after it is missing too.
 _LATE = 2
@@ -64,11 +47,6 @@ def _reminder(value: str) -> str:
     return value
 
 
-def seconds(duration: str) -> float:
-    """The length of an ISO 8601 duration."""
-    return milliseconds(duration) / 1000
-
-
 Share = Annotated[float, Field(gt=0, le=1000)]
 Bytes = Annotated[Integer, Field(ge=0, le=1 << 60)]
 Records = Annotated[Integer, Field(ge=0, le=1 << 60)]
@@ -78,7 +56,7 @@ Reminder = Annotated[str, AfterValidator(explained(_reminder))]
 
 
 class MonitorObjectives(Section):
-    """What was promised: how old the newest exact savepoint may be, how long a recovery may take, and how much input the loss of the cluster may cost, as the
+    """Promises: how old the newest exact savepoint may be, how long a recovery may take, and how much input the loss of the cluster may cost, as the
     age of what is kept. Null is no promise.
     """
 
@@ -88,7 +66,7 @@ class MonitorObjectives(Section):
 
 
 class MonitorLimits(Section):
-    """From which value on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
+    """Values from which on something is a finding. Growth is a share a day: 0.5 is half as much again. Null turns a limit off."""
 
     changelog_growth: Share = 0.5
     changelog_bytes: Bytes | None = None
@@ -111,7 +89,7 @@ class MonitorLimits(Section):
 
 
 class MonitorAlerts(Section):
-    """Which findings people are told of: those at least as severe as ``severity``, again every ``reminder`` unless that is ``none``, and that they are over
+    """Findings that people are told of: those at least as severe as ``severity``, again every ``reminder`` unless that is ``none``, and that they are over
     once they were not found for ``over_after``.
     """
 
@@ -128,7 +106,7 @@ class Notify(Section):
 
 
 class Monitor(Section):
-    """How the application is watched. ``schedule`` null or ``none`` means only by hand. ``ping_url`` is requested after each look that was stored;
+    """Looks at the application. ``schedule`` null or ``none`` means only by hand. ``ping_url`` is requested after each look that was stored;
     ``docs_url`` is where docs/ can be read, for links in alerts.
     """
 
@@ -156,18 +134,18 @@ class Monitor(Section):
 
     @property
     def fresh_seconds(self) -> float | None:
-        """How long a status says something of the present: until two looks are missing. None where looks have no schedule."""
+        """Seconds for which a status says something of the present: until two looks are missing. None where looks have no schedule."""
         pause = longest_pause(self.schedule)
         return None if pause is None else max(_FRESH, _LATE * pause)
 
     @property
     def docs(self) -> str:
-        """Where docs/ can be read."""
+        """The place where docs/ can be read."""
         return self.docs_url or "docs"
 
     @property
     def policy(self) -> AlertPolicy:
-        """Which findings are told, and how often."""
+        """The findings that are told, and how often."""
         alerts = self.alerts
         return AlertPolicy(
             severity=alerts.severity,
@@ -182,3 +160,20 @@ class Monitor(Section):
             if value is not None and seconds(value) <= 0:
                 raise ValueError(f"objectives.{name} is {value}; an objective is longer than nothing, and null is none")
         return self
+
+
+@cache
+def longest_pause(schedule: str | None) -> float | None:
+    """Seconds between two firings of a cron expression at most, None without one."""
+    if schedule is None:
+        return None
+    firings = croniter(schedule, 0)
+    moments: list[float] = []
+    while len(moments) < _FIRINGS or moments[-1] - moments[0] < _FIRING_SECONDS:
+        moments.append(firings.get_next(float))
+    return max(later - earlier for earlier, later in pairwise(moments))
+
+
+def seconds(duration: str) -> float:
+    """The length of an ISO 8601 duration."""
+    return milliseconds(duration) / 1000

@@ -1,7 +1,4 @@
-"""The strategy for offsets that a run asks for, with its file read.
-
-The moment that a run asks for.
-"""
+"""The strategy for offsets and the moment that a run requests, or else those of the configuration. A file of offsets is read here."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from streams_recovery.core.words import EPOCH, parse_moment
 
 
 def offset_strategy(config: ApplicationConfig, requested: str, *, read: ReadFile) -> OffsetStrategy:
-    """What was ``asked`` for, or what the configuration says when that is empty. Raises ``ConfigInvalid``."""
+    """The strategy that was ``requested``, or the configured one when that is empty. Raises ``ConfigInvalid``."""
     return parse(requested or config.restore.consumer_group_strategy, group=config.application.id, read=read)
 
 
@@ -46,7 +43,7 @@ def anywhere(name: str) -> bytes:
 
 
 def as_of(config: ApplicationConfig, requested: str, by: str) -> AsOf:
-    """The moment that was ``asked`` for, or the configured one when that is empty. Raises ``ConfigInvalid`` when there is neither."""
+    """The moment that was ``requested``, or the configured one when that is empty. Raises ``ConfigInvalid`` when there is neither."""
     configured = config.restore.time_window_end
     if not requested.strip() and configured is None:
         raise ConfigInvalid(

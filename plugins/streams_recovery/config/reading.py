@@ -1,12 +1,9 @@
-"""Reading a configuration file: YAML with line numbers, variables, and what is wrong with it.
-
-YAML as plain data with line numbers, for files that people write by hand.
+"""Reading a configuration file: YAML as plain data with line numbers, variables, and messages about mistakes for the person who wrote it.
 
 Only mappings, lists and scalars: no tags, no anchors or aliases (a few lines of them can grow to gigabytes), no duplicate keys, one document.
-Variables are replaced in values, never in keys, after parsing, so what they contain cannot change the structure.
 
-``${NAME}`` and ``${NAME:-default}`` in configuration text. ``$${`` stands for a literal ``${``. What is wrong with a configuration, said to the person who
-wrote it: file, line, key, and the key that was probably meant.
+A variable is ``${NAME}`` or ``${NAME:-default}``, and ``$${`` stands for a literal ``${``. Variables are replaced in values, never in keys, after parsing, so
+their content cannot change the structure.
 """
 
 from __future__ import annotations
@@ -26,8 +23,18 @@ from yaml.composer import Composer
 
 from streams_recovery.config.model import ApplicationConfig
 
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 20
+MAX_NODES = 10_000
+MAX_PROBLEMS = 20
+# A file may hold keys and values of any length.
+_MOST_OF_A_KEY = 100
+_MOST_OF_A_REASON = 1_000
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 _REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
+_NULL, _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
+
+Path = tuple[str | int, ...]
 
 
 class VariableError(ValueError):
@@ -70,16 +77,6 @@ def _content(found: re.Match[str], environment: Mapping[str, str]) -> str:
     return content
 
 
-MAX_BYTES = 256 * 1024
-MAX_DEPTH = 20
-MAX_NODES = 10_000
-
-Path = tuple[str | int, ...]
-
-_PLAIN_TAG = "tag:yaml.org,2002:"
-_NULL, _BOOL, _INT, _FLOAT = (_PLAIN_TAG + kind for kind in ("null", "bool", "int", "float"))
-
-
 class YamlError(ValueError):
     """Raised when the text is not the YAML we accept. ``line`` counts from one; None when no line can be named."""
 
@@ -90,7 +87,7 @@ class YamlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says, and the line of every key and list item in it."""
+    """The content of a file, and the line of every key and list item in it."""
 
     data: dict[str, Any]
     lines: dict[Path, int] = field(default_factory=dict)
@@ -255,12 +252,6 @@ def _explained(error: yaml.MarkedYAMLError, text: str) -> YamlError:
     elif "expected a single document" in str(error):
         hint = "one file describes one application; remove the '---'"
     return YamlError(problem, None if mark is None else mark.line + 1, hint)
-
-
-MAX_PROBLEMS = 20
-# A file may hold keys and values of any length.
-_MOST_OF_A_KEY = 100
-_MOST_OF_A_REASON = 1_000
 
 
 def problems(errors: Sequence[ErrorDetails], document: Document) -> list[tuple[int, str]]:

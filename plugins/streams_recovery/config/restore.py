@@ -1,16 +1,13 @@
-"""Sections about bringing an application back, as itself or as a clone.
-
-How savepoints are brought back. The ``clone`` section: of which application this one is a clone, and how it is started once it writes that one's outputs.
-The ``deploy`` section: what puts the version there that is started, and how a new one is watched.
-"""
+"""The sections ``restore``, ``clone`` and ``deploy``: bringing savepoints back, replacing an application by its clone, and the version that is started."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import (
     Argv,
     ConfigurationName,
@@ -23,7 +20,7 @@ from streams_recovery.config.fields import (
     Section,
     Switch,
     TopicName,
-    explained,
+    accepted_by,
 )
 from streams_recovery.config.rules import OffsetRule
 from streams_recovery.config.runs import Runs, StartingKind
@@ -50,7 +47,7 @@ class Restore(Section):
 
 
 class CutOver(Section):
-    """What is different once the clone is live: ``environment`` is laid over the one in ``runs``, ``command`` is the program in place of the one there
+    """Changes once the clone is live: ``environment`` is laid over the one in ``runs``, ``command`` is the program in place of the one there
     (``runs.process.command``, or ``runs.command.start``).
     """
 
@@ -68,27 +65,32 @@ class Clone(Section):
     cut_over: CutOver = CutOver()
 
     def runs_live(self, runs: Runs) -> Runs:
-        """How it runs with the real outputs. Raises ``ValueError`` when it runs in a way in which no clone can."""
+        """The ``runs`` section with the real outputs. Raises ``ValueError`` when it runs in a way in which no clone can."""
         return runs.cut_over(self.cut_over.environment, self.cut_over.command)
 
 
-class _Topics(Protocol):
-    # The shape of model.Topics; that module imports this one.
-    @property
-    def inputs(self) -> Sequence[str]: ...
-    @property
-    def outputs(self) -> Sequence[str]: ...
-    @property
-    def globals(self) -> Sequence[str]: ...
-    def reads(self, name: str) -> bool: ...
+class Deploy(Section):
+    """A program that every restore and every upgrade in place runs before it starts the application, as an argument list, never through a shell. It makes the
+    version that is to run be there, and returns when it is. It may be run again: a restore that is resumed runs it once more. ``roll_back`` is the same for the
+    version that runs now: an upgrade that fails is taken back by it.
+
+    A new version is watched for as long as ``watch`` says, and may be ``max_lag`` input records behind, any number when it is not set.
+    """
+
+    command: Argv
+    # The step that starts an application may take half an hour.
+    timeout_seconds: Annotated[Integer, Field(ge=1, le=1_500)] = 600
+    roll_back: Argv | None = None
+    watch: Annotated[Duration, AfterValidator(accepted_by(watched_for))] = "PT10M"
+    max_lag: Annotated[Integer, Field(ge=0)] | None = None
 
 
-def real_outputs(topics: _Topics, topic_map: Mapping[str, str]) -> dict[str, str]:
+def real_outputs(topics: Topics, topic_map: Mapping[str, str]) -> dict[str, str]:
     """The real names by the clone's own."""
     return {own: real for real, own in topic_map.items() if own in topics.outputs}
 
 
-def clone_problems(name: str, topics: _Topics, topic_map: Mapping[str, str], runs: Runs, clone: Clone) -> list[str]:
+def clone_problems(name: str, topics: Topics, topic_map: Mapping[str, str], runs: Runs, clone: Clone) -> list[str]:
     """Everything that would let a clone write where it must not, or keep it from ever taking over."""
     found = [f"clone.of: {name} cannot be a clone of itself"] if clone.of == name else []
     real = real_outputs(topics, topic_map)
@@ -123,24 +125,3 @@ def _argument_problems(runs: StartingKind, names: Iterable[str], others: Iterabl
     for name in others:
         if given.is_one(name):
             yield f"{where}: the environment or the command of an instance names the output {name}"
-
-
-def _some_time(text: str) -> str:
-    watched_for(text)
-    return text
-
-
-class Deploy(Section):
-    """A program that every restore and every upgrade in place runs before it starts the application, as an argument list, never through a shell. It makes the
-    version that is to run be there, and returns when it is. It may be run again: a restore that is resumed runs it once more. ``roll_back`` is the same for the
-    version that runs now: an upgrade that fails is taken back by it.
-
-    A new version is watched for as long as ``watch`` says, and may be ``max_lag`` input records behind, any number when it is not set.
-    """
-
-    command: Argv
-    # The step that starts an application may take half an hour.
-    timeout_seconds: Annotated[Integer, Field(ge=1, le=1_500)] = 600
-    roll_back: Argv | None = None
-    watch: Annotated[Duration, AfterValidator(explained(_some_time))] = "PT10M"
-    max_lag: Annotated[Integer, Field(ge=0)] | None = None

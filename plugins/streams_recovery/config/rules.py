@@ -1,7 +1,7 @@
 """Field types whose rules other parts of the software know: schedules, offsets, levels of a check, limits of a run.
 
-They are apart from ``fields``, because the programs that hold an application while a savepoint is taken import that, and each of them starts anew: what is
-here would double the time that it takes.
+They are apart from ``fields`` for speed. Programs that hold an application while a savepoint is taken import ``fields``, and each of them starts anew. The
+imports of this module would double their time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
-from streams_recovery.config.fields import explained
+from streams_recovery.config.fields import accepted_by, explained
 from streams_recovery.core import scheduled_run
 from streams_recovery.core.offsets import strategies
 from streams_recovery.core.repository.check import parse_level
@@ -53,14 +53,9 @@ def _cron(value: Any) -> Any:
     return value
 
 
-def _level(value: str) -> str:
-    parse_level(value)
-    return value
-
-
 Schedule = Annotated[str | None, BeforeValidator(_schedule)]
 Cron = Annotated[str, BeforeValidator(_cron)]
-Level = Annotated[str, AfterValidator(explained(_level))]
+Level = Annotated[str, AfterValidator(accepted_by(parse_level))]
 RunLimit = Annotated[str, AfterValidator(explained(lambda value: scheduled_run.parse_limit(value).text))]
 OffsetRule = Annotated[
     str,

@@ -1,22 +1,24 @@
-"""An application that stands beside another one for a while and is removed again: what it needs of its own, and what would let it touch the other.
-
-The ``reprocess`` section: how the past of an application is processed again, interval by interval, by applications of their own beside it. The ``drill``
-section: a restore that is tried on a schedule.
+"""Sandboxes, and the sections ``drill`` and ``reprocess`` that describe them. A sandbox is an application that stands beside another one for a while and is
+removed again. It must not touch the other one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final, Literal, Protocol
 
 from pydantic import AfterValidator, Field
 
+from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import ApplicationId, Duration, Integer, Section, Switch, TopicName, named
 from streams_recovery.config.rules import Cron, Schedule
 from streams_recovery.config.runs import IntervalRuns, Runs, SandboxRuns, StartingKind
 from streams_recovery.config.runs.kind import StartTexts
 from streams_recovery.core.names import internal_examples, internal_role
+
+# As long as any name of an interval is.
+EXAMPLE: Final = "20261121T120000.000Z"
 
 
 class Sandbox(Section):
@@ -30,40 +32,20 @@ class Sandbox(Section):
     runs: SandboxRuns
 
     def runs_as(self, runs: Runs) -> Runs:
-        """How it runs. Raises ``ValueError`` when the section for that is missing, or no sandbox can run this way."""
+        """The ``runs`` section of the sandbox. Raises ``ValueError`` when its section lacks that kind, or no sandbox can run this way."""
         return runs.in_sandbox(self.runs, self.section)
 
     def where(self, names: Mapping[str, str]) -> Sandbox:
-        """The same at a site where topics of the application have these ``names``."""
+        """The sandbox at a site where topics of the application have these ``names``."""
         return self.model_copy(update={"topic_map": {names.get(topic, topic): own for topic, own in self.topic_map.items()}})
 
 
-class NamedTopics(Protocol):
-    """The shape of ``model.Topics``; that module imports this one."""
-
-    @property
-    def inputs(self) -> Sequence[str]: ...
-
-    @property
-    def outputs(self) -> Sequence[str]: ...
-
-    @property
-    def input_patterns(self) -> Sequence[str]: ...
-
-    @property
-    def declared(self) -> Mapping[str, object]:
-        """All that are named."""
-
-    def reads(self, name: str) -> bool:
-        """True for an input, be it one that a pattern means."""
-
-
-def sandbox_problems(application_id: str, topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
+def sandbox_problems(application_id: str, topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
     """Everything that would let a sandbox touch the application that it is of."""
     return [
         *_id_problems(application_id, sandbox),
         *_topic_problems(application_id, topics, sandbox),
-        *start_problems(topics, runs, sandbox),
+        *_start_problems(topics, runs, sandbox),
     ]
 
 
@@ -71,7 +53,7 @@ class AtSite(Protocol):
     """The shape of ``model.ApplicationConfig``, as it is at one site; that module imports this one."""
 
     @property
-    def topics(self) -> NamedTopics: ...
+    def topics(self) -> Topics: ...
 
     @property
     def runs(self) -> Runs: ...
@@ -80,8 +62,8 @@ class AtSite(Protocol):
 def problems_elsewhere(
     application_id: str, sandbox: Sandbox, home: str, at: Mapping[str, AtSite], names: Mapping[str, Mapping[str, str]]
 ) -> list[str]:
-    """What would let a sandbox whose ``home`` is one site touch the application at others: the processes there, and the topics at those that it may follow the
-    application to, which are in ``names`` with what its topics are called there. How it would be started at these is asked once it is there.
+    """Everything that would let a sandbox whose ``home`` is one site touch the application at others: the processes there, and the topics at those that it may
+    follow the application to, which are in ``names`` with the names of its topics there. How it would be started at these is checked once it is there.
     """
     found = [
         f"{problem}, at {site}"
@@ -100,8 +82,8 @@ def problems_elsewhere(
     return found
 
 
-def start_problems(topics: NamedTopics, runs: Runs, sandbox: Sandbox) -> list[str]:
-    """The part of it that is about how the sandbox is started."""
+def _start_problems(topics: Topics, runs: Runs, sandbox: Sandbox) -> list[str]:
+    """The part of the problems that is about how the sandbox is started."""
     try:
         own, scratch = runs.starting(sandbox.section), sandbox.runs_as(runs).starting(sandbox.section)
         return [
@@ -125,7 +107,7 @@ def clash(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}-") or other.startswith(f"{one}-")
 
 
-def _topic_problems(application_id: str, topics: NamedTopics, sandbox: Sandbox) -> Iterable[str]:
+def _topic_problems(application_id: str, topics: Topics, sandbox: Sandbox) -> Iterable[str]:
     names, declared = Counter(sandbox.topic_map.values()), topics.declared
     if any(topics.reads(name) for name in internal_examples(sandbox.application_id)):
         yield f"topics.input_patterns: they mean internal topics of {sandbox.application_id}, so the application would read them"
@@ -163,10 +145,6 @@ def _unknown_names(sandbox: Sandbox, where: str, scratch: StartingKind, outputs:
             yield f"{where}: the environment or the command still names the output {name}"
 
 
-# As long as any name of an interval is.
-EXAMPLE: Final = "20261121T120000.000Z"
-
-
 class Reprocess(IntervalRuns):
     """Reprocessing by backfills. ``schedule`` cuts time (UTC) into intervals; at most ``parallel`` are processed at once. To ``application_id`` and to each
     name in ``topic_map`` the interval is appended. ``lateness``, ``leave_late``, ``overlap``, ``beyond`` and ``base`` are defaults of a run's own params.
@@ -185,10 +163,9 @@ class Reprocess(IntervalRuns):
     base: Literal["none", "savepoint"] = "none"
 
     def sandbox(self, interval: str, slot: int) -> Sandbox:
-        """What stands beside the application for one interval. Raises ``ValueError`` for a slot that there is not, and for names that become too long."""
+        """The sandbox of one interval. Raises ``ValueError`` for a slot that there is not, and for names that become too long."""
         if not 0 <= slot < self.parallel:
             raise ValueError(f"reprocess: there is no slot {slot}, they go from 0 to {self.parallel - 1}")
-
         return Sandbox(
             section="reprocess",
             application_id=f"{self.application_id}-{interval}",
@@ -197,11 +174,11 @@ class Reprocess(IntervalRuns):
         )
 
     def examples(self) -> Iterator[Sandbox]:
-        """What stands beside the application in each slot, for an interval of the longest name. Raises as ``sandbox`` does."""
+        """The sandbox in each slot, for an interval of the longest name. Raises as ``sandbox`` does."""
         return (self.sandbox(EXAMPLE, slot) for slot in range(self.parallel))
 
     def runs_in(self, interval: str, slot: int) -> SandboxRuns:
-        """How it runs. Raises ``ValueError`` for texts that become too long."""
+        """The sections of its kinds. Raises ``ValueError`` for texts that become too long."""
 
         def filled(text: str) -> str:
             return text.replace("{interval}", interval).replace("{slot}", str(slot))
@@ -210,7 +187,7 @@ class Reprocess(IntervalRuns):
         return SandboxRuns.model_validate({kind: section.in_slot(slot, filled) for kind, section in own.items()})
 
 
-def reprocess_problems(application_id: str, topics: NamedTopics, runs: Runs, reprocess: Reprocess) -> list[str]:
+def reprocess_problems(application_id: str, topics: Topics, runs: Runs, reprocess: Reprocess) -> list[str]:
     """Everything that would let reprocessing touch the application, or two intervals each other."""
     own = reprocess.section_of(runs.kind)
     slots = reprocess.parallel if own is None or own.most_slots is None else own.most_slots
@@ -234,7 +211,7 @@ def reprocess_problems(application_id: str, topics: NamedTopics, runs: Runs, rep
             # The rest is the same in every slot. What is wrong in one of them is enough: it is wrong in most, and there are up to 64.
             if found:
                 break
-            found += start_problems(topics, runs, sandbox.model_copy(update={"runs": reprocess.runs_in(EXAMPLE, slot)}))
+            found += _start_problems(topics, runs, sandbox.model_copy(update={"runs": reprocess.runs_in(EXAMPLE, slot)}))
     except ValueError as error:
         found.append(str(error))
     return found
@@ -254,5 +231,5 @@ class Drill(SandboxRuns):
 
     @property
     def sandbox(self) -> Sandbox:
-        """What it restores into."""
+        """The sandbox that it restores into."""
         return Sandbox(section="drill", application_id=self.application_id, topic_map=self.topic_map, runs=self)

@@ -1,7 +1,4 @@
-"""The application in a sandbox, as a configuration like any other: what a drill restores into, and what processes an interval again.
-
-What a clone's configuration says: whose clone it is, and how it reads once it is live, with the real outputs.
-"""
+"""Configurations that are made from others: the application in a sandbox, for a drill or for an interval, and a clone once it is live."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _INTERVAL_AND_SLOT: Final = re.compile(rf"{_REPROCESS}:(\d{{8}}T\d{{6}}(?:\.\d{{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxName:
-    """What the sandbox of ``application`` is called where a configuration is named: ``orders:drill``, or ``orders:reprocess:<interval>:<slot>`` with an
+    """Name of the sandbox of ``application`` where a configuration is named: ``orders:drill``, or ``orders:reprocess:<interval>:<slot>`` with an
     ``interval``. No file can have such a name.
     """
 
@@ -55,14 +52,12 @@ class SandboxName:
 
 
 def drill_name(application: str) -> str:
-    """What the sandbox of an application's drills is called."""
+    """The name of the sandbox of an application's drills."""
     return str(SandboxName(application=application))
 
 
 class SandboxApplication(ApplicationConfig):
-    """The application in a sandbox, at one site. ``of`` is the application as it was written, ``own`` are the sandbox's names for topics of the application, by
-    the names that these have at the site. Topics with another name than these, and internal ones, are not the sandbox's.
-    """
+    """The application in a sandbox, at one site. Topics with another name than those in ``own``, and internal ones, are not the sandbox's."""
 
     _of: ApplicationConfig
     _sandbox_name: SandboxName
@@ -75,7 +70,7 @@ class SandboxApplication(ApplicationConfig):
 
     @property
     def own(self) -> Mapping[str, str]:
-        """See above."""
+        """The sandbox's names for topics of the application, by their names at the site."""
         return self._own
 
     @property
@@ -91,7 +86,7 @@ class SandboxApplication(ApplicationConfig):
 
     @classmethod
     def made(cls, config: ApplicationConfig, name: SandboxName, site: str) -> Self:
-        """See ``in_sandbox``."""
+        """The sandbox ``name`` of an application at a site. Raises ``ConfigInvalid`` as ``in_sandbox`` does."""
         written, there = _sandbox(config, name), config.at(site)
         sandbox = written.where(config.names_at(site))
         if site != PRIMARY and (problems := sandbox_problems(config.application.id, there.topics, there.runs, sandbox)):

@@ -13,7 +13,7 @@ _SCHEDULED: Final = ("backup", "retention", "check", "compact", "drill", "run", 
 
 
 def resolved(config: ApplicationConfig) -> ApplicationConfig:
-    """The same configuration, with a plain cron expression in each section that has a schedule."""
+    """The configuration with a plain cron expression in each section that has a schedule."""
     sections: dict[str, Any] = {name: getattr(config, name) for name in _SCHEDULED}
     changed = {
         name: section.model_copy(update={"schedule": plain(section.schedule, config.name, name)})

@@ -16,7 +16,7 @@ _VARIABLE = {"type": "string", "pattern": r"\$\{"}
 
 
 class _WithVariables(GenerateJsonSchema):
-    """Wherever a number, a switch or one of a few words is expected, a ``${VARIABLE}`` may stand too."""
+    """A schema that takes a ``${VARIABLE}`` wherever a number, a switch or one of a few words is expected."""
 
     def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
         return _or_variable(super().int_schema(schema))

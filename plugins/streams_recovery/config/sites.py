@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Final, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
 
+from streams_recovery.config.application import Topics
 from streams_recovery.config.fields import ConnectionId, Integer, Section, TopicName, named
 from streams_recovery.config.runs import Runs, StartingKind
 from streams_recovery.core.repository.sites import PRIMARY
@@ -39,22 +40,8 @@ class Site(Section):
     committed_only: tuple[TopicName, ...] = ()
 
     def called(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """What these topics are called there."""
+        """The names of these topics there."""
         return tuple(self.topic_map.get(topic, topic) for topic in topics)
-
-
-class SiteTopics(Protocol):
-    """The shape of ``model.Topics``; that module imports this one."""
-
-    @property
-    def inputs(self) -> Sequence[str]: ...
-
-    @property
-    def declared(self) -> Mapping[str, object]:
-        """All that are named."""
-
-    def reads(self, name: str) -> bool:
-        """True for an input, be it one that a pattern means."""
 
 
 def names_at(sites: Mapping[str, Site], site: str, topic_map: Mapping[str, str]) -> dict[str, str]:
@@ -70,7 +57,7 @@ def names_at(sites: Mapping[str, Site], site: str, topic_map: Mapping[str, str])
 
 
 def site_problems(
-    internal_role: Callable[[str], object], topics: SiteTopics, runs: Runs, connection: str, sites: Mapping[str, Site]
+    internal_role: Callable[[str], object], topics: Topics, runs: Runs, connection: str, sites: Mapping[str, Site]
 ) -> list[str]:
     """Everything that would let one site touch another one, or let nobody tell which topic is which. ``internal_role`` is that of the application."""
     found = [f"sites: {len(sites)} of them, and there can be {MOST_SITES}"] if len(sites) > MOST_SITES else []
@@ -87,7 +74,7 @@ def site_problems(
     return found
 
 
-def _topic_problems(where: str, internal_role: Callable[[str], object], topics: SiteTopics, site: Site) -> Iterable[str]:
+def _topic_problems(where: str, internal_role: Callable[[str], object], topics: Topics, site: Site) -> Iterable[str]:
     declared = topics.declared
     for key in ("same_offsets", "committed_only"):
         for name in getattr(site, key):

@@ -1,5 +1,5 @@
-"""What differs between the kinds of applications: how their internal topics are called, how they can be held, what they cannot do, and where their local state
-is. Everything else is the same for all of them.
+"""Differences between the kinds of applications: names of their internal topics, ways to hold them, what they cannot do, and where their local state is.
+Everything else is the same for all of them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ _AT_LEAST_ONCE_MS: Final = 30_000
 _FAUST_COMMIT_MS: Final = 2_800
 # Kafka Streams names the consumer of every thread so, whatever client.id is configured (StreamThread#create, ClientUtils#consumerClientId).
 _STREAM_THREAD: Final = re.compile(r"-StreamThread-\d+-consumer$")
-_REPARTITION: Final = "-repartition"
-_LEADER: Final = "-__assignor-__leader"
+
 # Faust puts its setting `version` behind the name of an application, from 2 on: it is part of the id, and names the directory.
 _VERSION: Final = re.compile(r"-v([2-9]|[1-9][0-9]+)\Z", re.ASCII)
 _FIRST: Final = "v1"
@@ -30,20 +29,19 @@ _TABLE: Final = re.compile(r".+(-\d+\.db|-backups)", re.ASCII)
 
 
 class ApplicationKind(enum.StrEnum):
-    """What an application is made with."""
+    """The framework that an application is made with."""
 
     KAFKA_STREAMS = "kafka-streams"
     FAUST = "faust"
 
     @property
     def dialect(self) -> Dialect:
-        """What is particular about it."""
         return _DIALECTS[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDirectory:
-    """Where an instance has its local state below its state directory. ``parts`` lead to the directory that is removed whole. If ``children`` is given, that
+    """The place of an instance's local state below its state directory. ``parts`` lead to the directory that is removed whole. If ``children`` is given, that
     directory must have no others than these. ``beside`` leads to one that could be the application's in place of it.
     """
 
@@ -85,7 +83,7 @@ class Dialect:
         rest = topic.removeprefix(f"{application_id}-")
         if rest != topic and rest.endswith("-changelog"):
             return TopicRole.CHANGELOG
-        return TopicRole.REPARTITION if topic.endswith(_REPARTITION) else None
+        return TopicRole.REPARTITION if topic.endswith("-repartition") else None
 
     def by_id(self, topic: str, application_id: str) -> bool:
         """True for an internal topic whose name begins with the id. Of another one only offsets and people say whose it is."""
@@ -100,8 +98,8 @@ class Dialect:
         return read_beside(changelog) if self.prefixed else ()
 
     def name_in(self, topic: str, role: TopicRole, source_id: str, application_id: str) -> str:
-        """What an internal topic of the application ``source_id`` is called as one of the application ``application_id``. Only names that such a topic can have
-        without the id stay: what a savepoint says must never name anything else.
+        """The name that an internal topic of the application ``source_id`` has as one of the application ``application_id``. Only names that such a topic can
+        have without the id stay: what a savepoint says must never name anything else.
         """
         named = f"{application_id}-{topic.removeprefix(f'{source_id}-')}"
         stays = role is TopicRole.REPARTITION and not topic.startswith(f"{source_id}-") and self.role(topic, application_id) is role
@@ -112,7 +110,6 @@ class Dialect:
         return not self.prefixed and topic == leader_topic(application_id)
 
     def state_directory(self, application_id: str) -> StateDirectory:
-        """Where its local state is."""
         if self.prefixed:
             return StateDirectory(parts=(application_id,))
         version = _VERSION.search(application_id)
@@ -125,11 +122,11 @@ class Dialect:
 
 def leader_topic(application_id: str) -> str:
     """The topic by which the workers of a Faust application find their leader. It has no records; that it is there shows that it is one of Faust."""
-    return f"{application_id}{_LEADER}"
+    return f"{application_id}-__assignor-__leader"
 
 
 def of_faust(groups: Iterable[str], topics: Iterable[str]) -> set[str]:
-    """Those of the groups that are Faust applications, by the topics of the cluster."""
+    """The groups that are Faust applications, by the topics of the cluster."""
     there = set(topics)
     return {group for group in groups if leader_topic(group) in there}
 

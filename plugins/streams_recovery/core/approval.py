@@ -3,7 +3,7 @@
 A hash identifies a plan. The approval that a person copies is the hash, followed by a few digits for each part of the plan. Only the complete hash
 decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed.
 
-Whose approval of a plan counts, and for which plan. Users are compared by the names that Airflow knows them by.
+A rule may restrict who approves. Users are compared by the names that Airflow knows them by.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from streams_recovery.core.errors import PlanChanged
 from streams_recovery.core.escaping import Markdown
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
-_TRY = "nothing was changed; read the present plan, and approve that one"
 
 
 class Approvable(Protocol):
@@ -74,14 +73,14 @@ def different_parts(plan: Approvable, approved: str) -> tuple[str, ...]:
     return tuple(name for (name, part), digits in zip(plan.parts.items(), seen, strict=True) if _digits(part) != digits)
 
 
-def check_approved(plan: Approvable, approved: str, *, next_step: str = _TRY) -> None:
+def check_approved(plan: Approvable, approved: str) -> None:
     """Raise ``PlanChanged`` unless ``approved`` approves this plan. The error says which parts differ."""
     if is_approved(plan, approved):
         return
     parts = different_parts(plan, approved)
     raise PlanChanged(
         f"this plan was not approved: {_why(plan, approved, parts)}",
-        next_step=next_step,
+        next_step="nothing was changed; read the present plan, and approve that one",
         approved=approved,
         current=plan.hash,
         different=list(parts),
@@ -116,17 +115,17 @@ class ApprovalRule:
 
     @property
     def restricts(self) -> bool:
-        """Whether an answer depends on who gives it."""
+        """True if it depends on the person whether an answer counts."""
         return bool(self.approvers) or self.exclude_trigger
 
 
 def candidates(rule: ApprovalRule, triggered_by: str | None) -> tuple[str, ...]:
-    """Who may approve this run, of those that are named."""
+    """The named approvers who may approve this run."""
     return tuple(name for name in rule.approvers if not (rule.exclude_trigger and name == triggered_by))
 
 
 def unanswerable(rule: ApprovalRule, triggered_by: str | None, *, cleared: bool) -> str | None:
-    """Why no approval of this run could count, None when one could."""
+    """The reason why no approval of this run could count, None when one could."""
     if rule.exclude_trigger and cleared:
         return "this run was cleared, and it is not known by whom: that user must not approve it either. Trigger a new run"
     if rule.exclude_trigger and not triggered_by:
@@ -137,7 +136,7 @@ def unanswerable(rule: ApprovalRule, triggered_by: str | None, *, cleared: bool)
 
 
 def refusal(rule: ApprovalRule, *, triggered_by: str | None, approved_by: str | None, cleared: bool) -> str | None:
-    """Why an approval does not count, None when it does."""
+    """The reason why an approval does not count, None when it does."""
     if not rule.restricts:
         return None
     if why := unanswerable(rule, triggered_by, cleared=cleared):
@@ -152,12 +151,12 @@ def refusal(rule: ApprovalRule, *, triggered_by: str | None, approved_by: str | 
 
 
 def shown(text: str, software: str) -> dict[str, str]:
-    """What an approval is bound to: the plan as the person has read it, and the version of this software that has made it."""
+    """Facts that an approval is bound to: the plan as the person has read it, and the version of this software that has made it."""
     return {"plan": hashlib.sha256(text.encode()).hexdigest(), "software": software}
 
 
 def outdated(approved: Mapping[str, object], *, plan: str, software: str) -> str | None:
-    """Why an approval of what was ``approved`` does not count for this plan, None when it does."""
+    """The reason why an approval of what was ``approved`` does not count for this plan, None when it does."""
     now = shown(plan, software)
     if approved.get("software") != now["software"]:
         before = approved.get("software") or "another version"

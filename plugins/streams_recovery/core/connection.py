@@ -1,7 +1,7 @@
-"""Connections and addresses as Airflow and configurations give them.
+"""Connections as Airflow stores them, and addresses of HTTP interfaces.
 
-A connection as Airflow stores it, and its two written forms: JSON and URI. Read here without Airflow, for when Airflow is lost. Checks addresses of HTTP
-interfaces: whether they are valid, and whether the network can read the traffic.
+A connection is written as JSON or as a URI. It is read here without Airflow, for when Airflow is lost. An address is checked for being valid, and for
+whether the network can read the traffic.
 """
 
 from __future__ import annotations

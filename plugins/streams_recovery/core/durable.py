@@ -1,4 +1,4 @@
-"""What a power cut must not undo, on this machine's disks."""
+"""Changes on this machine's disks that a power cut must not undo."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text whose line breaks are ours."""
+    """Like ``visible``, for a text whose line breaks are ours."""
     return "\n".join(map(visible, text.split("\n")))
 
 

@@ -1,7 +1,7 @@
-"""Fields of requests, as a person is asked for them: in Airflow's form, on the page and on the command line. Each request has its own fields beside it;
-here is what several have.
+"""Values that people enter and read: fields of requests, and bytes of an application's own serialisers.
 
-Bytes of an application's own serialisers as far as a person can read them, and what an application answers in their place as text or JSON.
+A person is asked for a field in Airflow's form, on the page and on the command line. Each request has its own fields beside it; here are those that
+several have. An application may answer with text or JSON in place of the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streams_recovery.core.words import LATEST, PATTERN
 
 
 class FieldKind(enum.StrEnum):
-    """What a field of a form takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone; ``count`` is a number that
+    """The values that a field takes. ``topics`` and ``groups`` are lists of names; ``moment`` is a date and a time with its zone; ``count`` is a number that
     is not negative, ``numbers`` are several of them.
     """
 
@@ -32,9 +32,9 @@ class FieldKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormField:
-    """One field of a request, as a person is asked for it: in Airflow's form, on the page and on the command line. ``option_help`` is what the command line
-    says, and ``option`` its name there, where it is another. A field without a ``default`` may be left out; ``required`` says that it may not be
-    empty. A text must match all of ``pattern``. ``choices`` are the values, each with what a person is shown for it.
+    """One field of a request, as a person is asked for it. ``option_help`` is what the command line says, and ``option`` its name there, where it is another.
+    A field without a ``default`` may be left out; ``required`` says that it may not be empty. A text must match all of ``pattern``. ``choices`` are the
+    values, each with what a person is shown for it.
     """
 
     name: str
@@ -70,7 +70,7 @@ def savepoint_field(*others: str, **changed: Any) -> FormField:
 
 
 def reason_field(kept_with: str) -> FormField:
-    """Why somebody asks. ``kept_with`` is what the reason is written into."""
+    """The reason of a request. ``kept_with`` is what it is written into."""
     text = f"Kept with {kept_with}."
     return FormField(name="reason", title="Reason", help=text, option_help=text)
 
@@ -80,7 +80,7 @@ CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the 
 
 
 def is_answer(value: bytes, answer: object) -> bool | None:
-    """Whether ``answer`` is this value, as text or as JSON. None if the bytes are neither."""
+    """True if ``answer`` is this value, as text or as JSON. None if the bytes are neither."""
     text = readable_text(value)
     if text is None:
         return None

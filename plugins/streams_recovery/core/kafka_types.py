@@ -102,7 +102,7 @@ class Profile(enum.StrEnum):
 
 
 class QuiesceMode(enum.StrEnum):
-    """How the application is held while the cut is read. ``live`` does not hold it."""
+    """The way in which the application is held while the cut is read. ``live`` does not hold it."""
 
     STOP = "stop"
     PAUSE = "pause"
@@ -131,10 +131,10 @@ class TopicDescription:
 
 
 class Evidence(enum.StrEnum):
-    """Why an internal topic is taken for the application's, strongest first. ``store``: the configuration has its store. ``committed``: the application's
-    group has committed offsets on it, or on the repartition topic that Kafka Streams names like this changelog. ``named``: a person has named it.
-    ``restored``: a restore of the application has created it. ``savepoint``: a savepoint has it with evidence that the cluster no longer shows. ``name``: no
-    other application's id could be the beginning of its name.
+    """The reason why an internal topic is taken for the application's, strongest first. ``store``: the configuration has its store. ``committed``: the
+    application's group has committed offsets on it, or on the repartition topic that Kafka Streams names like this changelog. ``named``: a person has named
+    it. ``restored``: a restore of the application has created it. ``savepoint``: a savepoint has it with evidence that the cluster no longer shows.
+    ``name``: no other application's id could be the beginning of its name.
     """
 
     STORE = "store"
@@ -151,9 +151,9 @@ class Evidence(enum.StrEnum):
 
 
 class Claim(enum.StrEnum):
-    """Why an internal topic is taken for another application's. ``declared``: its configuration has the store. ``foreign``: this application's configuration
-    says so. ``configured``, ``group``, ``savepoint``: the topic's name also begins with that longer id, and there is a configuration of it, its consumer
-    group is one of Kafka Streams, or the newest savepoint says that it was there.
+    """The reason why an internal topic is taken for another application's. ``declared``: its configuration has the store. ``foreign``: this application's
+    configuration says so. ``configured``, ``group``, ``savepoint``: the topic's name also begins with that longer id, and there is a configuration of it, its
+    consumer group is one of Kafka Streams, or the newest savepoint says that it was there.
     """
 
     DECLARED = "declared"
@@ -175,7 +175,7 @@ class ClaimedTopic:
 
     @property
     def why(self) -> str:
-        """To which application it is assigned and why, as the end of a sentence."""
+        """The application that it is assigned to and the reason, as the end of a sentence."""
         return {
             Claim.DECLARED: f"it is assigned to {self.group}, because the configuration of that application has its store",
             Claim.FOREIGN: "it is another application's, because topics.foreign of the configuration has it",
@@ -234,7 +234,7 @@ class GroupDescription:
 
 
 def truncation(*, seen: int | None, upto: int, now: int | None, epoch_end: int | None) -> str | None:
-    """Why some records below offset ``upto``, written up to leader epoch ``seen``, are gone. None if they are all there, or if it cannot be known.
+    """The reason why some records below offset ``upto``, written up to leader epoch ``seen``, are gone. None if all are there, or if it cannot be known.
 
     ``now`` is the log's present leader epoch. ``epoch_end`` is the offset at which the broker says that the records of epochs up to ``seen`` end.
     """

@@ -1,4 +1,4 @@
-"""How far a group is behind in a log: the one definition that everything which tells or waits uses. Pure.
+"""The lag of a group in a log: the one definition that everything which tells or waits uses. Pure.
 
 Offsets alone do not show whether records are left. Transaction markers, aborted records and compacted records take offsets, but no consumer receives them,
 and an application commits nothing for a partition in which it receives nothing. So a partition whose committed offset does not change is read to find its
@@ -26,27 +26,27 @@ class Lag:
 
     @property
     def position(self) -> int:
-        """Where the group reads on: at its commit, but not before the log begins. Without a commit at the start of the log."""
+        """The offset at which the group reads on: its commit, but not before the log begins. Without a commit the start of the log."""
         return self.start if self.committed is None else max(self.start, self.committed)
 
     @property
     def behind(self) -> int:
-        """Unread and there, up to the last stable offset: what the group can be given now."""
+        """Offsets that are unread and there, up to the last stable one: what the group can be given now."""
         return max(0, min(self.stable, self.end) - self.position)
 
     @property
     def undecided(self) -> int:
-        """Unread and there, from the last stable offset on: open transactions hold it back."""
+        """Offsets that are unread and there, from the last stable one on: open transactions hold them back."""
         return max(0, self.end - max(self.stable, self.position))
 
     @property
     def left(self) -> int:
-        """Unread and there, decided or not: what waiting for ``end`` waits for."""
+        """Offsets that are unread and there, decided or not: what waiting for ``end`` waits for."""
         return self.behind + self.undecided
 
     @property
     def gone(self) -> int:
-        """Unread and deleted. Without a commit nothing counts as gone, because nothing says that the group was to read it."""
+        """Offsets that were deleted unread. Without a commit nothing counts as gone, because nothing says that the group was to read it."""
         return 0 if self.committed is None else max(0, min(self.start, self.end) - self.committed)
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ def lags(
     stable: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Lag]:
-    """Each partition that has an end."""
+    """The lag of each partition that has an end."""
     return {
         tp: Lag(committed=None if (known := committed.get(tp)) is None else known.offset, start=starts[tp], stable=stable[tp], end=end)
         for tp, end in sorted(ends.items())
@@ -114,7 +114,7 @@ def to_read(found: Known, *, looks: int, most: int) -> dict[TopicPartition, tupl
 
 
 def read(found: Known, results: Mapping[TopicPartition, NextRecord]) -> dict[TopicPartition, Unread]:
-    """The same, updated with the results of reading."""
+    """``found``, updated with the results of reading."""
     return {tp: replace(one, upto=results[tp].upto, record=results[tp].record) if tp in results else one for tp, one in found.items()}
 
 

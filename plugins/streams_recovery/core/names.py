@@ -65,14 +65,14 @@ def matches_pattern(topic: str, patterns: Iterable[str]) -> bool:
 
 
 def pattern_steps(pattern: str) -> float:
-    """At most so many ways ``re`` tries to match a pattern with one topic name: infinite for repetitions within repetitions, which may grow with every
+    """The most ways in which ``re`` tries to match a pattern with one topic name: infinite for repetitions within repetitions, which may grow with every
     character. Raises ``re.error`` for what is no pattern.
     """
     return _steps(list(_parser.parse(pattern)), is_last=True)
 
 
 def _steps(parsed: Sequence[tuple[Any, Any]], *, is_last: bool) -> float:
-    """Of a sequence of what the parser of ``re`` has found; the last of all has to take the rest of the name, however long it is."""
+    """The ways of a sequence that the parser of ``re`` has found; the last of all has to take the rest of the name, however long it is."""
     ways = 1.0
     for number, (kind, content) in enumerate(parsed):
         behind = parsed[number + 1 :]
@@ -113,14 +113,13 @@ def _ends_at(one: tuple[Any, Any], behind: Sequence[tuple[Any, Any]]) -> bool:
     )
 
 
-def internal_role(topic: str, application_id: str, other_application_ids: Iterable[str] = ()) -> TopicRole | None:
+def internal_role(topic: str, application_id: str) -> TopicRole | None:
     """The role that ``topic`` would have as an internal topic of exactly this application, None if its name is no such name.
 
-    If ``orders`` and ``orders-eu`` are both known, ``orders-eu-totals-changelog`` belongs to the longer id. A name alone does not show which
-    application a topic belongs to: ``attributed`` in ``core/savepoint/topology.py`` decides that.
+    A name alone does not show which application a topic belongs to: ``attributed`` in ``core/savepoint/topology.py`` decides that.
     """
     rest = topic.removeprefix(f"{application_id}-")
-    if rest == topic or longer_owner(topic, application_id, other_application_ids) is not None:
+    if rest == topic:
         return None
     # A store and a repartition topic have a name: "orders-totals-changelog" is no internal topic of "orders-totals".
     if rest.endswith("-changelog"):
@@ -136,7 +135,10 @@ def internal_examples(application_id: str) -> tuple[str, ...]:
 
 
 def longer_owner(topic: str, application_id: str, other_application_ids: Iterable[str]) -> str | None:
-    """The longest of these ids that is longer than ``application_id`` and whose internal topic this would be by its name. None if there is none."""
+    """The longest of these ids that is longer than ``application_id`` and whose internal topic this would be by its name. None if there is none.
+
+    If ``orders`` and ``orders-eu`` are both known, ``orders-eu-totals-changelog`` belongs to the longer id.
+    """
     longer = (other for other in other_application_ids if len(other) > len(application_id) and internal_role(topic, other) is not None)
     return max(longer, key=len, default=None)
 

@@ -1,4 +1,4 @@
-"""Where the files beside the package are: DAGs, Spark jobs and example configurations.
+"""The files beside the package: DAGs, Spark jobs and example configurations.
 
 In a checkout they are folders at the top of the project. The wheel carries the same folders inside the package, below ``project``.
 """
@@ -28,12 +28,11 @@ class ProjectFiles:
 
     @property
     def dags(self) -> Path:
-        """DAG files for Airflow."""
         return self.root / "dags"
 
     @property
     def jobs(self) -> Path:
-        """What spark-submit is given."""
+        """Programs for spark-submit."""
         return self.root / "spark_jobs"
 
     @property

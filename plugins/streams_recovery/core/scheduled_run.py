@@ -1,4 +1,4 @@
-"""How far a scheduled run goes: to the ends of its input, or for a given time; and what a run is on record for. Pure."""
+"""A scheduled run: its limit, which is the ends of its input or a given time, and its record. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def next_hop(reading: Reading, own: Mapping[TopicPartition, int]) -> Reading | N
 
 
 def processed(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """How many offsets each partition has advanced. ``before`` is where it read on, so that what was deleted before counts as nothing processed."""
+    """Number of offsets that each partition has advanced. ``before`` is where it read on, so that what was deleted before counts as nothing processed."""
     return {tp: moved for tp, offset in sorted(after.items()) if (moved := offset - before.get(tp, 0)) > 0}
 
 

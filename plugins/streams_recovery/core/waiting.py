@@ -1,8 +1,4 @@
-"""Waiting: for a state, with an end, and between records, to keep to a limit.
-
-Waiting for a cluster or an application to reach a state, with an end. Limits the rate of a load: how the limit is divided, and how long to wait before the
-next records.
-"""
+"""Waiting for a cluster or an application to reach a state, always with an end; and waiting between records, so that a load keeps to its limits."""
 
 from __future__ import annotations
 
@@ -14,16 +10,19 @@ from typing import Final, TypeVar
 from streams_recovery.core.escaping import logger
 
 T = TypeVar("T")
-
 LOGGER = logger("streams_recovery.core.waiting")
 NOTICE_SECONDS: Final = 25.0
 _WORTH_SAYING_SECONDS: Final = 5.0
 # From the end of a process of Airflow to the scheduler that has heard of it.
 HEARD_SECONDS: Final = 5.0
+# Unused capacity of at most this time may be made up for, so that a short stall of the broker costs nothing.
+BURST_SECONDS: Final = 1.0
+# The size of one step in time, so that the broker sees an even flow.
+STEP_SECONDS: Final = 0.1
 
 
 class WaitNotice:
-    """Says what is waited for, every ``NOTICE_SECONDS``, to a logger: a wait that says nothing looks like one that hangs. ``what`` completes the sentence
+    """Tells a logger every ``NOTICE_SECONDS`` what is waited for: a wait that says nothing looks like one that hangs. ``what`` completes the sentence
     "Waiting for ...", and with none nothing is said.
     """
 
@@ -34,7 +33,7 @@ class WaitNotice:
         self._began = self._said = clock()
 
     def waiting(self, message: str = "", *, limit: float | None = None) -> None:
-        """Still waiting; ``message`` is how it stands. ``limit`` is when it is given up, by the same clock."""
+        """Tell that it is still waited, with ``message`` on the present state. ``limit`` is when it is given up, by the same clock."""
         now = self._clock()
         if not self._what or now - self._said < NOTICE_SECONDS:
             return
@@ -98,12 +97,6 @@ def poll_falling(look: Callable[[], tuple[T | None, int]], *, patience: float, i
     return answer
 
 
-# Unused capacity of at most this time may be made up for, so that a short stall of the broker costs nothing.
-BURST_SECONDS: Final = 1.0
-# The size of one step in time, so that the broker sees an even flow.
-STEP_SECONDS: Final = 0.1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttle:
     """Limits in records, and in bytes of keys and values, per second. None is no limit."""
@@ -147,7 +140,7 @@ class Pace:
         self._bytes = _meter(throttle.bytes_per_second, clock)
 
     def rows_at_once(self, rows: int, payload: int) -> int:
-        """How many of ``rows`` rows, with ``payload`` bytes in total, make one step. At least 1."""
+        """Number of rows that make one step, of ``rows`` with ``payload`` bytes in total. At least 1."""
         limits = [float(rows)]
         if self._throttle.records_per_second is not None:
             limits.append(self._throttle.records_per_second * STEP_SECONDS)

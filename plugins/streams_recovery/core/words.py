@@ -1,8 +1,6 @@
 """Texts that people read and write: sizes, lengths of time, lists of names, moments, commands and ids.
 
-Sizes, lengths of time and lists of names as people read them. Every text uses these. ISO 8601 durations, as Kafka's own tools accept them.
-
-Moments as text: written for people, and parsed from what people write, to the millisecond. There a time zone or an offset is required.
+Durations are those of ISO 8601 that Kafka's own tools accept. A moment is parsed to the millisecond, and must have a time zone or an offset:
 
     2026-11-21T12:00:00Z
     2026-11-21T13:00:00+01:00
@@ -10,7 +8,7 @@ Moments as text: written for people, and parsed from what people write, to the m
 
 A time that the clocks of a named zone skip, or show twice, is refused. A time with an offset is always unambiguous.
 
-Commands to run next, complete and ready to copy. Ids of savepoints and restores. They sort by time, and contain a digest of the run that created them.
+Ids of savepoints and restores sort by time, and contain a digest of the run that created them.
 """
 
 from __future__ import annotations
@@ -62,12 +60,12 @@ def first_names(names: Collection[str] | Collection[TopicPartition], most: int =
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-_FORM = re.compile(r"P(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})S)?)?")
+_DURATION = re.compile(r"P(?:(\d{1,5})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9})S)?)?")
 
 
 def milliseconds(text: str) -> int:
     """Milliseconds of ``P7D``, ``PT6H`` or ``P1DT2H30M``. Raises ``ConfigInvalid``, also for months and years, whose length varies."""
-    found = _FORM.fullmatch(text)
+    found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise ConfigInvalid(f"{text[:80]!r} is not a duration", next_step="write it like P7D, PT6H or P1DT2H30M")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -78,14 +76,14 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The end of the year 9999, in milliseconds.
 LAST_MOMENT = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
 _SHOWN = 80
-_NAMED = re.compile(r"(.+?) +([A-Za-z][A-Za-z0-9_+/-]*)")
+_WITH_ZONE = re.compile(r"(.+?) +([A-Za-z][A-Za-z0-9_+/-]*)")
 
 
 def parse_moment(text: str) -> int:
     """Milliseconds since the epoch, rounded down. Raises ``ConfigInvalid`` for text that is not a time, has no time zone, or is skipped or ambiguous
     in its zone.
     """
-    named = _NAMED.fullmatch(text.strip())
+    named = _WITH_ZONE.fullmatch(text.strip())
     try:
         found = datetime.fromisoformat(named[1] if named else text.strip())
     except ValueError as error:
@@ -170,17 +168,17 @@ def added(words: Sequence[str], option: str) -> str:
     return command(*(word for word in words if word != option), option)
 
 
-def with_configs(words: Sequence[str], command: str) -> str:
-    """A command for the same configuration files as the one that was given in ``words``. One that names its files, or is of another program, stays."""
-    program, *options = shlex.split(command)
+def with_configs(words: Sequence[str], line: str) -> str:
+    """The command ``line`` for the configuration files of the one that was given in ``words``. One that names its files, or is of another program, stays."""
+    program, *options = shlex.split(line)
     if program != PROGRAM or any(word == _CONFIGS or word.startswith(f"{_CONFIGS}=") for word in options):
-        return command
+        return line
     for number, word in enumerate(words):
         if word.startswith(f"{_CONFIGS}="):
-            return f"{command} {shell(word)}"
+            return f"{line} {shell(word)}"
         if word == _CONFIGS and number + 1 < len(words):
-            return f"{command} {shell(*words[number : number + 2])}"
-    return command
+            return f"{line} {shell(*words[number : number + 2])}"
+    return line
 
 
 def _without_approval(words: Iterable[str]) -> Iterator[str]:
@@ -210,11 +208,11 @@ def new_id(at: int, run_id: str, *, after: Iterable[str] = ()) -> str:
     The new id must sort last. So its time is always later than those of the ids that it comes ``after``, whatever the clocks of the machines say. Ids that
     are ahead of the clock by more than ``LATEST_MS`` are ignored: they would shift all later ids for as long as they are there.
     """
-    moment = datetime.fromtimestamp(at / 1000, UTC)
+    time = datetime.fromtimestamp(at / 1000, UTC)
     newest = max((one for one in after if not is_ahead(one, at)), default=None)
     if newest is not None:
-        moment = max(moment, _moment(newest) + timedelta(seconds=1))
-    return f"{moment.strftime(_TIME)}-{run_suffix(run_id)}"
+        time = max(time, _moment(newest) + timedelta(seconds=1))
+    return f"{time.strftime(_TIME)}-{run_suffix(run_id)}"
 
 
 def is_ahead(text: str, now: int) -> bool:

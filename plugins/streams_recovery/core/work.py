@@ -1,7 +1,4 @@
-"""Dividing work among tasks.
-
-Divides work items of very different sizes among tasks. Groups small ranges of logs, so that one consumer reads several of them at once.
-"""
+"""Dividing work: items of very different sizes among tasks, and small ranges of logs into groups that one consumer reads at once."""
 
 from __future__ import annotations
 
@@ -15,6 +12,10 @@ from streams_recovery.core.kafka_types import TopicPartition
 WORTH_A_TASK: Final = 10_000
 # Several tasks for each slot, so that one long task does not leave the other slots idle.
 TASKS_A_SLOT: Final = 2
+# Larger ranges are read separately.
+SMALL_OFFSETS: Final = 1_024
+MOST_RANGES: Final = 500
+MOST_OFFSETS: Final = 20_000
 
 
 def packed(sizes: Sequence[int], bins: int) -> list[list[int]]:
@@ -37,12 +38,6 @@ def bundled(records: Sequence[int], least: int, *, worth: int = WORTH_A_TASK) ->
     bins = max(least - len(alone), -(-sum(records[at] for at in small) // worth), 1)
     shared = [[small[at] for at in group] for group in packed([records[at] for at in small], bins)] if small else []
     return sorted(alone + shared, key=lambda group: -sum(records[at] for at in group))
-
-
-# Larger ranges are read separately.
-SMALL_OFFSETS: Final = 1_024
-MOST_RANGES: Final = 500
-MOST_OFFSETS: Final = 20_000
 
 
 class OffsetRange(NamedTuple):

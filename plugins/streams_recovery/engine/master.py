@@ -1,11 +1,9 @@
-"""What the URL of a Spark master says about where tasks run, and on how many cores.
-
-Who may listen to, and take part in, what Spark's driver and workers say to each other.
+"""Spark masters: where their tasks run, and the settings with which a job is submitted to one.
 
 Tasks travel in closures, which carry the passwords of Kafka and of the object store, and whoever may take part can run code. By default Spark neither
 authenticates nor encrypts. On a cluster a job is submitted with both, or not at all.
 
-What a driver tells a Kubernetes cluster about itself, so that executor pods find it and end with it.
+A driver tells a Kubernetes cluster about itself, so that executor pods find it and end with it.
 """
 
 from __future__ import annotations
@@ -26,6 +24,25 @@ _SHUFFLE_PARTITIONS: Final = 32
 # Two, so that no core waits for the longest piece.
 _SHUFFLE_PARTITIONS_A_CORE: Final = 2
 
+AUTHENTICATE: Final = "spark.authenticate"
+SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a setting
+ENCRYPT: Final = "spark.network.crypto.enabled"
+_TLS: Final = "spark.ssl.rpc.enabled"
+_ENCRYPTED: Final = {
+    ENCRYPT: "true",
+    # Without this a driver whose counterpart does not encrypt goes on in clear.
+    "spark.network.crypto.saslFallback": "false",
+}
+_SETTING: Final = re.compile(r"([^\s=:]+)(?:\s*[=:]\s*|\s+)(.*)")
+_KUBERNETES: Final = "k8s://"
+_GENERATES_SECRETS: Final = ("yarn", _KUBERNETES)
+
+POD_NAME: Final = "STREAMS_RECOVERY_POD_NAME"
+POD_NAMESPACE: Final = "STREAMS_RECOVERY_POD_NAMESPACE"
+POD_IP: Final = "STREAMS_RECOVERY_POD_IP"
+_IMAGE: Final = "spark.kubernetes.container.image"
+_EXECUTOR_IMAGE: Final = "spark.kubernetes.executor.container.image"
+
 
 def master_of(connection_id: str, conn_type: str | None, host: str | None, port: int | str | None) -> str:
     """The master that a connection of Airflow names, as Airflow's own hook understands it (SparkSubmitHook#_resolve_connection). Raises
@@ -44,7 +61,7 @@ def is_local(master: str) -> bool:
 
 
 def local_cores(master: str) -> int | None:
-    """On how many cores of this machine the tasks of ``master`` run, None when they run elsewhere."""
+    """The number of cores of this machine that the tasks of ``master`` run on, None when they run elsewhere."""
     if cluster := _LOCAL_CLUSTER.fullmatch(master):
         return int(cluster["executors"]) * int(cluster["cores"])
     if (found := _LOCAL.fullmatch(master)) is None:
@@ -54,27 +71,14 @@ def local_cores(master: str) -> int | None:
 
 
 def shuffle_partitions(master: str) -> int:
-    """In how many pieces a shuffle is cut. A piece is a file and a task, so many of them are most of the time of a small job."""
+    """The number of pieces that a shuffle is cut into. A piece is a file and a task, so many of them are most of the time of a small job."""
     cores = local_cores(master)
     return _SHUFFLE_PARTITIONS if cores is None else _SHUFFLE_PARTITIONS_A_CORE * max(1, cores)
 
 
-AUTHENTICATE: Final = "spark.authenticate"
-SECRET: Final = "spark.authenticate.secret"  # noqa: S105 - the name of a setting
-ENCRYPT: Final = "spark.network.crypto.enabled"
-_TLS: Final = "spark.ssl.rpc.enabled"
-_ENCRYPTED: Final = {
-    ENCRYPT: "true",
-    # Without this a driver whose counterpart does not encrypt goes on in clear.
-    "spark.network.crypto.saslFallback": "false",
-}
-_SETTING: Final = re.compile(r"([^\s=:]+)(?:\s*[=:]\s*|\s+)(.*)")
-_GENERATES_SECRETS: Final = ("yarn", "k8s://")
-
-
 def rpc_settings(master: str, defaults: Mapping[str, str], *, allow_insecure: bool) -> dict[str, str]:
-    """What is set at submission, over the ``defaults`` of the submitting machine, so that nobody else listens. Nothing for a local master, and where
-    the configuration allows an insecure network.
+    """Settings for a submission, over the ``defaults`` of the submitting machine, so that nobody else listens. None for a local master, and where the
+    configuration allows an insecure network.
 
     Raises ``ConfigInvalid`` when the defaults forbid it, and when the cluster needs a secret that they do not have.
     """
@@ -88,6 +92,28 @@ def rpc_settings(master: str, defaults: Mapping[str, str], *, allow_insecure: bo
         raise _insecure(master, f"spark-defaults.conf has no {SECRET}")
     # What is spilled to the workers' disks is encrypted too; its key travels by the same way.
     return {AUTHENTICATE: "true", "spark.io.encryption.enabled": "true", **({} if tls else _ENCRYPTED)}
+
+
+def kubernetes_settings(master: str, defaults: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Settings for a submission to a ``k8s://`` master from a pod. It knows its name, namespace and address by the variables that ``POD_NAME``,
+    ``POD_NAMESPACE`` and ``POD_IP`` name. A setting in the ``defaults`` of the submitting machine stays. None for other masters.
+
+    Raises ``ConfigInvalid`` when the defaults name no image: Spark would ask for executors for ever and get none.
+    """
+    if not master.startswith(_KUBERNETES):
+        return {}
+    if not defaults.get(_IMAGE) and not defaults.get(_EXECUTOR_IMAGE):
+        raise ConfigInvalid(
+            f"{master} starts executors in pods, and spark-defaults.conf names no image for them",
+            next_step=f"set {_IMAGE} in spark-defaults.conf of SPARK_CONF_DIR (docs/remote-spark.md)",
+            master=master,
+        )
+    found = {
+        "spark.kubernetes.driver.pod.name": environment.get(POD_NAME),
+        "spark.kubernetes.namespace": environment.get(POD_NAMESPACE),
+        "spark.driver.host": _bracketed(environment.get(POD_IP)),
+    }
+    return {name: value for name, value in found.items() if value and name not in defaults}
 
 
 def spark_defaults(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -119,36 +145,6 @@ def _insecure(master: str, why: str) -> ConfigInvalid:
         "spark.allow_insecure_rpc: true in the application's configuration where the network is trusted",
         master=master,
     )
-
-
-POD_NAME: Final = "STREAMS_RECOVERY_POD_NAME"
-POD_NAMESPACE: Final = "STREAMS_RECOVERY_POD_NAMESPACE"
-POD_IP: Final = "STREAMS_RECOVERY_POD_IP"
-_SCHEME: Final = "k8s://"
-_IMAGE: Final = "spark.kubernetes.container.image"
-_EXECUTOR_IMAGE: Final = "spark.kubernetes.executor.container.image"
-
-
-def kubernetes_settings(master: str, defaults: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What is set at submission to a ``k8s://`` master from a pod that knows its name, namespace and address by the three variables above. A setting in
-    the ``defaults`` of the submitting machine stays. Nothing for other masters.
-
-    Raises ``ConfigInvalid`` when the defaults name no image: Spark would ask for executors for ever and get none.
-    """
-    if not master.startswith(_SCHEME):
-        return {}
-    if not defaults.get(_IMAGE) and not defaults.get(_EXECUTOR_IMAGE):
-        raise ConfigInvalid(
-            f"{master} starts executors in pods, and spark-defaults.conf names no image for them",
-            next_step=f"set {_IMAGE} in spark-defaults.conf of SPARK_CONF_DIR (docs/remote-spark.md)",
-            master=master,
-        )
-    found = {
-        "spark.kubernetes.driver.pod.name": environment.get(POD_NAME),
-        "spark.kubernetes.namespace": environment.get(POD_NAMESPACE),
-        "spark.driver.host": _bracketed(environment.get(POD_IP)),
-    }
-    return {name: value for name, value in found.items() if value and name not in defaults}
 
 
 def _bracketed(address: str | None) -> str | None:

@@ -1,6 +1,4 @@
-"""The Spark that submits jobs.
-
-The code that tasks need, as one zip that is the same bytes for the same files.
+"""The Spark that submits jobs, and the code that its tasks need: one zip that is the same bytes for the same files.
 
 Python stores no bytecode of what it imports from a zip, so a driver and each worker would compile all of it again, for a third of a second each. What the
 installation has stored is put beside the sources. A Python of another version leaves it aside.
@@ -23,6 +21,16 @@ from streams_recovery.core.project_files import ProjectFiles, project_files
 
 SPARK_HOME: Final = "STREAMS_RECOVERY_SPARK_HOME"
 _VERSIONED: Final = "spark-core_*.jar"
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_RINGS: Final = ("core", "kafka", "segments", "serdes", "storage")
+# Compiled code too, for every kind of machine, and what it was compiled from: workers need not be machines like this one.
+_CARRIED: Final = (".py", ".c", ".so.1")
+# Zip has no time zone and no time before 1980.
+_ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
+_HEADER: Final = 16
+_UNCHECKED: Final = 1
+_32_BITS: Final = 2**32 - 1
 
 
 def find_spark_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -55,17 +63,6 @@ def installed_spark() -> Path:
 
 def _version(home: Path) -> list[str]:
     return sorted(jar.name for jar in (home / "jars").glob(_VERSIONED))
-
-
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-_RINGS: Final = ("core", "kafka", "segments", "serdes", "storage")
-# Compiled code too, for every kind of machine, and what it was compiled from: workers need not be machines like this one.
-_CARRIED: Final = (".py", ".c", ".so.1")
-# Zip has no time zone and no time before 1980.
-_ALWAYS: Final = (1980, 1, 1, 0, 0, 0)
-_HEADER: Final = 16
-_UNCHECKED: Final = 1
-_32_BITS: Final = 2**32 - 1
 
 
 def build_package(directory: Path, *, files: ProjectFiles | None = None) -> Path:

@@ -1,8 +1,7 @@
 """A call of spark-submit, in pieces: the Airflow operator and the command line put the same ones together.
 
-What a Spark driver finds in its environment: what programs need on this machine, and not the connections, keys and passwords of who submits it. Secrets on
-their way to a Spark driver: a file that only its owner can read, removed when the job has ended. What became of a job: its result in the repository, or the
-error that ended it.
+A driver's environment has what programs need on this machine, and not the connections, keys and passwords of who submits it. Its secrets are in a file
+that only its owner can read, removed when the job has ended. A job ends with its result in the repository, or with an error.
 """
 
 from __future__ import annotations
@@ -42,17 +41,12 @@ _NAMES: Final = frozenset(
 # AWS_: a repository without a connection is opened with the credentials of the machine.
 _PREFIXES: Final = ("LC_", "JAVA_", "JDK_", "SPARK_", "PYSPARK_", "PYTHON", "HADOOP_", "YARN_", "KUBERNETES_SERVICE_", "AWS_")
 
-
-def driver_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Those variables of ``environment`` that a driver is given. Proxies by their names in lower case too."""
-    return {name: value for name, value in environment.items() if name.upper() in _NAMES or name.startswith(_PREFIXES)}
-
-
 JobName = Literal["backup", "restore", "verify", "check", "compact", "merge", "state", "compare_outputs", "archive"]
 
 SECRETS_FILE: Final = "STREAMS_RECOVERY_SECRETS_FILE"
 SUBMITTER: Final = "STREAMS_RECOVERY_SUBMITTER"
 _LOOPBACK: Final = "127.0.0.1"
+# The user's choice, where the user has not chosen: a web page costs a job seconds. Spark's event log is off by its own default.
 _QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 # A worker's memory goes back to the system when it is free: librdkafka's threads would each keep an arena of their own, and Arrow its pool. NumPy, which Arrow
 # brings along, would start a thread for each core and let it spin.
@@ -80,7 +74,7 @@ class JobFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkCall:
-    """What to submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret. The driver
+    """A call of spark-submit. ``environment`` is all that the process is given, and names the secrets file; nothing of the call itself is a secret. The driver
     leaves its ``receipt`` on this machine.
     """
 
@@ -120,7 +114,7 @@ def spark_call(
         application=application,
         arguments=tuple(part for option in about.items() for part in option),
         py_files=files.package,
-        conf=_unless_set(defaults)
+        conf={name: value for name, value in _QUIET.items() if name not in defaults}
         | _conf(job, master)
         | kubernetes_settings(master, defaults)
         | rpc_settings(master, defaults, allow_insecure=allow_insecure_rpc),
@@ -129,19 +123,13 @@ def spark_call(
     )
 
 
-def submit_argv(call: SparkCall, master: str, *, spark_home: Path | None = None, extra: Mapping[str, str] | None = None) -> list[str]:
+def submit_argv(call: SparkCall, master: str, *, extra: Mapping[str, str] | None = None) -> list[str]:
     """The command line for ``call``. ``extra`` is configuration laid over the call's, for what a cluster needs; it cannot replace the call's."""
-    home = spark_home or find_spark_home()
     conf = {**(extra or {}), **call.conf}
     settings = [part for key in sorted(conf) for part in ("--conf", f"{key}={conf[key]}")]
     # Deploy mode client: the driver reads the secrets, and leaves its receipt, in files of this machine.
     where = ["--master", master, "--deploy-mode", "client", "--name", call.name, "--py-files", str(call.py_files)]
-    return [str(home / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
-
-
-def _unless_set(defaults: Mapping[str, str]) -> dict[str, str]:
-    """What is the user's choice, where the user has not chosen: a web page costs a job seconds. Spark's event log is off by its own default."""
-    return {name: value for name, value in _QUIET.items() if name not in defaults}
+    return [str(find_spark_home() / "bin" / "spark-submit"), *where, *settings, str(call.application), *call.arguments]
 
 
 def _conf(job: JobName, master: str) -> dict[str, str]:
@@ -172,6 +160,11 @@ def _environment(secrets_file: Path, *, local: bool) -> dict[str, str]:
         **_WORKERS,
     }
     return environment | ({"SPARK_LOCAL_IP": _LOOPBACK} if local else {})
+
+
+def driver_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of ``environment`` that a driver is given. Proxies by their names in lower case too."""
+    return {name: value for name, value in environment.items() if name.upper() in _NAMES or name.startswith(_PREFIXES)}
 
 
 @contextmanager

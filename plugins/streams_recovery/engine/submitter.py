@@ -1,7 +1,6 @@
-"""Who runs a Spark job: what it is given, and what it owes whoever asked for it.
+"""Submitters of Spark jobs: what one is given, and what it owes whoever asked for the job.
 
-Running spark-submit as a child process, for the command line. Following a job from where it was submitted: what its driver leaves about its progress is
-handed on.
+The command line's runs spark-submit as a child process. While a job runs, the progress that its driver leaves on this machine is handed on.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -32,7 +31,7 @@ from streams_recovery.core.state.inspection import StateResult
 from streams_recovery.engine.spark_home import build_package
 from streams_recovery.engine.spark_submit import JobFiles, JobName, SparkCall, read_outcome, secrets_file, spark_call, submit_argv
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.storage.objects import read_receipt, write_order
+from streams_recovery.storage.objects import read_receipt, write_local
 from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.progress_store import progress_path, read_progress
 from streams_recovery.storage.repository import Repository
@@ -50,9 +49,17 @@ RESULTS: Final[Mapping[JobName, type]] = MappingProxyType(
         "archive": ArchiveResult,
     }
 )
-"""What each job leaves."""
+"""The type of result that each job leaves."""
 
 _OF_THE_REPOSITORY: Final[frozenset[JobName]] = frozenset({"check", "compact", "merge", "state"})
+
+_LOOK_SECONDS: Final = 1.0
+_TAIL_BYTES: Final = 4000
+_STOP_SECONDS: Final = 10.0
+# Between two looks whether there is a receipt.
+_CHILD_LOOK_SECONDS: Final = 0.05
+# Far longer than Spark needs to stop after a job. One that hangs is ended.
+_SPARK_STOPS_SECONDS: Final = 60.0
 
 
 def needs_cluster(name: JobName) -> bool:
@@ -62,7 +69,7 @@ def needs_cluster(name: JobName) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkStart:
-    """What Spark has to be given to start for a job. Connection and credentials are secrets; a job that has nothing to do with the cluster gets no
+    """The part of a job that Spark needs to start. Connection and credentials are secrets; a job that has nothing to do with the cluster gets no
     connection.
     """
 
@@ -91,72 +98,9 @@ class Submitter(Protocol):
         """
 
 
-@contextmanager
-def prepared(start: SparkStart, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
-    """The call of spark-submit for a job, or for one that is still to come: that one is ordered by ``write_order`` beside the receipt, at ``order_path``. Its
-    package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises what ``spark_call`` does.
-    """
-    with tempfile.TemporaryDirectory(prefix="streams-recovery-") as work, _secrets(start) as secrets:
-        receipt = Path(work) / "receipt.json"
-        yield spark_call(
-            start.name,
-            order=JobOrder(spec=start.spec, result_key=start.result_key) if isinstance(start, SparkJob) else order_path(receipt),
-            location=start.repository.location,
-            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=receipt),
-            master=master,
-            allow_insecure_rpc=allow_insecure_rpc,
-        )
-
-
-def order_path(receipt: Path) -> Path:
-    """Where a driver finds its order that was started before there was one."""
-    return receipt.with_name("order.json")
-
-
-def _secrets(start: SparkStart) -> AbstractContextManager[Path]:
-    seals = start.repository.seals
-    return secrets_file(start.connection, start.credentials, None if seals is None else seals.keys)
-
-
-_LOOK_SECONDS: Final = 1.0
-
-
-@contextmanager
-def followed(path: Path, report: Callable[[JobProgress], object] | None, *, every: float = _LOOK_SECONDS) -> Iterator[None]:
-    """Hand each new progress at ``path`` to ``report``, from a thread of its own, for as long as the block lasts."""
-    if report is None:
-        yield
-        return
-    over = threading.Event()
-    follower = threading.Thread(target=_follow, args=(path, report, over, every), name="job-progress", daemon=True)
-    follower.start()
-    try:
-        yield
-    finally:
-        over.set()
-        follower.join()
-
-
-def _follow(path: Path, report: Callable[[JobProgress], object], over: threading.Event, every: float) -> None:
-    last: JobProgress | None = None
-    while not over.wait(every):
-        found = read_progress(path)
-        if found is not None and found != last:
-            report(found)
-            last = found
-
-
-_TAIL_BYTES: Final = 4000
-_STOP_SECONDS: Final = 10.0
-# How often is looked whether there is a receipt.
-_CHILD_LOOK_SECONDS: Final = 0.05
-# Far longer than Spark needs to stop after a job. One that hangs is ended.
-_SPARK_STOPS_SECONDS: Final = 60.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSubmit:
-    """See Submitter. Jobs go to ``master``; what they print is appended to a file in ``logs``."""
+    """Submits jobs from the command line. They go to ``master``; what they print is appended to a file in ``logs``."""
 
     master: str
     logs: Path
@@ -190,7 +134,7 @@ class SparkSubmit:
 
 @dataclass(slots=True, kw_only=True)
 class _Begun:
-    """See Submitter. Has one Spark that waits for a job of this name."""
+    """Submits jobs, and has one Spark that waits for a job of this name."""
 
     rest: Submitter
     name: JobName
@@ -207,7 +151,7 @@ class _Begun:
             if not self.used:
                 _end(self.process)
             return self.rest.submit(job)
-        write_order(order_path(self.receipt), JobOrder(spec=job.spec, result_key=job.result_key))
+        write_local(order_path(self.receipt), JobOrder(spec=job.spec, result_key=job.result_key))
         self.used = True
         return _outcome(job, self.receipt, self.log, lambda: see_through(self.process, self.receipt))
 
@@ -216,6 +160,32 @@ def _outcome(job: SparkJob, receipt: Path, log: Path, run: Callable[[], None]) -
     with followed(progress_path(receipt), job.report):
         run()
     return read_outcome(job.repository, read_receipt(receipt), job.result_key, RESULTS[job.name], log_tail=tail(log))
+
+
+@contextmanager
+def prepared(start: SparkStart, master: str, *, allow_insecure_rpc: bool) -> Iterator[SparkCall]:
+    """The call of spark-submit for a job, or for one that is still to come: that one is ordered by ``write_local`` beside the receipt, at ``order_path``. Its
+    package, its secrets file and the place for its receipt are there for as long as the block lasts. Raises what ``spark_call`` does.
+    """
+    seals = start.repository.seals
+    with (
+        tempfile.TemporaryDirectory(prefix="streams-recovery-") as work,
+        secrets_file(start.connection, start.credentials, None if seals is None else seals.keys) as secrets,
+    ):
+        receipt = Path(work) / "receipt.json"
+        yield spark_call(
+            start.name,
+            order=JobOrder(spec=start.spec, result_key=start.result_key) if isinstance(start, SparkJob) else order_path(receipt),
+            location=start.repository.location,
+            files=JobFiles(package=build_package(Path(work)), secrets=secrets, receipt=receipt),
+            master=master,
+            allow_insecure_rpc=allow_insecure_rpc,
+        )
+
+
+def order_path(receipt: Path) -> Path:
+    """The file in which a driver that was started before there was an order finds it."""
+    return receipt.with_name("order.json")
 
 
 def run_submit(argv: Sequence[str], environment: Mapping[str, str], *, log: Path, receipt: Path | None = None) -> None:
@@ -237,7 +207,7 @@ def started(argv: Sequence[str], environment: Mapping[str, str], *, log: Path) -
             raise ConfigInvalid(f"{argv[0]} cannot be started: {error}", next_step="install pyspark and Java 17 here") from error
 
 
-def see_through(process: subprocess.Popen[bytes], receipt: Path | None = None) -> None:
+def see_through(process: subprocess.Popen[bytes], receipt: Path | None) -> None:
     """Wait until a ``started`` process has ended or has told of a result in ``receipt``. How it exits does not count: only what it left does.
 
     After a result the process has only itself to stop, and this program does not end before it has. When this process is interrupted the job, its JVM and its
@@ -275,13 +245,6 @@ def _see_it_stop(process: subprocess.Popen[bytes]) -> None:
     _end(process)
 
 
-def tail(log: Path) -> str:
-    """The last lines of a log."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        return file.read().decode(errors="replace").strip()
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
@@ -294,3 +257,35 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()
+
+
+@contextmanager
+def followed(path: Path, report: Callable[[JobProgress], object] | None, *, every: float = _LOOK_SECONDS) -> Iterator[None]:
+    """Hand each new progress at ``path`` to ``report``, from a thread of its own, for as long as the block lasts."""
+    if report is None:
+        yield
+        return
+    over = threading.Event()
+    follower = threading.Thread(target=_follow, args=(path, report, over, every), name="job-progress", daemon=True)
+    follower.start()
+    try:
+        yield
+    finally:
+        over.set()
+        follower.join()
+
+
+def _follow(path: Path, report: Callable[[JobProgress], object], over: threading.Event, every: float) -> None:
+    last: JobProgress | None = None
+    while not over.wait(every):
+        found = read_progress(path)
+        if found is not None and found != last:
+            report(found)
+            last = found

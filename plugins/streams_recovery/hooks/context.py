@@ -1,4 +1,4 @@
-"""What every Airflow component of ours needs: a configured application opened with Airflow's connections, and our errors as Airflow's."""
+"""The parts that every Airflow component of ours needs: a configured application opened with Airflow's connections, and our errors as Airflow's."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class KafkaHook(BaseHook):
         return AirflowConnections().kafka(self.kafka_conn_id)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether the cluster answers, and what it says: for the button of the form."""
+        """Return True if the cluster answers, and what it says: for the button of the form."""
         try:
             with KafkaCluster(self.get_conn()) as cluster:
                 return True, f"the cluster answers: {len(cluster.topic_names())} topics"

@@ -3,8 +3,8 @@
 librdkafka (confluent-kafka) reads committed offsets with ``require_stable``, offsets and configurations, and reports an error a partition
 or resource. kafka-python writes offsets byte for byte and knows members, transactions and producers. Neither does both.
 
-Why a broker's certificate is not accepted. librdkafka says the same of every reason; a handshake of our own tells them apart. Tokens for kafka-python, which
-leaves fetching them to its user. librdkafka fetches its own (``sasl.oauthbearer.method=oidc``). Waiting with an end.
+librdkafka says the same of every certificate that is not accepted: a handshake of our own tells the reasons apart. It fetches its own tokens
+(``sasl.oauthbearer.method=oidc``). kafka-python leaves that to its user.
 """
 
 from __future__ import annotations
@@ -35,133 +35,6 @@ from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, Trans
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.connection import Connecting, KafkaConnection
 
-_TIMEOUT_SECONDS = 3.0
-
-
-def certificate_problem(connection: KafkaConnection) -> str | None:
-    """What is wrong with the first certificate that is wrong: expired, for another name, of an unknown authority. None when nothing is found.
-
-    No credentials are sent, and a broker that does not answer is passed over.
-    """
-    if connection.properties.get("security.protocol") not in ("SSL", "SASL_SSL"):
-        return None
-    try:
-        context = ssl.create_default_context(cafile=connection.properties.get("ssl.ca.location"))
-    except OSError as error:
-        return f"ssl.ca.location cannot be read: {error}"
-    context.check_hostname = connection.properties.get("ssl.endpoint.identification.algorithm") != "none"
-    for server in connection.bootstrap_servers.split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_SECONDS) as plain:
-                context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
-        except ssl.SSLCertVerificationError as error:
-            return f"the certificate of {server}: {error.verify_message}"
-        except (OSError, ValueError):
-            continue
-    return None
-
-
-_PREFIX = "sasl.oauthbearer."
-_TOKEN_TIMEOUT_SECONDS = 10.0
-# A token is given up this long before its end, so that it does not run out between here and the broker.
-_MARGIN_SECONDS = 30.0
-_MAX_BYTES = 1 << 20
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer like any other that is no token: followed, it would take client id and secret wherever it says."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
-    ) -> None:
-        """None is urllib's word for: do not follow, the answer is an error."""
-
-
-class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """An OAuth 2 client credentials grant (RFC 6749, section 4.4) at the configured endpoint. One token is used until it ends.
-
-    ``properties`` are those of a checked ``KafkaConnection``: its endpoint is on this machine or has TLS.
-    """
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = {key.removeprefix(_PREFIX): value for key, value in properties.items() if key.startswith(_PREFIX)}
-        self._token = ""
-        self._ends_at = 0.0
-
-    def token(self) -> str:
-        """A token that is still valid. Raises ``BrokerUnavailable`` when the endpoint gives none."""
-        if time.monotonic() >= self._ends_at:
-            answer = self._ask()
-            self._token = str(answer["access_token"])
-            remember_secrets([self._token])
-            self._ends_at = time.monotonic() + float(str(answer.get("expires_in", 0))) - _MARGIN_SECONDS
-        return self._token
-
-    def extensions(self) -> dict[str, str]:
-        """``sasl.oauthbearer.extensions``, ``name=value`` pairs with commas between them."""
-        pairs = (pair.partition("=") for pair in self._properties.get("extensions", "").split(",") if pair)
-        return {name.strip(): value.strip() for name, _, value in pairs}
-
-    def _ask(self) -> dict[str, object]:
-        url = self._properties["token.endpoint.url"]
-        form = {"grant_type": "client_credentials"} | {key: self._properties[key] for key in ("scope",) if key in self._properties}
-        request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # its connection is checked
-        request.add_header("Authorization", f"Basic {self._basic()}")
-        remember_secrets([self._basic(), self._properties["client.secret"]])
-        try:
-            with _opener(url).open(request, timeout=_TOKEN_TIMEOUT_SECONDS) as response:
-                answer = json.loads(_bounded(response))
-        except (OSError, ValueError, HTTPException, RecursionError) as error:
-            raise BrokerUnavailable(
-                f"no token from {url}: {error}",
-                next_step="check the endpoint, client id and client secret of the Kafka connection",
-                url=url,
-            ) from error
-        if not isinstance(answer, dict) or "access_token" not in answer:
-            raise BrokerUnavailable(f"no token in the answer of {url}", next_step="check that it is an OAuth 2 token endpoint", url=url)
-        return answer
-
-    def _basic(self) -> str:
-        names = (self._properties["client.id"], self._properties["client.secret"])
-        return base64.b64encode(":".join(urllib.parse.quote(name, safe="") for name in names).encode()).decode()
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    # A proxy reads what is not encrypted. What is encrypted it only passes on.
-    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
-    return urllib.request.build_opener(_NoRedirects, proxies)
-
-
-def _bounded(response: IO[bytes]) -> bytes:
-    body = response.read(_MAX_BYTES + 1)
-    if len(body) > _MAX_BYTES:
-        raise ValueError(f"the answer has more than {_MAX_BYTES} bytes")
-    return body
-
-
-class Deadline:
-    """A moment ``seconds`` from now. ``clock`` (seconds, never going back) and ``sleep`` are given by tests."""
-
-    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._clock = clock
-        self._sleep = sleep
-        self._end = clock() + seconds
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left, never below zero."""
-        return max(0.0, self._end - self._clock())
-
-    def pause(self, seconds: float = 0.1) -> bool:
-        """Sleep for ``seconds`` or what is left of the time. False, and no sleep, when nothing is left: time to give up."""
-        left = self.remaining
-        if left <= 0:
-            return False
-        self._sleep(min(seconds, left))
-        return True
-
-
 T = TypeVar("T")
 
 # A cluster that is down is reported after this time, however long a request to one that is up may take.
@@ -173,28 +46,13 @@ _SETTLED_SECONDS = 0.02
 # Nobody waits longer for that. A thread of another library that begins meanwhile looks like a client's.
 SETTLING_SECONDS = 1.0
 
+_HANDSHAKE_SECONDS = 3.0
 
-def _quiet() -> None:
-    # kafka-python tells of every connection it opens and closes: a dozen lines a task, in which the one that matters drowns.
-    logger = logging.getLogger("kafka")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.WARNING)
-
-
-def _foreign_threads() -> set[int]:
-    """Threads that Python has not started, and that run Python now."""
-    # Python's own documented function for that, whatever its name looks like: threading does not know these threads.
-    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}  # noqa: SLF001
-
-
-def _settle(client: AdminClient, others: set[int]) -> None:
-    """Wait until a client's own thread, which hands answers over, is back from the last one: that can be read before the thread has let go of it. A client
-    that is dropped meanwhile purges what the thread would serve next. ``others`` were there before the client.
-    """
-    deadline = Deadline(SETTLING_SECONDS)
-    while _foreign_threads() - others and deadline.remaining:
-        client.poll(_SETTLED_SECONDS / 10)
-    client.poll(_SETTLED_SECONDS)
+_PREFIX = "sasl.oauthbearer."
+_TOKEN_SECONDS = 10.0
+# A token is given up this long before its end, so that it does not run out between here and the broker.
+_MARGIN_SECONDS = 30.0
+_MOST_TOKEN_BYTES = 1 << 20
 
 
 class Clients:
@@ -212,7 +70,7 @@ class Clients:
 
     @property
     def connection(self) -> KafkaConnection:
-        """How the cluster is reached. Raises what looking it up raises."""
+        """The connection to the cluster. Raises what looking it up raises."""
         if not isinstance(self._connection, KafkaConnection):
             self._connection = self._connection()
         return self._connection
@@ -333,3 +191,160 @@ class Clients:
         return errors.unavailable(
             self.connection, failure.str() if failure else errors.text_of(error), timeout=self._reach, connected=False
         )
+
+
+class ClusterVerbs:
+    """Verbs on one cluster. Connects when first asked; ``timeout`` in seconds bounds every verb, its repetitions included. For one thread at a time."""
+
+    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
+        self._clients = Clients(connection, timeout=timeout)
+
+    def close(self) -> None:
+        """Disconnect. The next question connects again."""
+        self._clients.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _quiet() -> None:
+    # kafka-python tells of every connection it opens and closes: a dozen lines a task, in which the one that matters drowns.
+    logger = logging.getLogger("kafka")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
+
+
+def _foreign_threads() -> set[int]:
+    """Threads that Python has not started, and that run Python now."""
+    # Python's own documented function for that, whatever its name looks like: threading does not know these threads.
+    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}  # noqa: SLF001
+
+
+def _settle(client: AdminClient, others: set[int]) -> None:
+    """Wait until a client's own thread, which hands answers over, is back from the last one: that can be read before the thread has let go of it. A client
+    that is dropped meanwhile purges what the thread would serve next. ``others`` were there before the client.
+    """
+    deadline = Deadline(SETTLING_SECONDS)
+    while _foreign_threads() - others and deadline.remaining:
+        client.poll(_SETTLED_SECONDS / 10)
+    client.poll(_SETTLED_SECONDS)
+
+
+class Deadline:
+    """A moment ``seconds`` from now. ``clock`` (seconds, never going back) and ``sleep`` are given by tests."""
+
+    def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._end = clock() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._end - self._clock())
+
+    def pause(self, seconds: float = 0.1) -> bool:
+        """Sleep for ``seconds`` or what is left of the time. False, and no sleep, when nothing is left: time to give up."""
+        left = self.remaining
+        if left <= 0:
+            return False
+        self._sleep(min(seconds, left))
+        return True
+
+
+def certificate_problem(connection: KafkaConnection) -> str | None:
+    """The problem of the first certificate that is wrong: expired, for another name, of an unknown authority. None when nothing is found.
+
+    No credentials are sent, and a broker that does not answer is passed over.
+    """
+    if connection.properties.get("security.protocol") not in ("SSL", "SASL_SSL"):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=connection.properties.get("ssl.ca.location"))
+    except OSError as error:
+        return f"ssl.ca.location cannot be read: {error}"
+    context.check_hostname = connection.properties.get("ssl.endpoint.identification.algorithm") != "none"
+    for server in connection.bootstrap_servers.split(","):
+        host, _, port = server.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), _HANDSHAKE_SECONDS) as plain:
+                context.wrap_socket(plain, server_hostname=host.strip("[]")).close()
+        except ssl.SSLCertVerificationError as error:
+            return f"the certificate of {server}: {error.verify_message}"
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+    """An OAuth 2 client credentials grant (RFC 6749, section 4.4) at the configured endpoint. One token is used until it ends.
+
+    ``properties`` are those of a checked ``KafkaConnection``: its endpoint is on this machine or has TLS.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = {key.removeprefix(_PREFIX): value for key, value in properties.items() if key.startswith(_PREFIX)}
+        self._token = ""
+        self._ends_at = 0.0
+
+    def token(self) -> str:
+        """A token that is still valid. Raises ``BrokerUnavailable`` when the endpoint gives none."""
+        if time.monotonic() >= self._ends_at:
+            answer = self._ask()
+            self._token = str(answer["access_token"])
+            remember_secrets([self._token])
+            self._ends_at = time.monotonic() + float(str(answer.get("expires_in", 0))) - _MARGIN_SECONDS
+        return self._token
+
+    def extensions(self) -> dict[str, str]:
+        """``sasl.oauthbearer.extensions``, ``name=value`` pairs with commas between them."""
+        pairs = (pair.partition("=") for pair in self._properties.get("extensions", "").split(",") if pair)
+        return {name.strip(): value.strip() for name, _, value in pairs}
+
+    def _ask(self) -> dict[str, object]:
+        url = self._properties["token.endpoint.url"]
+        form = {"grant_type": "client_credentials"} | {key: self._properties[key] for key in ("scope",) if key in self._properties}
+        request = urllib.request.Request(url, data=urllib.parse.urlencode(form).encode())  # noqa: S310  # its connection is checked
+        request.add_header("Authorization", f"Basic {self._basic()}")
+        remember_secrets([self._basic(), self._properties["client.secret"]])
+        try:
+            with _opener(url).open(request, timeout=_TOKEN_SECONDS) as response:
+                answer = json.loads(_bounded(response))
+        except (OSError, ValueError, HTTPException, RecursionError) as error:
+            raise BrokerUnavailable(
+                f"no token from {url}: {error}",
+                next_step="check the endpoint, client id and client secret of the Kafka connection",
+                url=url,
+            ) from error
+        if not isinstance(answer, dict) or "access_token" not in answer:
+            raise BrokerUnavailable(f"no token in the answer of {url}", next_step="check that it is an OAuth 2 token endpoint", url=url)
+        return answer
+
+    def _basic(self) -> str:
+        names = (self._properties["client.id"], self._properties["client.secret"])
+        return base64.b64encode(":".join(urllib.parse.quote(name, safe="") for name in names).encode()).decode()
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer like any other that is no token: followed, it would take client id and secret wherever it says."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: email.message.Message, newurl: str
+    ) -> None:
+        """None is urllib's word for: do not follow, the answer is an error."""
+
+
+def _opener(url: str) -> urllib.request.OpenerDirector:
+    # A proxy reads what is not encrypted. What is encrypted it only passes on.
+    proxies = urllib.request.ProxyHandler(None if url.lower().startswith("https:") else {})
+    return urllib.request.build_opener(_NoRedirects, proxies)
+
+
+def _bounded(response: IO[bytes]) -> bytes:
+    body = response.read(_MOST_TOKEN_BYTES + 1)
+    if len(body) > _MOST_TOKEN_BYTES:
+        raise ValueError(f"the answer has more than {_MOST_TOKEN_BYTES} bytes")
+    return body

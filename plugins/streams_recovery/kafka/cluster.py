@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka import IsolationLevel
 
@@ -17,40 +16,23 @@ from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors, logs, permissions
-from streams_recovery.kafka.clients import Clients, Deadline
-from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.group_messages import list_group_kinds
 
 TopicShape = tuple[int, int, Mapping[str, str]]
 """Partitions, replicas and settings of a topic."""
 
-_NO_LEADER_YET = 5
 # A controller of Kafka takes no request for more than 10,000 (KAFKA-12905), and answers a small one sooner than a client gives up.
 _PARTITIONS_AT_ONCE = 2_000
 # Far longer than brokers need to show a setting; what is not shown then was altered again.
 _SHOWN_SECONDS = 1.0
 
 
-class KafkaCluster:
-    """One cluster. Connects when first asked; ``timeout`` in seconds bounds every verb, its repetitions included.
-
-    For one thread at a time. Verbs raise ``BrokerUnavailable`` when no broker answers, ``TransientError`` when the cluster stayed busy for
+class KafkaCluster(ClusterVerbs):
+    """One cluster. Verbs raise ``BrokerUnavailable`` when no broker answers, ``TransientError`` when the cluster stayed busy for
     the whole timeout, ``NotFound`` for a name that does not exist and ``Refused`` for a missing right. It deletes what it is told to delete:
     checking that nobody needs it is the caller's work.
     """
-
-    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
-        self._clients = Clients(connection, timeout=timeout)
-
-    def close(self) -> None:
-        """Disconnect. The next question connects again."""
-        self._clients.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def cluster_id(self) -> str:
         """The id the cluster was formatted with."""
@@ -65,7 +47,7 @@ class KafkaCluster:
         return tuple(logs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> BrokerFacts:
-        """How many brokers are up, and what one of them says about itself. Without the right to read its settings there are none."""
+        """The number of brokers that are up, and what one of them says about itself. Without the right to read its settings there are none."""
         brokers = self._metadata().brokers
 
         def ask() -> Any:
@@ -76,13 +58,13 @@ class KafkaCluster:
         try:
             settings = self._broker_settings(min(brokers))
         except Refused as error:
-            if error.facts.get("code") != permissions.DENIED_CLUSTER:
+            if error.facts.get("code") != errors.CLUSTER_AUTHORIZATION_FAILED:
                 raise
             settings = {}
         return BrokerFacts(brokers=len(brokers), settings=settings, metadata_level=level[1] if level else None)
 
     def rights(self, topics: Collection[str], group_id: str) -> Rights:
-        """What the connection's user may do with these topics, this group, transactional ids that begin with its name, and the cluster."""
+        """Rights of the connection's user on these topics, this group, transactional ids that begin with its name, and the cluster."""
         return Rights(
             principal=permissions.principal(self._clients.connection),
             bootstrap_servers=self._clients.connection.bootstrap_servers,
@@ -95,10 +77,7 @@ class KafkaCluster:
 
     def settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Every setting of these topics as it is in force, defaults included. Raises ``NotFound`` for one that does not exist."""
-        timeout = self._clients.timeout
-        return self._clients.patiently(
-            "reading topic settings", lambda: logs.read_in_force(self._clients.librdkafka, topics, timeout=timeout)
-        )
+        return self._clients.patiently("reading topic settings", lambda: logs.read_in_force(self._clients, topics))
 
     def topic_names(self) -> tuple[str, ...]:
         """Every topic that the connection may see, in order, Kafka's own among them."""
@@ -113,7 +92,7 @@ class KafkaCluster:
 
         def ask() -> dict[str, TopicDescription]:
             shapes = self._shapes(names)
-            overrides = logs.read_overrides(self._clients.librdkafka, shapes, timeout=self._clients.timeout)
+            overrides = logs.read_overrides(self._clients, shapes)
             return {name: _description(shape, overrides[name]) for name, shape in shapes.items()}
 
         deadline = Deadline(self._clients.timeout)
@@ -182,8 +161,8 @@ class KafkaCluster:
             left = {name: left[name] for name in refused}
 
     def refused_topics(self, wanted: Mapping[str, TopicShape]) -> dict[str, str]:
-        """Why the cluster would not create topics, by name, of those that have partitions, replicas and settings: a policy of it, or a setting that it does not
-        take. Creates nothing. One that exists is passed over: nothing is known of it then.
+        """Reasons why the cluster would not create some of these topics, by topic: a policy of it, or a setting that it does not take. Creates nothing.
+        A topic that exists is passed over: nothing is known of it then.
         """
         answered = []
         for several in _portions(wanted):
@@ -215,10 +194,10 @@ class KafkaCluster:
         """Alter each topic by what ``change`` makes of its overrides, and again until it makes nothing of them on any broker: others may write the same
         settings at the same moment, and the last one wins. Raises ``TransientError`` naming topics that stayed unlike that.
         """
-        deadline, timeout = Deadline(self._clients.timeout), self._clients.timeout
+        deadline = Deadline(self._clients.timeout)
         wanted = self._wanted(names, change, None)
         while wanted:
-            self._clients.patiently("altering topic configurations", partial(logs.alter, self._clients.librdkafka, wanted, timeout=timeout))
+            self._clients.patiently("altering topic configurations", partial(logs.alter, self._clients, wanted))
             wanted = self._not_shown(names, change)
             if wanted and not deadline.remaining:
                 raise TransientError(
@@ -229,11 +208,8 @@ class KafkaCluster:
 
     def max_message_bytes(self, topic: str) -> int:
         """The largest batch, after compression, that the topic takes: its own setting or the cluster's."""
-
-        def ask() -> str:
-            return logs.read_topic_setting(self._clients.librdkafka, topic, "max.message.bytes", timeout=self._clients.timeout)
-
-        return int(self._clients.patiently(f"reading max.message.bytes of topic {topic}", ask))
+        name = "max.message.bytes"
+        return int(self._clients.patiently(f"reading {name} of topic {topic}", lambda: logs.read_topic_setting(self._clients, topic, name)))
 
     def log_starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that is still there."""
@@ -257,11 +233,11 @@ class KafkaCluster:
         return logs.newest_timestamps(self._clients, partitions)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """Where, in each log as it is now, the records written up to a leader epoch end; None where the broker does not know the epoch."""
+        """The end, in each log as it is now, of the records written up to a leader epoch; None where the broker does not know the epoch."""
         return logs.epoch_ends(self._clients, epochs)
 
     def log_dirs(self, partitions: Mapping[str, int]) -> tuple[logs.LogDir, ...]:
-        """What is on the brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
+        """The brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
         return logs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
 
     def _metadata(self) -> Any:
@@ -270,16 +246,13 @@ class KafkaCluster:
         )
 
     def _broker_settings(self, broker: int) -> dict[str, str]:
-        timeout = self._clients.timeout
-        return self._clients.patiently(
-            f"reading the settings of broker {broker}",
-            lambda: logs.read_broker_settings(self._clients.librdkafka, broker, timeout=timeout),
-        )
+        doing = f"reading the settings of broker {broker}"
+        return self._clients.patiently(doing, lambda: logs.read_broker_settings(self._clients, broker))
 
     def _shapes(self, names: Collection[str]) -> dict[str, Any]:
         answer = self._clients.pure.describe_topics(sorted(names)) if names else []
         for topic in answer:
-            if topic["error_code"] not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION, _NO_LEADER_YET):
+            if topic["error_code"] not in (0, errors.UNKNOWN_TOPIC_OR_PARTITION, errors.LEADER_NOT_AVAILABLE):
                 code = topic["error_code"]
                 raise errors.by_code(code, f"describing topic {topic['name']} failed: {errors.name_of(code)}")
         return {topic["name"]: topic for topic in answer if topic["error_code"] != errors.UNKNOWN_TOPIC_OR_PARTITION}
@@ -307,22 +280,18 @@ class KafkaCluster:
         self.log_starts([TopicPartition(name, number) for name, partitions in wanted.items() for number in range(partitions)])
 
     def _wanted(self, names: Collection[str], change: logs.Change, broker: int | None) -> logs.Changes:
-        return {name: altered for name, found in self._overrides(names, broker).items() if (altered := change(found))}
+        doing = f"reading topic configurations of broker {'any' if broker is None else broker}"
+        found = self._clients.patiently(doing, lambda: logs.read_overrides(self._clients, names, broker=broker))
+        return {name: altered for name, overrides in found.items() if (altered := change(overrides))}
 
     def _not_shown(self, names: Collection[str], change: logs.Change) -> logs.Changes:
-        """What is still to be altered by the first broker that does not show it within a moment."""
+        """Changes that the first broker that does not show them within a moment has still to show."""
         for broker in sorted(self._metadata().brokers):
             shown = Deadline(_SHOWN_SECONDS)
             while wanted := self._wanted(names, change, broker):
                 if not shown.pause():
                     return wanted
         return {}
-
-    def _overrides(self, names: Iterable[str], broker: int | None) -> dict[str, dict[str, str]]:
-        def ask() -> dict[str, dict[str, str]]:
-            return logs.read_overrides(self._clients.librdkafka, names, timeout=self._clients.timeout, broker=broker)
-
-        return self._clients.patiently(f"reading topic configurations of broker {'any' if broker is None else broker}", ask)
 
 
 def _portions(wanted: Mapping[str, TopicShape]) -> Iterator[dict[str, TopicShape]]:

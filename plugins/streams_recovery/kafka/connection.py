@@ -1,6 +1,6 @@
-"""How a cluster is reached: one value, built from an Airflow connection, understood by both Kafka clients.
+"""The connection to a cluster: one value, built from an Airflow connection, understood by both Kafka clients.
 
-A Kafka connection as people have it in Airflow: properties as extra, or a URI, and often written for other tools too.
+In Airflow people write it as properties in the extra, or as a URI, and often for other tools too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.kafka import properties as known
 
 LOGGER = logger("streams_recovery.kafka.client")
+
+_DEFAULT_PORT: Final = 9092
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -82,16 +84,54 @@ class KafkaConnection:
         return {key: value for key, value in self.properties.items() if key in known.SECRETS}
 
     def without_secrets(self) -> KafkaConnection:
-        """The same connection, fit to be stored and shown; it cannot authenticate."""
+        """The connection as it may be stored and shown; it cannot authenticate."""
         return replace(self, properties={key: value for key, value in self.properties.items() if key not in known.SECRETS})
 
     def with_secrets(self, secrets: Mapping[str, str]) -> KafkaConnection:
-        """The same connection with ``secrets`` back in place."""
+        """The connection with ``secrets`` back in place."""
         return replace(self, properties={**self.properties, **secrets})
 
     def __repr__(self) -> str:
         shown = {key: "***" if key in known.SECRETS else value for key, value in sorted(self.properties.items())}
         return f"KafkaConnection({self.bootstrap_servers}, {shown})"
+
+
+# A connection, or a function that looks it up: whoever only reads a repository need not have one.
+Connecting = KafkaConnection | Callable[[], KafkaConnection]
+
+
+def kafka_connection(stored: StoredConnection, *, where: str) -> KafkaConnection:
+    """The cluster that ``stored`` describes. The extra comes first; host and port are its address, login and password its SASL user, where the extra has
+    none. Properties of consumers and producers are left out, with a warning that names them. Raises ``ConfigInvalid`` as ``KafkaConnection.from_extra``.
+    """
+    # A form leaves fields that were not filled in as empty ones.
+    extra = {key: value for key, value in stored.extra.items() if value not in (None, "")}
+    ignored = {key for key in extra if key in known.CHOSEN_HERE}
+    extra = _address(stored) | _user(stored, extra) | {key: value for key, value in extra.items() if key not in ignored}
+    if _uses_no_sasl(extra) and stored.login:
+        ignored.add("login")
+    if ignored:
+        LOGGER.warning("%s", ignored_text(where, ignored))
+    return KafkaConnection.from_extra(extra, where=where)
+
+
+def _address(stored: StoredConnection) -> dict[str, Any]:
+    if not stored.host or any(key in stored.extra for key in (known.BOOTSTRAP_SERVERS, "metadata.broker.list")):
+        return {}
+    # In a field of its own, host may be a whole list.
+    whole = ":" in stored.host or "," in stored.host
+    return {known.BOOTSTRAP_SERVERS: stored.host if whole else f"{stored.host}:{stored.port or _DEFAULT_PORT}"}
+
+
+def _user(stored: StoredConnection, extra: dict[str, Any]) -> dict[str, Any]:
+    if _uses_no_sasl(extra):
+        return {}
+    found = {"sasl.username": stored.login, "sasl.password": stored.password}
+    return {key: value for key, value in found.items() if value}
+
+
+def _uses_no_sasl(extra: dict[str, Any]) -> bool:
+    return not str(extra.get("security.protocol", "")).upper().startswith("SASL")
 
 
 def _token_provider(properties: Mapping[str, str]) -> object:
@@ -170,44 +210,3 @@ def _check_endpoint(url: str, where: str) -> None:
             next_step="use the endpoint's https address",
             where=where,
         )
-
-
-# A connection, or how to look it up: whoever only reads a repository need not have one.
-Connecting = KafkaConnection | Callable[[], KafkaConnection]
-
-
-_DEFAULT_PORT: Final = 9092
-
-
-def kafka_connection(stored: StoredConnection, *, where: str) -> KafkaConnection:
-    """The cluster that ``stored`` describes. The extra comes first; host and port are its address, login and password its SASL user, where the extra has
-    none. Properties of consumers and producers are left out, with a warning that names them. Raises ``ConfigInvalid`` as ``KafkaConnection.from_extra``.
-    """
-    # A form leaves fields that were not filled in as empty ones.
-    extra = {key: value for key, value in stored.extra.items() if value not in (None, "")}
-    ignored = {key for key in extra if key in known.CHOSEN_HERE}
-    extra = _address(stored) | _user(stored, extra) | {key: value for key, value in extra.items() if key not in ignored}
-    if _uses_no_sasl(extra) and stored.login:
-        ignored.add("login")
-    if ignored:
-        LOGGER.warning("%s", ignored_text(where, ignored))
-    return KafkaConnection.from_extra(extra, where=where)
-
-
-def _address(stored: StoredConnection) -> dict[str, Any]:
-    if not stored.host or any(key in stored.extra for key in (known.BOOTSTRAP_SERVERS, "metadata.broker.list")):
-        return {}
-    # In a field of its own, host may be a whole list.
-    whole = ":" in stored.host or "," in stored.host
-    return {known.BOOTSTRAP_SERVERS: stored.host if whole else f"{stored.host}:{stored.port or _DEFAULT_PORT}"}
-
-
-def _user(stored: StoredConnection, extra: dict[str, Any]) -> dict[str, Any]:
-    if _uses_no_sasl(extra):
-        return {}
-    found = {"sasl.username": stored.login, "sasl.password": stored.password}
-    return {key: value for key, value in found.items() if value}
-
-
-def _uses_no_sasl(extra: dict[str, Any]) -> bool:
-    return not str(extra.get("security.protocol", "")).upper().startswith("SASL")

@@ -1,5 +1,5 @@
 # ruff: noqa: SLF001  # librdkafka's own error codes are public, their names begin with an underscore all the same
-"""What two Kafka clients raise, as the errors of this project. The only place that looks at their error codes.
+"""Errors of the two Kafka clients as errors of this project. The only place with the clients' error codes.
 
 Codes at or above zero are the protocol's and mean the same in both clients; librdkafka's own are below zero.
 """
@@ -17,14 +17,18 @@ from streams_recovery.kafka.connection import KafkaConnection
 
 CLIENT_ERRORS: Final = (KafkaException, pure.KafkaError, OSError)
 
-UNSTABLE_OFFSET_COMMIT: Final = 88
-TOPIC_ALREADY_EXISTS: Final = 36
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+LEADER_NOT_AVAILABLE: Final = 5
 UNKNOWN_MEMBER_ID: Final = 25
 TOPIC_AUTHORIZATION_FAILED: Final = 29
+GROUP_AUTHORIZATION_FAILED: Final = 30
+CLUSTER_AUTHORIZATION_FAILED: Final = 31
+TOPIC_ALREADY_EXISTS: Final = 36
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 NON_EMPTY_GROUP: Final = 68
 GROUP_ID_NOT_FOUND: Final = 69
 GROUP_SUBSCRIBED_TO_TOPIC: Final = 86
+UNSTABLE_OFFSET_COMMIT: Final = 88
 THROTTLING_QUOTA_EXCEEDED: Final = 89
 TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 ALL_BROKERS_DOWN: Final = LibrdkafkaError._ALL_BROKERS_DOWN
@@ -52,16 +56,47 @@ _UNKNOWN_PARTITION: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, LibrdkafkaError._NOENT, LibrdkafkaError._UNKNOWN_TOPIC, LibrdkafkaError._UNKNOWN_PARTITION}
 )
 _NOT_FOUND: Final = frozenset({GROUP_ID_NOT_FOUND, TRANSACTIONAL_ID_NOT_FOUND, *_UNKNOWN_PARTITION})
-_NOT_AUTHORIZED: Final = frozenset({29, 30, 31, 53, 65})
+_NOT_AUTHORIZED: Final = frozenset(
+    {
+        TOPIC_AUTHORIZATION_FAILED,
+        GROUP_AUTHORIZATION_FAILED,
+        CLUSTER_AUTHORIZATION_FAILED,
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        65,  # DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    }
+)
 _NOT_AUTHENTICATED: Final = frozenset({33, 34, 58, LibrdkafkaError._AUTHENTICATION, LibrdkafkaError._SSL})
 # What was asked for is wrong in itself, or the cluster is set up not to allow it.
 _NOT_ACCEPTED: Final = frozenset({12, 17, 37, 38, 39, 40, 42, 44, 73})
-_BAD_CONFIG: Final = frozenset({LibrdkafkaError._INVALID_ARG})
 # Elections, loading coordinators, throttling: what a healthy cluster says for a moment.
 _TRANSIENT: Final = frozenset(
-    {5, 6, 7, 8, 9, 13, 14, 15, 16, 19, 20, 27, 41, 51, 56, 72, 74, 75, 77, 78, UNSTABLE_OFFSET_COMMIT, THROTTLING_QUOTA_EXCEEDED, 100, 103}
+    {
+        LEADER_NOT_AVAILABLE,
+        6,
+        7,
+        8,
+        9,
+        13,
+        14,
+        15,
+        16,
+        19,
+        20,
+        27,
+        41,
+        51,
+        56,
+        72,
+        74,
+        75,
+        77,
+        78,
+        UNSTABLE_OFFSET_COMMIT,
+        THROTTLING_QUOTA_EXCEEDED,
+        100,
+        103,
+    }
 )
-
 # FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
 _STALE_LEADER: Final = frozenset({74, 75})
 
@@ -111,9 +146,8 @@ def turned_away(error: LibrdkafkaError | None) -> bool:
     if error is None:
         return False
     if error.code() == LibrdkafkaError._TRANSPORT:
-        return (
-            "tls alert" in error.str() and "certificate" in error.str()
-        )  # it does not like the certificate we showed, or that we showed none
+        # It does not like the certificate we showed, or that we showed none.
+        return "tls alert" in error.str() and "certificate" in error.str()
     cut_off = ("isconnect", "imed out", "Connection", "Local:")
     return error.code() in _NOT_AUTHENTICATED and not any(part in error.str() for part in cut_off)
 
@@ -137,7 +171,7 @@ def translated(error: BaseException, connection: KafkaConnection, doing: str, *,
         return unavailable(connection, f"{doing}: {text}", timeout=timeout, connected=True)
     if code in _NOT_AUTHENTICATED:
         return rejected(connection, text)
-    if code in _BAD_CONFIG or isinstance(error, (pure.KafkaConfigurationError, OSError)):
+    if code == LibrdkafkaError._INVALID_ARG or isinstance(error, (pure.KafkaConfigurationError, OSError)):
         return ConfigInvalid(
             f"the Kafka connection to {brokers} cannot be used: {text}", next_step="correct the Kafka connection", brokers=brokers
         )

@@ -1,14 +1,12 @@
-"""Record batches that librdkafka cannot send: it takes a timestamp of 0 for "none given" and writes the present time instead.
+"""Producers that a writer hands its rows to.
 
-kafka-python's producer writes a 0, but no header without a value and no record without key and value. Its record batches can have all of these, so only
-they and its connections are used, and sending is done here.
-
-What a writer hands its rows to: one librdkafka producer, by Python objects or by compiled code.
+A ``Sender`` is a producer of librdkafka, by Python objects or by compiled code. It cannot send a timestamp of 0: librdkafka takes that for "none given" and
+writes the present time instead. ``ExactProducer`` can. kafka-python's producer writes a 0 too, but no header without a value and no record without
+key and value. Its record batches can have all of these, so only they and its connections are used, and sending is done here.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -37,6 +35,88 @@ _VERSIONS: Final = {"min_version": 3, "max_version": 9}
 _WIDEST: Final = 2**62
 _SEQUENCES: Final = 2**31
 
+_ROWS_AT_ONCE: Final = 1000
+
+
+class Delivered(NamedTuple):
+    """Result of reports. ``rows`` records lie where they were expected, one behind the other. The next one does not, if one was reported that does not:
+    it, or the client, failed, or it lies at another offset. Behind that nothing counts.
+    """
+
+    rows: int
+    failure: LibrdkafkaError | None = None
+    misplaced: int | None = None
+
+
+class Sender(Protocol):
+    """An idempotent producer for one writer at a time, which takes away all reports before the next one begins."""
+
+    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
+        """Hand over rows of a segment, in order. After some of them it tells how many more were taken, and why the next one was not. When it is asked to
+        go on, that one is tried again.
+        """
+
+    def delivered(self, seconds: float, expected: int) -> Delivered:
+        """Take the reports that are there; wait so long for the first. The next record that is reported should be at the offset ``expected``."""
+
+    def drop_waiting(self) -> None:
+        """Forget what was handed over and is not acknowledged. What was sent may be in the log all the same."""
+
+    def close(self) -> None:
+        """Leave the brokers. It cannot be used again."""
+
+
+class PlainSender:
+    """A sender of Python objects: wherever there is no compiled code. ``note`` is told of each error that is about no record."""
+
+    def __init__(self, config: dict[str, object], note: Callable[[LibrdkafkaError], None]) -> None:
+        """Raises ``KafkaException`` when the client does not take the settings."""
+        self._reports: list[tuple[LibrdkafkaError | None, int | None]] = []
+        self._producer = Producer({**config, "error_cb": note})
+
+    def close(self) -> None:
+        self._reports.clear()
+
+    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
+        columns = [rows.column(name).to_pylist() for name in ("key", "value", "timestamp")]
+        taken = 0
+        for key, value, timestamp, headers in zip(*columns, header_lists(rows.column("headers")), strict=True):
+            optional: dict[str, Any] = {} if headers is None else {"headers": headers}
+            while True:
+                try:
+                    self._producer.produce(tp.topic, value, key, tp.partition, on_delivery=self._keep, timestamp=timestamp, **optional)
+                except (BufferError, KafkaException) as error:
+                    yield taken, _why(error)
+                    taken = 0
+                else:
+                    taken += 1
+                    break
+            if taken == _ROWS_AT_ONCE:
+                yield taken, None
+                taken = 0
+        yield taken, None
+
+    def delivered(self, seconds: float, expected: int) -> Delivered:
+        broken: LibrdkafkaError | None = None
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:  # the client has broken down and says why
+            broken = error.args[0]
+        found, self._reports = self._reports, []
+        for rows, (failure, offset) in enumerate(found):
+            if failure is not None:
+                return Delivered(rows, failure)
+            if offset != expected + rows:
+                return Delivered(rows, misplaced=offset)
+        return Delivered(len(found), broken)
+
+    def drop_waiting(self) -> None:
+        self._producer.purge(in_queue=True, in_flight=True, blocking=True)
+        self.delivered(0, 0)
+
+    def _keep(self, error: LibrdkafkaError | None, message: Message) -> None:
+        self._reports.append((error, message.offset()))
+
 
 class ExactProducer:
     """An idempotent producer that writes every record as it is, and waits for each batch before it sends the next one. So nothing is out of order, and
@@ -63,7 +143,6 @@ class ExactProducer:
         *,
         batch_bytes: int,
         stall_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> Iterator[tuple[int, int]]:
         """Write rows of a segment. Returns, for each batch that was acknowledged, the offset of its first record and how many it has.
 
@@ -73,7 +152,7 @@ class ExactProducer:
         columns = [rows.column(name).to_pylist() for name in ("timestamp", "key", "value")]
         records: Iterable[Record] = zip(*columns, header_lists(rows.column("headers")), strict=True)
         for batch in batches(records, batch_bytes):
-            yield self._acknowledged(tp, batch, Deadline(stall_seconds, clock=clock)), len(batch)
+            yield self._acknowledged(tp, batch, Deadline(stall_seconds)), len(batch)
 
     def _acknowledged(self, tp: TopicPartition, batch: list[Record], deadline: Deadline) -> int:
         """The offset of the batch's first record. A repeated batch has the same sequence number, so the broker writes it once."""
@@ -157,89 +236,6 @@ def _check(code: int) -> None:
         raise pure.LeaderNotAvailableError
     if code:
         raise pure.for_code(code)
-
-
-_ROWS_AT_ONCE: Final = 1000
-
-
-class Delivered(NamedTuple):
-    """What reports said: how many records lie where they were expected, one behind the other; and why the next one does not, if one was reported that does
-    not: it, or the client, failed, or it lies at another offset. Behind that nothing counts.
-    """
-
-    rows: int
-    failure: LibrdkafkaError | None = None
-    misplaced: int | None = None
-
-
-class Sender(Protocol):
-    """An idempotent producer for one writer at a time, which takes away all reports before the next one begins."""
-
-    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
-        """Hand over rows of a segment, in order. After some of them it tells how many more were taken, and why the next one was not: when it is asked to go
-        on, that one is tried again.
-        """
-
-    def delivered(self, seconds: float, expected: int) -> Delivered:
-        """Take the reports that are there; wait so long for the first. The next record that is reported should be at the offset ``expected``."""
-
-    def drop_waiting(self) -> None:
-        """Forget what was handed over and is not acknowledged. What was sent may be in the log all the same."""
-
-    def close(self) -> None:
-        """Leave the brokers. It cannot be used again."""
-
-
-class PlainSender:
-    """A sender of Python objects: wherever there is no compiled code. ``note`` is told of each error that is about no record."""
-
-    def __init__(self, config: dict[str, object], note: Callable[[LibrdkafkaError], None]) -> None:
-        """Raises ``KafkaException`` when the client does not take the settings."""
-        self._reports: list[tuple[LibrdkafkaError | None, int | None]] = []
-        self._producer = Producer({**config, "error_cb": note})
-
-    def close(self) -> None:
-        self._reports.clear()
-
-    def send(self, tp: TopicPartition, rows: pa.RecordBatch) -> Iterator[tuple[int, LibrdkafkaError | None]]:
-        columns = [rows.column(name).to_pylist() for name in ("key", "value", "timestamp")]
-        taken = 0
-        for key, value, timestamp, headers in zip(*columns, header_lists(rows.column("headers")), strict=True):
-            optional: dict[str, Any] = {} if headers is None else {"headers": headers}
-            while True:
-                try:
-                    self._producer.produce(tp.topic, value, key, tp.partition, on_delivery=self._keep, timestamp=timestamp, **optional)
-                except (BufferError, KafkaException) as error:
-                    yield taken, _why(error)
-                    taken = 0
-                else:
-                    taken += 1
-                    break
-            if taken == _ROWS_AT_ONCE:
-                yield taken, None
-                taken = 0
-        yield taken, None
-
-    def delivered(self, seconds: float, expected: int) -> Delivered:
-        broken: LibrdkafkaError | None = None
-        try:
-            self._producer.poll(seconds)
-        except KafkaException as error:  # the client has broken down and says why
-            broken = error.args[0]
-        found, self._reports = self._reports, []
-        for rows, (failure, offset) in enumerate(found):
-            if failure is not None:
-                return Delivered(rows, failure)
-            if offset != expected + rows:
-                return Delivered(rows, misplaced=offset)
-        return Delivered(len(found), broken)
-
-    def drop_waiting(self) -> None:
-        self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-        self.delivered(0, 0)
-
-    def _keep(self, error: LibrdkafkaError | None, message: Message) -> None:
-        self._reports.append((error, message.offset()))
 
 
 def _why(error: BufferError | KafkaException) -> LibrdkafkaError:

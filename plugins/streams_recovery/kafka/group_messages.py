@@ -1,10 +1,7 @@
-"""Requests for groups of the newer protocols, made here from their published schemas: the client has them for groups of the classic protocol only.
-
-Which topics the live members of groups read, whatever the protocol of their group, and for which share groups the cluster keeps a position.
-
-Which groups there are, of which kind, and who is in them.
+"""The groups of a cluster: their kinds, their members, the topics that members read, and the positions of share groups.
 
 Only a listing knows the kind of a group: a client that asks for it in the words of another protocol is told that it is dead and has no members.
+The client has requests for groups of the classic protocol only. Those for the newer protocols are made here from their published schemas.
 """
 
 from __future__ import annotations
@@ -22,10 +19,18 @@ from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 
 Schema = dict[str, Any]
-# Protocols whose groups these requests describe.
-DESCRIBED: Final = ("consumer", "share", "streams")
 # Groups that one request asks about.
 _MOST: Final = 100
+# States of a group without members.
+_STILL: Final = ("Empty", "Dead")
+# The broker's words, in place of those the client made of them.
+_STATES: Final = {
+    ConsumerGroupState.STABLE: "Stable",
+    ConsumerGroupState.EMPTY: "Empty",
+    ConsumerGroupState.DEAD: "Dead",
+    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
+    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
+}
 
 
 def _field(name: str, kind: str, fields: Iterable[Schema] = (), **more: object) -> Schema:
@@ -184,7 +189,7 @@ def _share_offsets() -> Any:
     return _message(90, "Request", "0-1", [_field("Groups", "[]RequestGroup", _SHARE_ASKED)])
 
 
-def by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, list[str]]]:
+def _by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, list[str]]]:
     """These groups with the broker that coordinates them, no more at once than one request may name."""
     if not names:
         return
@@ -194,29 +199,19 @@ def by_coordinator(clients: Clients, names: list[str]) -> Iterable[tuple[int, li
         yield from ((coordinator, here[start : start + _MOST]) for start in range(0, len(here), _MOST))
 
 
-def described_groups(clients: Clients, kind: str, names: list[str], coordinator: int) -> list[Any] | None:
-    """What their coordinator says of groups of one protocol. None for a protocol without such a request here. Each has its own ``error_code``."""
+def _described_groups(clients: Clients, kind: str, names: list[str], coordinator: int) -> list[Any] | None:
+    """Groups of one protocol as their coordinator describes them, each with its own ``error_code``. None for a protocol without such a request here."""
     request = _requests().get(kind)
     if request is None:
         return None
     return list(clients.send(request(group_ids=names, include_authorized_operations=False), coordinator).groups)
 
 
-def ask_share_offsets(clients: Clients, names: list[str], coordinator: int) -> list[Any]:
-    """What their coordinator says of the positions of share groups."""
+def _ask_share_offsets(clients: Clients, names: list[str], coordinator: int) -> list[Any]:
+    """The positions of share groups, as their coordinator tells them."""
     request = _share_offsets()
     asked = [request.RequestGroup(group_id=name, topics=None) for name in names]
     return list(clients.send(request(groups=asked), coordinator).groups)
-
-
-# The broker's words, in place of those the client made of them.
-_STATES = {
-    ConsumerGroupState.STABLE: "Stable",
-    ConsumerGroupState.EMPTY: "Empty",
-    ConsumerGroupState.DEAD: "Dead",
-    ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
-    ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
-}
 
 
 def list_group_kinds(clients: Clients) -> dict[str, ListedGroup]:
@@ -300,8 +295,8 @@ def _message_of(clients: Clients, kind: str, group_id: str) -> Any:
     """The coordinator's description. None for a kind that cannot be described so, for a group that went after it was listed, and for one with a topic that
     this user may not see: then the coordinator tells nothing of it.
     """
-    for coordinator, names in by_coordinator(clients, [group_id] if kind in DESCRIBED else []):
-        for found in described_groups(clients, kind, names, coordinator) or ():
+    for coordinator, names in _by_coordinator(clients, [group_id] if kind in _requests() else []):
+        for found in _described_groups(clients, kind, names, coordinator) or ():
             if found.error_code not in (0, errors.GROUP_ID_NOT_FOUND, errors.TOPIC_AUTHORIZATION_FAILED):
                 name = errors.name_of(found.error_code)
                 raise errors.by_code(found.error_code, f"describing group {group_id} failed: {name} {found.error_message or ''}".rstrip())
@@ -347,13 +342,9 @@ def in_use(group: GroupDescription, why: str) -> ApplicationRunning:
 
 def _state(described: str | None, listed: str) -> str:
     """A group counts as having no members only when both answers say so: one of them may be the older, or from the wrong protocol."""
-    gone = ("Empty", "Dead")
-    if described is None or (described in gone and listed not in ("", *gone)):
+    if described is None or (described in _STILL and listed not in ("", *_STILL)):
         return listed
     return described
-
-
-_STILL: Final = ("Empty", "Dead")
 
 
 def live_subscriptions(clients: Clients, *, but: str) -> dict[str, frozenset[str] | None]:
@@ -386,7 +377,7 @@ def _of_live(clients: Clients, groups: Mapping[str, ListedGroup]) -> dict[str, f
     found: dict[str, frozenset[str] | None] = dict.fromkeys(live)
     for kind in sorted({one.kind for one in live.values()}):
         names = sorted(name for name, one in live.items() if one.kind == kind)
-        for coordinator, part in by_coordinator(clients, names):
+        for coordinator, part in _by_coordinator(clients, names):
             found |= _classic(clients, part, coordinator) if kind == "classic" else _of_kind(clients, kind, part, coordinator)
     return found
 
@@ -397,8 +388,8 @@ def share_positions(clients: Clients, groups: Iterable[str]) -> dict[str, frozen
 
     def ask() -> dict[str, frozenset[str]]:
         found: dict[str, frozenset[str]] = {}
-        for coordinator, part in by_coordinator(clients, names):
-            for group in ask_share_offsets(clients, part, coordinator):
+        for coordinator, part in _by_coordinator(clients, names):
+            for group in _ask_share_offsets(clients, part, coordinator):
                 if group.error_code not in (0, errors.GROUP_ID_NOT_FOUND):
                     raise errors.by_code(group.error_code, f"asking where share group {group.group_id} is failed")
                 at = (topic.topic_name for topic in group.topics if any(one.start_offset >= 0 for one in topic.partitions))
@@ -414,7 +405,7 @@ def _classic(clients: Clients, names: list[str], coordinator: int) -> dict[str, 
 
 
 def classic_topics(group: Mapping[str, Any]) -> frozenset[str] | None:
-    """What the members of a classic group read, by its description. While they rebalance the broker leaves out what they subscribe."""
+    """The topics that the members of a classic group read, by its description. While they rebalance the broker leaves out what they subscribe."""
     if group["error"] is not None:
         return None
     if group["protocol_type"] not in ("consumer", ""):
@@ -431,17 +422,16 @@ def classic_topics(group: Mapping[str, Any]) -> frozenset[str] | None:
 
 
 def _of_kind(clients: Clients, kind: str, names: list[str], coordinator: int) -> dict[str, frozenset[str] | None]:
-    found = described_groups(clients, kind, names, coordinator)
+    found = _described_groups(clients, kind, names, coordinator)
     return dict.fromkeys(names) if found is None else {group.group_id: topics_of(group) for group in found}
 
 
 def topics_of(group: Any) -> frozenset[str] | None:
-    """What the members of a described group of a newer protocol read."""
+    """The topics that the members of a described group of a newer protocol read."""
     if group.error_code:
         return None
-    topology = getattr(group, "topology", None)
-    topics = {name for part in (topology.subtopologies or () if topology is not None else ()) for name in part.source_topics}
-    for member in () if topology is not None else group.members:
+    topics = {name for part in _subtopologies(group) for name in part.source_topics}
+    for member in group.members if getattr(group, "topology", None) is None else ():
         topics.update(member.subscribed_topic_names)
         for assignment in (member.assignment, getattr(member, "target_assignment", None)):
             topics.update(one.topic_name for one in (assignment.topic_partitions if assignment is not None else ()))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from kafka.admin import MemberToRemove
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, GroupDescription, GroupMember, ListedGroup, TopicPartition
 from streams_recovery.kafka import errors
-from streams_recovery.kafka.clients import Clients, Deadline
-from streams_recovery.kafka.connection import Connecting
+from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.group_messages import (
     describe_group,
     in_use,
@@ -26,25 +23,10 @@ from streams_recovery.kafka.group_messages import (
 from streams_recovery.kafka.offset_commit import read_committed_offsets, read_unsettled, replace_offsets
 
 
-class ConsumerGroups:
-    """The groups of one cluster. Connects when first asked; ``timeout`` in seconds bounds every verb, its repetitions included.
-
-    For one thread at a time. Verbs raise ``BrokerUnavailable`` when no broker answers and ``TransientError`` when the cluster stayed busy.
+class ConsumerGroups(ClusterVerbs):
+    """The groups of one cluster. Verbs raise ``BrokerUnavailable`` when no broker answers and ``TransientError`` when the cluster stayed busy.
     It cannot tell whether an application is gone, only whether its group is empty: a live member that is evicted comes back.
     """
-
-    def __init__(self, connection: Connecting, *, timeout: float = 30.0) -> None:
-        self._clients = Clients(connection, timeout=timeout)
-
-    def close(self) -> None:
-        """Disconnect. The next question connects again."""
-        self._clients.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def describe(self, group_id: str) -> GroupDescription:
         """The group, of kind ``absent`` when the cluster does not list it."""
@@ -59,7 +41,7 @@ class ConsumerGroups:
         return input_topics(self._clients, group_id)
 
     def committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """What the group committed for each of ``partitions``, None where nothing; all at one moment, with no open transaction over any.
+        """The offsets that the group committed for each of ``partitions``, None where nothing; all at one moment, with no open transaction over any.
 
         Raises ``OffsetsUnstable`` naming the partitions whose offsets an open transaction kept from settling, and ``Refused`` when there is
         nothing to ask for.
@@ -71,7 +53,7 @@ class ConsumerGroups:
         return tuple(sorted(partition for partition, found in read_unsettled(self._clients, group_id, None).items() if found is not None))
 
     def subscribed(self, *, but: str) -> dict[str, frozenset[str] | None]:
-        """The topics that live members of every other group than ``but`` read, None where the cluster does not tell. See ``group_subscriptions``."""
+        """The topics that live members of every other group than ``but`` read, None where the cluster does not tell. See ``live_subscriptions``."""
         return live_subscriptions(self._clients, but=but)
 
     def read_by(self, group_id: str) -> frozenset[str] | None:
@@ -83,8 +65,8 @@ class ConsumerGroups:
         return share_positions(self._clients, groups)
 
     def last_committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group committed last for each partition that it has a commit for, whether or not an open transaction is changing it: for those who
-        only look.
+        """The offset that the group committed last for each partition that it has a commit for, whether or not an open transaction is changing it: for
+        those who only look.
         """
         found = read_unsettled(self._clients, group_id, None)
         return {partition: offset for partition, offset in found.items() if offset is not None}

@@ -1,8 +1,9 @@
 """Questions to brokers about logs and topics.
 
-Where logs start and end. One request for all partitions, only those that were not ready are asked again. What is on the brokers' disks: bytes of topics,
-replicas included, and the space of the disks where brokers tell it (Kafka 3.3 and later). How far a log goes that was written up to a leader epoch: what
-tells a log that grew from one that was cut back and grew again. Topic configurations: reading the overrides, changing them, and seeing the change arrive.
+Offsets: one request for all partitions, and only those that were not ready are asked for again.
+Leader epochs: how far a log goes that was written up to an epoch tells a log that grew from one that was cut back and grew again.
+Disks: bytes of topics, replicas included, and the space of the disks where brokers tell it (Kafka 3.3 and later).
+Configurations: overrides and settings in force are read, and overrides are changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but its stubs do not say so
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -30,15 +30,25 @@ from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients, Deadline
-from streams_recovery.kafka.permissions import DENIED_CLUSTER
 
 EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-NEWEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+_NEWEST = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 # How long a partition may be unknown before it is called missing: news of a topic that was just created takes a moment.
 _UNKNOWN_SECONDS = 3.0
 _HOPELESS = 2
+
+_DIR_TOPIC = DescribeLogDirsRequest.DescribableLogDirTopic
+
+_EPOCH_TOPIC = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+_EPOCH_PARTITION = _EPOCH_TOPIC.OffsetForLeaderPartition
+
+Changes = Mapping[str, Mapping[str, str | None]]
+# What to alter of a topic with these overrides: None deletes one, and nothing is to be altered when it is empty.
+Change = Callable[[Mapping[str, str]], Mapping[str, str | None]]
+
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 def at_time(timestamp: int) -> OffsetSpec:
@@ -59,7 +69,7 @@ def list_offsets(
 
 def newest_timestamps(clients: Clients, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
     """The highest timestamp (ms) in each log, None where there is no record. Raises ``NotFound`` for a partition that does not exist."""
-    found = _look_up(clients, partitions, NEWEST, IsolationLevel.READ_UNCOMMITTED)
+    found = _look_up(clients, partitions, _NEWEST, IsolationLevel.READ_UNCOMMITTED)
     return {partition: int(newest.timestamp) if newest.offset >= 0 else None for partition, newest in found.items()}
 
 
@@ -109,7 +119,7 @@ def _ask_once(
 
 
 def _urgency(failed: tuple[TopicPartition, KafkaException]) -> int:
-    """What one failed partition means for the rest: ``_HOPELESS`` ends the waiting, then those count that are waited for least."""
+    """Rank of a failed partition: ``_HOPELESS`` ends the waiting, then those count that are waited for least."""
     code = errors.code_of(failed[1])
     if errors.transient(code) or errors.unreachable(code):
         return 0
@@ -120,9 +130,6 @@ def _refresh_metadata(clients: Clients) -> None:
     # librdkafka answers from its cache, and only a question for all topics corrects it at once.
     with clients.requesting("reading the cluster's metadata"):
         clients.librdkafka.list_topics(timeout=clients.timeout)
-
-
-_TOPIC = DescribeLogDirsRequest.DescribableLogDirTopic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +147,7 @@ def read_log_dirs(clients: Clients, partitions: Mapping[str, int], brokers: Coll
     """The directories of these brokers, with the sizes of topics that have so many ``partitions``. Raises ``Refused`` without Describe on the cluster, and
     ``PermanentError`` for a directory that its broker cannot read.
     """
-    topics = [_TOPIC(topic=name, partitions=list(range(count))) for name, count in sorted(partitions.items())]
+    topics = [_DIR_TOPIC(topic=name, partitions=list(range(count))) for name, count in sorted(partitions.items())]
 
     def ask() -> list[LogDir]:
         # The client's own verb leaves out whether the broker refused.
@@ -156,7 +163,7 @@ def read_log_dirs(clients: Clients, partitions: Mapping[str, int], brokers: Coll
 def directories_of(broker: int, answer: Any) -> Iterable[LogDir]:
     """The directories in a broker's answer."""
     # Before version 3 a broker that refuses has an answer without directories.
-    code = answer.error_code or (0 if answer.results else DENIED_CLUSTER)
+    code = answer.error_code or (0 if answer.results else errors.CLUSTER_AUTHORIZATION_FAILED)
     if code:
         raise errors.by_code(code, f"asking broker {broker} for the sizes of its logs failed: {errors.name_of(code)}")
     for found in answer.results:
@@ -173,14 +180,8 @@ def directories_of(broker: int, answer: Any) -> Iterable[LogDir]:
         )
 
 
-# LEADER_NOT_AVAILABLE
-_NO_LEADER = 5
-_EPOCH_TOPIC = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
-_PARTITION = _EPOCH_TOPIC.OffsetForLeaderPartition
-
-
 def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-    """Where the records of leader epochs up to the given one end in each log as it is now; None where the broker does not know the epoch.
+    """The end, in each log as it is now, of the records of leader epochs up to the given one; None where the broker does not know the epoch.
 
     Raises ``NotFound`` for a partition that does not exist.
     """
@@ -208,7 +209,7 @@ def _by_leader(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[i
         for part in topic["partitions"]:
             if (tp := TopicPartition(topic["name"], part["partition_index"])) in epochs:
                 if part["leader_id"] < 0:
-                    raise errors.by_code(_NO_LEADER, f"{tp} has no leader")
+                    raise errors.by_code(errors.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
                 leaders.setdefault(part["leader_id"], []).append(tp)
     return leaders
 
@@ -216,7 +217,8 @@ def _by_leader(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[i
 def _request(partitions: list[TopicPartition], epochs: Mapping[TopicPartition, int]) -> Any:
     topics = [
         _EPOCH_TOPIC(
-            topic=name, partitions=[_PARTITION(partition=tp.partition, current_leader_epoch=-1, leader_epoch=epochs[tp]) for tp in group]
+            topic=name,
+            partitions=[_EPOCH_PARTITION(partition=tp.partition, current_leader_epoch=-1, leader_epoch=epochs[tp]) for tp in group],
         )
         for name, group in itertools.groupby(sorted(partitions), key=lambda tp: tp.topic)
     ]
@@ -235,14 +237,7 @@ def _ends(answer: Any) -> dict[TopicPartition, int | None]:
     return found
 
 
-Changes = Mapping[str, Mapping[str, str | None]]
-# What to alter of a topic with these overrides: None deletes one, and nothing is to be altered when it is empty.
-Change = Callable[[Mapping[str, str]], Mapping[str, str | None]]
-
-_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
-
-
-def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float, broker: int | None = None) -> dict[str, dict[str, str]]:
+def read_overrides(clients: Clients, topics: Iterable[str], *, broker: int | None = None) -> dict[str, dict[str, str]]:
     """Overrides set on each topic itself, as ``broker`` (any, when None) has them. Raises the client's errors, also for one topic only.
 
     Broker-wide dynamic defaults are not overrides: putting those back on a topic would pin them there.
@@ -251,25 +246,25 @@ def read_overrides(client: AdminClient, topics: Iterable[str], *, timeout: float
     if not resources:
         return {}
     options = {} if broker is None else {"broker": broker}
-    answers = client.describe_configs(resources, request_timeout=timeout, **options)
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout, **options)
     return {resource.name: _topic_entries(future.result()) for resource, future in answers.items()}
 
 
-def read_in_force(client: AdminClient, topics: Iterable[str], *, timeout: float) -> dict[str, dict[str, str]]:
+def read_in_force(clients: Clients, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Every setting of each topic as it is in force, defaults included. Raises the client's errors, also for one topic only."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    answers = client.describe_configs(resources, request_timeout=timeout) if resources else {}
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout) if resources else {}
     return {resource.name: _values(future.result()) for resource, future in answers.items()}
 
 
-def read_broker_settings(client: AdminClient, broker: int, *, timeout: float) -> dict[str, str]:
+def read_broker_settings(clients: Clients, broker: int) -> dict[str, str]:
     """The settings of one broker, secret ones left out. Raises the client's errors."""
     resource = ConfigResource(ResourceType.BROKER, str(broker))
-    return _values(client.describe_configs([resource], request_timeout=timeout, broker=broker)[resource].result())
+    return _values(clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout, broker=broker)[resource].result())
 
 
 def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
-    """What a topic without overrides has on a broker with these settings, by the names of a topic's: how long records are kept, and when they are
+    """Settings that a topic without overrides has on a broker with these settings, by the topic's names: how long records are kept, and when they are
     compacted.
     """
     times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
@@ -282,19 +277,19 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def read_topic_setting(client: AdminClient, topic: str, name: str, *, timeout: float) -> str:
+def read_topic_setting(clients: Clients, topic: str, name: str) -> str:
     """A setting in force on one topic, whoever set it. Raises the client's errors, and ``KeyError`` when the broker does not tell it."""
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    entries = client.describe_configs([resource], request_timeout=timeout)[resource].result()
+    entries = clients.librdkafka.describe_configs([resource], request_timeout=clients.timeout)[resource].result()
     return str(entries[name].value)
 
 
-def alter(client: AdminClient, changes: Changes, *, timeout: float) -> None:
+def alter(clients: Clients, changes: Changes) -> None:
     """Send an incremental alter: None deletes an override, keys that are not named stay as they are. Raises the client's errors."""
     resources = [
         ConfigResource(ResourceType.TOPIC, topic, incremental_configs=_operations(settings)) for topic, settings in changes.items()
     ]
-    for future in client.incremental_alter_configs(resources, request_timeout=timeout).values():
+    for future in clients.librdkafka.incremental_alter_configs(resources, request_timeout=clients.timeout).values():
         future.result()
 
 

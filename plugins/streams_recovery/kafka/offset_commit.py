@@ -1,14 +1,12 @@
-"""Replacing a group's committed offsets: all of them, or none.
+"""A group's committed offsets: read as one settled picture, and replaced all or none.
 
-Kafka knows no such thing. A commit is answered partition by partition, some may be taken while others are refused, and an answer can be lost
-after the broker acted on it. So what was there is read first, and put back, byte for byte, when anything went wrong. Not an atomic change: a
-reader can see it half done for a moment, and a process that is killed in that moment leaves it so, until the same call is made again.
-
-Reading committed offsets so that they are one consistent, settled picture.
-
-Neither client can do it alone. kafka-python does not know ``require_stable``: with an open transaction it gives the offset from before. And
+Neither client can read them alone. kafka-python does not know ``require_stable``: with an open transaction it gives the offset from before. And
 confluent-kafka reads metadata past its end, because librdkafka's buffer has no closing NUL: 12 characters came back with bytes of other
 objects behind them in most answers. So the one says that nothing is pending, the other says what there is, before and after.
+
+Kafka cannot replace all or none. A commit is answered partition by partition, some may be taken while others are refused, and an answer can be lost
+after the broker acted on it. So what was there is read first, and put back, byte for byte, when anything went wrong. Not an atomic change: a
+reader can see it half done for a moment, and a process that is killed in that moment leaves it so, until the same call is made again.
 """
 
 from __future__ import annotations
@@ -29,9 +27,17 @@ from streams_recovery.kafka.group_messages import describe_group, in_use
 
 Committed = dict[TopicPartition, CommittedOffset | None]
 
+Wanted = Mapping[TopicPartition, CommittedOffset | None]
+Refusals = dict[TopicPartition, int]
+
+# The protocol's "unknown error", for a partition that an answer leaves out.
+_NO_ANSWER = -1
+_MEMBER_JOINED = frozenset({errors.UNKNOWN_MEMBER_ID, errors.NON_EMPTY_GROUP, errors.GROUP_SUBSCRIBED_TO_TOPIC})
+_SHOWN = 20
+
 
 def read_committed_offsets(clients: Clients, group_id: str, partitions: Collection[TopicPartition]) -> Committed:
-    """What ``group_id`` committed for each of ``partitions``, at one moment at which none was unsettled.
+    """The offsets that ``group_id`` committed for each of ``partitions``, at one moment at which none was unsettled.
 
     Offsets in an open transaction, and offsets that change while they are read, are asked for again, always all of them: answers of two
     moments are never mixed. Raises ``OffsetsUnstable`` when that takes longer than the clients' timeout.
@@ -53,7 +59,9 @@ def read_committed_offsets(clients: Clients, group_id: str, partitions: Collecti
 
 
 def read_unsettled(clients: Clients, group_id: str, partitions: Collection[TopicPartition] | None) -> Committed:
-    """What the group committed, metadata byte for byte, without regard to open transactions. None for ``partitions`` means all that have any."""
+    """The offsets that the group committed, metadata byte for byte, without regard to open transactions. None for ``partitions`` means all that have
+    any.
+    """
     requested = None if partitions is None else [PurePartition(*partition) for partition in sorted(set(partitions))]
 
     def ask() -> dict[PurePartition, OffsetAndMetadata]:
@@ -70,7 +78,7 @@ def read_unsettled(clients: Clients, group_id: str, partitions: Collection[Topic
 def _read_settled(
     clients: Clients, group_id: str, partitions: Collection[TopicPartition]
 ) -> tuple[dict[TopicPartition, int | None], list[TopicPartition]]:
-    """Offsets, and the partitions whose offsets an open transaction may change. Must not touch the answer's metadata, see above."""
+    """Offsets, and the partitions whose offsets an open transaction may change. Must not touch the answer's metadata: see the module."""
 
     def ask() -> list[ClientPartition]:
         requested = ConsumerGroupTopicPartitions(group_id, [ClientPartition(tp.topic, tp.partition) for tp in sorted(set(partitions))])
@@ -118,15 +126,6 @@ def _unstable(clients: Clients, group_id: str, pending: list[TopicPartition]) ->
         group=group_id,
         partitions=names,
     )
-
-
-Wanted = Mapping[TopicPartition, CommittedOffset | None]
-Refusals = dict[TopicPartition, int]
-
-# The protocol's "unknown error", for a partition that an answer leaves out.
-_NO_ANSWER = -1
-_MEMBER_JOINED = frozenset({errors.UNKNOWN_MEMBER_ID, errors.NON_EMPTY_GROUP, errors.GROUP_SUBSCRIBED_TO_TOPIC})
-_SHOWN = 20
 
 
 def replace_offsets(clients: Clients, group_id: str, wanted: Wanted, *, absent: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the user of a connection may do, as brokers tell it. Asking changes nothing, and topics and groups need not exist to be asked about.
+"""Rights of the user of a connection, as brokers tell them. Asking changes nothing, and topics and groups need not exist to be asked about.
 
 Brokers tell somebody without Describe on a resource nothing more than that. The rights on transactional ids are never told; there an answer to
 a harmless question stands for them.
@@ -10,11 +10,9 @@ from collections.abc import Collection
 
 from streams_recovery.core.errors import NotFound, RecoveryError, Refused
 from streams_recovery.core.preflight.permissions import Answer
+from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients
 from streams_recovery.kafka.connection import KafkaConnection
-
-DENIED_CLUSTER = 31
-_DENIED_TOPIC, _DENIED_GROUP, _DENIED_TRANSACTIONAL_ID = 29, 30, 53
 
 
 def on_topics(clients: Clients, names: Collection[str]) -> dict[str, Answer]:
@@ -23,7 +21,9 @@ def on_topics(clients: Clients, names: Collection[str]) -> dict[str, Answer]:
     def ask() -> dict[str, Answer]:
         answer = clients.pure.describe_topics(sorted(names)) if names else []
         return {
-            topic["name"]: frozenset() if topic["error_code"] == _DENIED_TOPIC else _operations(topic["authorized_operations"])
+            topic["name"]: frozenset()
+            if topic["error_code"] == errors.TOPIC_AUTHORIZATION_FAILED
+            else _operations(topic["authorized_operations"])
             for topic in answer
         }
 
@@ -46,7 +46,7 @@ def on_group(clients: Clients, group_id: str) -> Answer:
     except NotFound:
         return None
     except Refused as error:
-        return frozenset(_unless(error, _DENIED_GROUP))
+        return frozenset(_unless(error, errors.GROUP_AUTHORIZATION_FAILED))
 
 
 def on_cluster(clients: Clients) -> Answer:
@@ -68,7 +68,7 @@ def sees_transactional_id(clients: Clients, transactional_id: str) -> bool:
     except NotFound:
         return True
     except Refused as error:
-        _unless(error, _DENIED_TRANSACTIONAL_ID)
+        _unless(error, errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Which client properties a user may set, by librdkafka's names, and what kafka-python calls them.
+"""The client properties that a user may set, by librdkafka's names, and kafka-python's names for them.
 
 An allow-list: a ``group.id`` or ``auto.offset.reset`` that slips through would change what is read without a word. Where a connection was written for
 other tools too, what is in ``CHOSEN_HERE`` can be left out without harm. Any other name is refused: it may be a security setting with a typing error.

@@ -1,6 +1,6 @@
 """One librdkafka consumer that reads ranges of logs by hand: no group, no commits.
 
-librdkafka's messages as rows of a segment. When the first record at or behind an offset was made. One consumer for all partitions, for a short time.
+It hands over librdkafka's messages as rows of a segment. Used for a short time, it also tells the timestamp of the first record at or behind an offset.
 """
 
 from __future__ import annotations
@@ -25,61 +25,6 @@ from streams_recovery.kafka.clients import Deadline
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, Header, header_array
 
-
-def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Messages without errors as rows of a segment. Raises ``Refused`` for a header that cannot be kept."""
-    stamps = [message.timestamp() for message in messages]
-    return pa.record_batch(
-        [
-            pa.array([message.offset() for message in messages], pa.int64()),
-            pa.array([stamp for _, stamp in stamps], pa.int64()),
-            pa.array([kind - 1 for kind, _ in stamps], pa.int8()),  # the client counts from 0, not available, to 2, log append
-            pa.array([message.key() for message in messages], pa.binary()),
-            pa.array([message.value() for message in messages], pa.binary()),
-            header_array(headers_of(messages)),
-        ],
-        schema=SEGMENT_SCHEMA,
-    )
-
-
-def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
-    """The headers of each message. Raises ``Refused`` when the name of one is no UTF-8 text.
-
-    confluent-kafka then returns a list with holes, and leaves an exception beside it. A call in Python does not look for that any more once it was
-    specialized, and who takes such a list apart ends the process. ``map`` looks at the result of each call. Ask a message that was refused no second
-    time: it hands out the same list without an exception.
-    """
-    found: list[list[Header] | None] = []
-    try:
-        found.extend(map(Message.headers, messages))  # type: ignore[arg-type]  # the stubs allow a mapping, and text in it
-    except (SystemError, UnicodeDecodeError):
-        bad = messages[len(found)]
-        raise unreadable_header(TopicPartition(bad.topic() or "", bad.partition() or 0), bad.offset() or 0) from None
-    return found
-
-
-def unreadable_header(tp: TopicPartition, offset: int) -> Refused:
-    """A header's name that is not UTF-8, as Kafka's own clients write and read it."""
-    return Refused(
-        f"{tp}: the record at offset {offset} has a header whose name is no UTF-8 text: it cannot be kept as it is",
-        next_step="find out who writes such headers; leave the topic out, or delete records up to this one where nobody needs them",
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=offset,
-    )
-
-
-def size_of(message: Message) -> int:
-    """Bytes of a message's key, value and headers. Raises as ``headers_of`` does."""
-    (headers,) = headers_of([message])
-    return len(message.key() or b"") + len(message.value() or b"") + sum(len(key) + len(value or b"") for key, value in headers or ())
-
-
-def load_libraries() -> None:
-    """What the first batch of a process needs: Arrow then loads pandas, which takes up to a second. For before somebody waits for it."""
-    to_batch([])
-
-
 # One call to the client hands over what it holds (queued.max.messages.kbytes) and what arrives in this time: that bounds a batch also when
 # large records follow small ones.
 HAND_OVER_SECONDS: Final = 0.005
@@ -90,6 +35,7 @@ _REASON_POLLS: Final = 20
 _REASON_POLL_SECONDS: Final = 0.1
 _STATISTICS_MS: Final = 50
 _SMALLEST, _LARGEST = 64, 4_096
+_ROWS_AT_ONCE: Final = 1_000
 
 
 def size_class(offsets: int) -> int:
@@ -108,8 +54,8 @@ class ReadError(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """What was handed over of one range: its records, as rows of a segment; how many records of its partition that were, with those at and ``beyond`` its
-    end; errors of the partition and of the client.
+    """Records and errors that were handed over of one range. ``batches`` has its records, as rows of a segment. ``handed_over`` counts records of its
+    partition, with those at and ``beyond`` its end. ``errors`` are those of the partition and of the client.
     """
 
     batches: list[pa.RecordBatch]
@@ -141,7 +87,7 @@ class RangeClient(ABC):
         """Leave the brokers. It cannot be used again."""
 
     def knows(self, tp: TopicPartition) -> bool:
-        """Whether it has read this partition."""
+        """True when it has read this partition."""
         return tp in self._known
 
     def assign(self, ranges: Collection[OffsetRange]) -> None:
@@ -153,7 +99,7 @@ class RangeClient(ABC):
         self._assign(ranges)
 
     def arrived(self, wanted: OffsetRange, rows: int) -> Arrived:
-        """What has arrived of the one range that is read, ``rows`` records at most. Raises ``RecoveryError``."""
+        """The records that have arrived of the one range that is read, ``rows`` at most. Raises ``RecoveryError``."""
         try:
             return self._arrived(wanted, rows)
         except KafkaException as error:
@@ -184,7 +130,7 @@ class RangeClient(ABC):
         """Ask who leads the partition now. The client goes on asking the leader that it knows, however long that one has been gone."""
 
     def received(self, handed_over: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """How many records of each partition came from the broker, by librdkafka's own count (``rxmsgs``): from statistics that are newer than the last
+        """Records of each partition that came from the broker, by librdkafka's own count (``rxmsgs``): from statistics that are newer than the last
         record that was ``handed_over``. They come from the client itself, so a dead broker cannot hold them up.
 
         The partitions are paused first, and what the pause still lets through is dropped. Raises ``TransientError``.
@@ -262,7 +208,7 @@ class ReadingClient(RangeClient):
         self._consumer.close()
 
     def consume(self, rows: int, doing: str) -> list[Message]:
-        """What has arrived of any partition, ``rows`` messages at most, errors among them."""
+        """The messages that have arrived of any partition, ``rows`` at most, errors among them."""
         try:
             return self._consumer.consume(rows, HAND_OVER_SECONDS)
         except KafkaException as error:
@@ -305,23 +251,6 @@ class ReadingClient(RangeClient):
                 seen[tp] += 1
 
 
-def partition_of(message: Message) -> TopicPartition | None:
-    """Where a message, or an error, belongs; None for an error of the client."""
-    topic, partition = message.topic(), message.partition()
-    return None if topic is None or partition is None else TopicPartition(topic, partition)
-
-
-def _received(statistics: str | bytes, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    if not statistics:
-        return {}
-    topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]
-    found = {tp: topics.get(tp.topic, {}).get("partitions", {}).get(str(tp.partition), {}).get("rxmsgs") for tp in partitions}
-    return {tp: count for tp, count in found.items() if count is not None}
-
-
-_ROWS_AT_ONCE = 1_000
-
-
 def first_timestamps(connection: KafkaConnection, offsets: Mapping[TopicPartition, int], *, seconds: float) -> dict[TopicPartition, int]:
     """The timestamp (ms) of the first committed record at or behind each offset. Partitions that have none, may not be read, or did not answer within
     ``seconds`` are left out. Raises ``ConfigInvalid`` when the client does not take the connection's settings, ``TransientError`` when it fails.
@@ -331,13 +260,13 @@ def first_timestamps(connection: KafkaConnection, offsets: Mapping[TopicPartitio
     client = ReadingClient(connection, size_class(1))
     try:
         for group in read_groups(OffsetRange(tp, offset, offset + 1) for tp, offset in offsets.items()):
-            found |= _read(client, group, deadline)
+            found |= _first_of(client, group, deadline)
     finally:
         client.close()
     return found
 
 
-def _read(client: ReadingClient, ranges: Collection[OffsetRange], deadline: Deadline) -> dict[TopicPartition, int]:
+def _first_of(client: ReadingClient, ranges: Collection[OffsetRange], deadline: Deadline) -> dict[TopicPartition, int]:
     pending = {each.tp for each in ranges}
     found: dict[TopicPartition, int] = {}
     client.assign(ranges)
@@ -356,3 +285,71 @@ def _read(client: ReadingClient, ranges: Collection[OffsetRange], deadline: Dead
         if answered:
             client.pause(answered)
     return found
+
+
+def load_libraries() -> None:
+    """Load what the first batch of a process needs, before somebody waits for it: Arrow then loads pandas, which takes up to a second."""
+    to_batch([])
+
+
+def to_batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Messages without errors as rows of a segment. Raises ``Refused`` for a header that cannot be kept."""
+    stamps = [message.timestamp() for message in messages]
+    return pa.record_batch(
+        [
+            pa.array([message.offset() for message in messages], pa.int64()),
+            pa.array([stamp for _, stamp in stamps], pa.int64()),
+            pa.array([kind - 1 for kind, _ in stamps], pa.int8()),  # the client counts from 0, not available, to 2, log append
+            pa.array([message.key() for message in messages], pa.binary()),
+            pa.array([message.value() for message in messages], pa.binary()),
+            header_array(headers_of(messages)),
+        ],
+        schema=SEGMENT_SCHEMA,
+    )
+
+
+def headers_of(messages: Sequence[Message]) -> list[list[Header] | None]:
+    """The headers of each message. Raises ``Refused`` when the name of one is no UTF-8 text.
+
+    confluent-kafka then returns a list with holes, and leaves an exception beside it. A call in Python does not look for that any more once it was
+    specialized, and who takes such a list apart ends the process. ``map`` looks at the result of each call. Ask a message that was refused no second
+    time: it hands out the same list without an exception.
+    """
+    found: list[list[Header] | None] = []
+    try:
+        found.extend(map(Message.headers, messages))  # type: ignore[arg-type]  # the stubs allow a mapping, and text in it
+    except (SystemError, UnicodeDecodeError):
+        bad = messages[len(found)]
+        raise unreadable_header(TopicPartition(bad.topic() or "", bad.partition() or 0), bad.offset() or 0) from None
+    return found
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a message's key, value and headers. Raises as ``headers_of`` does."""
+    (headers,) = headers_of([message])
+    return len(message.key() or b"") + len(message.value() or b"") + sum(len(key) + len(value or b"") for key, value in headers or ())
+
+
+def unreadable_header(tp: TopicPartition, offset: int) -> Refused:
+    """A header's name that is not UTF-8, as Kafka's own clients write and read it."""
+    return Refused(
+        f"{tp}: the record at offset {offset} has a header whose name is no UTF-8 text: it cannot be kept as it is",
+        next_step="find out who writes such headers; leave the topic out, or delete records up to this one where nobody needs them",
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=offset,
+    )
+
+
+def partition_of(message: Message) -> TopicPartition | None:
+    """The partition of a message, or of an error; None for an error of the client."""
+    topic, partition = message.topic(), message.partition()
+    return None if topic is None or partition is None else TopicPartition(topic, partition)
+
+
+def _received(statistics: str | bytes, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    if not statistics:
+        return {}
+    topics: dict[str, dict[str, dict[str, dict[str, int]]]] = json.loads(statistics)["topics"]
+    found = {tp: topics.get(tp.topic, {}).get("partitions", {}).get(str(tp.partition), {}).get("rxmsgs") for tp in partitions}
+    return {tp: count for tp, count in found.items() if count is not None}

@@ -1,7 +1,4 @@
-"""Copying one range of a partition into the repository. Used by Spark tasks and, for what cannot wait for Spark, by the cut itself.
-
-Where a task keeps the file it works on.
-"""
+"""Copying one range of a partition into the repository. Used by Spark tasks and, for what cannot wait for Spark, by the cut itself."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -27,35 +23,14 @@ from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import Consumers, RangeReader
 from streams_recovery.segments.files import encode_segment
 
-
-@contextmanager
-def workspace(doing: str) -> Iterator[Path]:
-    """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
-
-    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
-    """
-    try:
-        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-            yield Path(directory)
-    except OSError as error:
-        where = tempfile.gettempdir()
-        raise TransientError(
-            f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
-            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
-            host=socket.gethostname(),
-            directory=where,
-            doing=doing,
-        ) from error
-
-
 Seen = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Work = Callable[[], RangeCopied]
 Storing = Callable[[Work], Work]
-"""Is given what stores a segment that was written, and returns what has the result: at once, or beside what comes next."""
+"""Takes the work that stores a segment that was written. Returns a function for its result: the work was done at once, or goes on beside what comes next."""
 
 
 def at_once(work: Work) -> Work:
-    """See ``Storing``."""
+    """Do the work now: see ``Storing``."""
     done = work()
     return lambda: done
 
@@ -75,7 +50,7 @@ def one_behind() -> Iterator[Storing]:
 
 
 class SegmentStore(Protocol):
-    """What a copy needs of a repository."""
+    """The part of a repository that a copy needs."""
 
     def put_file(self, key: str, path: Path, /) -> None:
         """Store a file under a key that must not exist yet."""
@@ -135,8 +110,29 @@ def copy_what_is_left(
     return lambda: RangeOutcome(copied=tuple(piece() for piece in copied), lost=tuple(lost))
 
 
-def _offset(gone: OffsetsGone, name: str) -> int:
-    return int(str(gone.facts[name]))
+@contextlib.contextmanager
+def workspace(doing: str) -> Iterator[Path]:
+    """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
+
+    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
+            yield Path(directory)
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise TransientError(
+            f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
+            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
+            host=socket.gethostname(),
+            directory=where,
+            doing=doing,
+        ) from error
+
+
+def worker_name() -> str:
+    """Host and parent process. Workers of one Spark executor share their parent, and no two executors do."""
+    return f"{socket.gethostname()}:{os.getppid()}"
 
 
 class _How(NamedTuple):
@@ -192,6 +188,5 @@ class _Readable:
             self.gone = error
 
 
-def worker_name() -> str:
-    """Host and parent process. Workers of one Spark executor share their parent, and no two executors do."""
-    return f"{socket.gethostname()}:{os.getppid()}"
+def _offset(gone: OffsetsGone, name: str) -> int:
+    return int(str(gone.facts[name]))

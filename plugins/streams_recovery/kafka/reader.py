@@ -1,7 +1,7 @@
 """Reading a range of one partition, from the first offset to the last, as Arrow.
 
-Why a range stopped moving, told apart by what the broker says about the log. Reading many small ranges at once. Only what goes well: a range that does not
-is left to be read by itself. The consumers that the readers of one task share, one range after the other, the small ones many at once.
+The readers of a task share its consumers: one for ranges that are read one after the other, and a passing one for each group of small ranges.
+A small range that cannot be read with its group is left out, without an error. Its own reader then finds out what is wrong with it.
 """
 # ruff: noqa: SLF001  # librdkafka's own error codes are public in spite of their underscore
 
@@ -47,233 +47,11 @@ from streams_recovery.kafka.range_consumer import (
 
 ASK_SECONDS: Final = 10.0
 
-
-def gone(tp: TopicPartition, first: int, log_start: int) -> OffsetsGone:
-    """Offsets from ``first`` on that the log does not have any more."""
-    return OffsetsGone(
-        f"offsets {first}..{log_start - 1} of {tp} are gone: its log now starts at {log_start}",
-        next_step="take a savepoint that records the gap, and give the topic more retention",
-        topic=tp.topic,
-        partition=tp.partition,
-        gone_start=first,
-        gone_end=log_start,
-    )
-
-
-def why_nothing_comes(
-    connection: KafkaConnection, tp: TopicPartition, position: int, end: int, last_error: str, seconds: float
-) -> RecoveryError:
-    """The error for a reader that has stood at ``position``, short of ``end``, for ``seconds``."""
-    facts = {"topic": tp.topic, "partition": tp.partition, "position": position, "end": end, "seconds": seconds}
-    silent = f"{tp} stands at {position}, short of {end}, for {seconds:g} s"
-    try:
-        with KafkaCluster(connection, timeout=ASK_SECONDS) as cluster:
-            log_start, last = cluster.log_starts([tp])[tp], cluster.high_watermarks([tp])[tp]
-            stable = cluster.last_stable_offsets([tp])[tp]
-    except TransientError as error:
-        return BrokerUnavailable(f"{silent}: {error.reason} {last_error}".strip(), next_step=error.next_step, **facts)
-    except RecoveryError as error:
-        return error
-    if log_start > position:
-        return gone(tp, position, log_start)
-    if last < end:
-        return Damaged(
-            f"{tp} ends at {last}, before {end}: the topic was truncated, or deleted and created again",
-            next_step="take a full savepoint of this topic",
-            log_end=last,
-            **facts,
-        )
-    if stable < end:
-        return OffsetsUnstable(
-            f"{silent}: an open transaction keeps its last stable offset at {stable}",
-            next_step="end or abort the transaction (kafka-transactions.sh find-hanging), then try again",
-            last_stable=stable,
-            **facts,
-        )
-    return BrokerUnavailable(
-        f"{silent} although the broker has the records {last_error}".strip(),
-        next_step="check the brokers' health and quotas, then try again",
-        brokers=connection.bootstrap_servers,
-        **facts,
-    )
-
-
 # What all ranges of a group may hold in memory. Those that are not read by then are read by themselves, as streams.
 MOST_BYTES: Final = 32 << 20
 QUIET_SECONDS: Final = 1.0
 _ROWS_AT_ONCE: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRange:
-    """A range that was read to its end. ``received`` is librdkafka's count of its records, ``log_start`` was asked after the last of them."""
-
-    messages: list[Message]
-    received: int
-    log_start: int
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its records, if there are any."""
-        if self.messages:
-            yield to_batch(self.messages)
-
-
-@dataclass(slots=True)
-class _Going:
-    """A range that is being read."""
-
-    wanted: OffsetRange
-    position: int
-    handed_over: int = 0
-    kept: list[Message] = field(default_factory=list)
-
-    def add(self, message: Message) -> int:
-        """Take a message without error; returns what it adds to memory."""
-        self.handed_over += 1
-        offset = message.offset() or 0
-        if offset >= self.wanted.end:
-            self.position = self.wanted.end
-            return 0
-        self.kept.append(message)
-        return size_of(message)
-
-    @property
-    def done(self) -> bool:
-        return self.position >= self.wanted.end
-
-
-def read_at_once(
-    client: ReadingClient,
-    cluster: KafkaCluster,
-    ranges: Collection[OffsetRange],
-    *,
-    most_bytes: int = MOST_BYTES,
-    quiet_seconds: float = QUIET_SECONDS,
-) -> dict[OffsetRange, ReadRange]:
-    """Those of ``ranges``, each of another log, that could be read to their ends without an error, before ``most_bytes`` were read in all, and without
-    a pause of ``quiet_seconds``. Raises nothing: whoever asks for one of the others meets what is wrong with it.
-    """
-    try:
-        client.assign(ranges)
-        done = _read(client, ranges, most_bytes, quiet_seconds)
-        received = client.received({each.wanted.tp: each.handed_over for each in done}) if done else {}
-        # After the last record of all of them.
-        starts = cluster.log_starts([each.wanted.tp for each in done]) if done else {}
-    except RecoveryError:
-        return {}
-    return {
-        each.wanted: ReadRange(messages=each.kept, received=received[each.wanted.tp], log_start=starts[each.wanted.tp]) for each in done
-    }
-
-
-def _read(client: ReadingClient, ranges: Collection[OffsetRange], most_bytes: int, quiet_seconds: float) -> list[_Going]:
-    going = {each.tp: _Going(each, each.start) for each in ranges}
-    done: list[_Going] = []
-    held, moved_at = 0, time.monotonic()
-    while going and held < most_bytes and time.monotonic() - moved_at < quiet_seconds:
-        before = {tp: each.position for tp, each in going.items()}
-        messages = client.consume(_ROWS_AT_ONCE, f"reading {len(going)} partitions")
-        for message in messages:
-            held += _take(going, message)
-        for tp, position in client.positions(going.keys()).items():
-            going[tp].position = max(going[tp].position, position)
-        _note_ends(going, messages)
-        if messages or any(each.position > before[tp] for tp, each in going.items()):
-            moved_at = time.monotonic()
-        if finished := [each for each in going.values() if each.done]:
-            client.pause([each.wanted.tp for each in finished])
-            done += finished
-            for each in finished:
-                del going[each.wanted.tp]
-    return done
-
-
-def _take(going: dict[TopicPartition, _Going], message: Message) -> int:
-    tp = partition_of(message)
-    if tp is None or tp not in going:
-        return 0  # of a range that ended already, or was given up
-    error = message.error()
-    if error is None:
-        return going[tp].add(message)
-    if error.code() != LibrdkafkaError._PARTITION_EOF:
-        del going[tp]
-    return 0
-
-
-def _note_ends(going: dict[TopicPartition, _Going], messages: Collection[Message]) -> None:
-    """The end of a log is the only sign of a position past records that were compacted away or aborted."""
-    for message in messages:
-        error, tp = message.error(), partition_of(message)
-        if error is not None and tp in going and error.code() == LibrdkafkaError._PARTITION_EOF:
-            going[tp].position = max(going[tp].position, message.offset() or 0)
-
-
-class Consumers:
-    """What the readers of a task share: one consumer for the ranges that are read by themselves, a passing one for each group of small ranges, and one
-    admin client. Each is made when first needed. A context manager.
-
-    A new consumer connects, asks for metadata and waits for its first statistics: a fifth of a second, in which hundreds of small ranges can be read.
-    For one reader at a time.
-    """
-
-    def __init__(self, connection: KafkaConnection, *, cluster: KafkaCluster | None = None) -> None:
-        """``cluster`` is one that may be asked too, and stays open; without it there is one of its own."""
-        self.connection = connection
-        self._own_cluster = KafkaCluster(connection, timeout=ASK_SECONDS)
-        self._cluster = cluster or self._own_cluster
-        self._client: RangeClient | None = None
-        self._groups: dict[OffsetRange, list[OffsetRange]] = {}
-        self._ahead: dict[OffsetRange, ReadRange] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._groups.clear()
-        self._ahead.clear()
-        self._end_client()
-        self._own_cluster.close()
-
-    def announce(self, ranges: Iterable[OffsetRange]) -> None:
-        """These will be read, in this order. When the first of a group of small ones is asked for, the whole group is read."""
-        self._groups = {each: group for group in read_groups(ranges) if len(group) > 1 for each in group}
-
-    def read_ahead(self, wanted: OffsetRange) -> ReadRange | None:
-        """All of ``wanted``, once, if it was announced as one of several small ranges and could be read with them. None else: whatever may be
-        wrong with it is found out, and named, by who reads it by itself.
-        """
-        group = self._groups.get(wanted)
-        if group is not None:
-            for each in group:
-                del self._groups[each]
-            # What is left of another group was not asked for in the order announced. Memory is for one.
-            self._ahead = {}
-            self._ahead = self._read_group(group)
-        return self._ahead.pop(wanted, None)
-
-    def client(self, wanted: OffsetRange) -> RangeClient:
-        """One that can read ``wanted`` now, whatever it did before."""
-        size = size_class(wanted.end - wanted.start)
-        if self._client is None or self._client.size != size or self._client.knows(wanted.tp):
-            self._end_client()
-            self._client = (ReadingClient if native() is None else NativeReadingClient)(self.connection, size)
-        return self._client
-
-    def _read_group(self, group: Collection[OffsetRange]) -> dict[OffsetRange, ReadRange]:
-        # Not kept: until it is asked again it would go on making statistics, half a megabyte each for hundreds of partitions.
-        client = ReadingClient(self.connection, size_class(max(each.end - each.start for each in group)))
-        try:
-            return read_at_once(client, self._cluster, group)
-        finally:
-            client.close()
-
-    def _end_client(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
-
-
-BATCH_BYTES: Final = 8 << 20
+_BATCH_BYTES: Final = 8 << 20
 _ASKS: Final = 3
 
 _OUT_OF_RANGE: Final = (LibrdkafkaError._AUTO_OFFSET_RESET, LibrdkafkaError.OFFSET_OUT_OF_RANGE)
@@ -356,7 +134,7 @@ class RangeReader:
     def _read(self) -> Iterator[pa.RecordBatch]:
         first = self.log_start()
         if first > self._wanted.start:
-            raise gone(self._tp, self._wanted.start, first)
+            raise _gone(self._tp, self._wanted.start, first)
         self._own_client.assign([self._wanted])
         self._reading = True
         rows, moved_at = 256, self._clock()
@@ -369,7 +147,9 @@ class RangeReader:
             if self.position > before:
                 moved_at = self._clock()
             elif self._clock() - moved_at > self._stall_seconds:
-                raise self._why_nothing_comes()
+                raise _why_nothing_comes(
+                    self._shared.connection, self._wanted, self.position, self._own_client.last_error, self._stall_seconds
+                )
 
     def _next_batches(self, rows: int) -> list[pa.RecordBatch]:
         self._note_all()
@@ -409,16 +189,12 @@ class RangeReader:
     def _out_of_range(self) -> RecoveryError:
         low, high = self._watermarks()
         if low > self.position:
-            return gone(self._tp, self.position, low)
+            return _gone(self._tp, self.position, low)
         return self._fact(
             Damaged,
             f"{self._tp} ends at {high}, before {self.position}: the topic was truncated, or deleted and created again",
             "take a full savepoint of this topic",
         )
-
-    def _why_nothing_comes(self) -> RecoveryError:
-        last_error, end = self._own_client.last_error, self._wanted.end
-        return why_nothing_comes(self._shared.connection, self._tp, self.position, end, last_error, self._stall_seconds)
 
     def _fact(self, kind: type[RecoveryError], reason: str, next_step: str) -> RecoveryError:
         return kind(reason, next_step=next_step, topic=self._tp.topic, partition=self._tp.partition, position=self.position)
@@ -451,6 +227,223 @@ class RangeReader:
         return self._client
 
 
+class Consumers:
+    """Clients that the readers of a task share: one consumer for the ranges that are read by themselves, a passing one for each group of small ranges, and
+    one admin client. Each is made when first needed. A context manager.
+
+    A new consumer connects, asks for metadata and waits for its first statistics: a fifth of a second, in which hundreds of small ranges can be read.
+    For one reader at a time.
+    """
+
+    def __init__(self, connection: KafkaConnection, *, cluster: KafkaCluster | None = None) -> None:
+        """``cluster`` is one that may be asked too, and stays open; without it there is one of its own."""
+        self.connection = connection
+        self._own_cluster = KafkaCluster(connection, timeout=ASK_SECONDS)
+        self._cluster = cluster or self._own_cluster
+        self._client: RangeClient | None = None
+        self._groups: dict[OffsetRange, list[OffsetRange]] = {}
+        self._ahead: dict[OffsetRange, ReadRange] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._groups.clear()
+        self._ahead.clear()
+        self._end_client()
+        self._own_cluster.close()
+
+    def announce(self, ranges: Iterable[OffsetRange]) -> None:
+        """These will be read, in this order. When the first of a group of small ones is asked for, the whole group is read."""
+        self._groups = {each: group for group in read_groups(ranges) if len(group) > 1 for each in group}
+
+    def read_ahead(self, wanted: OffsetRange) -> ReadRange | None:
+        """All of ``wanted``, once, if it was announced as one of several small ranges and could be read with them. None else: whoever reads it by
+        itself finds out, and names, what may be wrong with it.
+        """
+        group = self._groups.get(wanted)
+        if group is not None:
+            for each in group:
+                del self._groups[each]
+            # What is left of another group was not asked for in the order announced. Memory is for one.
+            self._ahead = {}
+            self._ahead = self._read_group(group)
+        return self._ahead.pop(wanted, None)
+
+    def client(self, wanted: OffsetRange) -> RangeClient:
+        """One that can read ``wanted`` now, whatever it did before."""
+        size = size_class(wanted.end - wanted.start)
+        if self._client is None or self._client.size != size or self._client.knows(wanted.tp):
+            self._end_client()
+            self._client = (ReadingClient if native() is None else NativeReadingClient)(self.connection, size)
+        return self._client
+
+    def _read_group(self, group: Collection[OffsetRange]) -> dict[OffsetRange, ReadRange]:
+        # Not kept: until it is asked again it would go on making statistics, half a megabyte each for hundreds of partitions.
+        client = ReadingClient(self.connection, size_class(max(each.end - each.start for each in group)))
+        try:
+            return read_at_once(client, self._cluster, group)
+        finally:
+            client.close()
+
+    def _end_client(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRange:
+    """A range that was read to its end. ``received`` is librdkafka's count of its records, ``log_start`` was asked after the last of them."""
+
+    messages: list[Message]
+    received: int
+    log_start: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Its records, if there are any."""
+        if self.messages:
+            yield to_batch(self.messages)
+
+
+@dataclass(slots=True)
+class _Going:
+    """A range that is being read."""
+
+    wanted: OffsetRange
+    position: int
+    handed_over: int = 0
+    kept: list[Message] = field(default_factory=list)
+
+    def add(self, message: Message) -> int:
+        """Take a message without error; returns what it adds to memory."""
+        self.handed_over += 1
+        offset = message.offset() or 0
+        if offset >= self.wanted.end:
+            self.position = self.wanted.end
+            return 0
+        self.kept.append(message)
+        return size_of(message)
+
+    @property
+    def done(self) -> bool:
+        return self.position >= self.wanted.end
+
+
+def read_at_once(
+    client: ReadingClient,
+    cluster: KafkaCluster,
+    ranges: Collection[OffsetRange],
+    *,
+    quiet_seconds: float = QUIET_SECONDS,
+) -> dict[OffsetRange, ReadRange]:
+    """Read ``ranges``, each of another log. Returns those that came to their ends without an error, before ``MOST_BYTES`` were read in all, and without
+    a pause of ``quiet_seconds``. Raises nothing: whoever asks for one of the others meets what is wrong with it.
+    """
+    try:
+        client.assign(ranges)
+        done = _read(client, ranges, quiet_seconds)
+        received = client.received({each.wanted.tp: each.handed_over for each in done}) if done else {}
+        # After the last record of all of them.
+        starts = cluster.log_starts([each.wanted.tp for each in done]) if done else {}
+    except RecoveryError:
+        return {}
+    return {
+        each.wanted: ReadRange(messages=each.kept, received=received[each.wanted.tp], log_start=starts[each.wanted.tp]) for each in done
+    }
+
+
+def _read(client: ReadingClient, ranges: Collection[OffsetRange], quiet_seconds: float) -> list[_Going]:
+    going = {each.tp: _Going(each, each.start) for each in ranges}
+    done: list[_Going] = []
+    held, moved_at = 0, time.monotonic()
+    while going and held < MOST_BYTES and time.monotonic() - moved_at < quiet_seconds:
+        before = {tp: each.position for tp, each in going.items()}
+        messages = client.consume(_ROWS_AT_ONCE, f"reading {len(going)} partitions")
+        for message in messages:
+            held += _take(going, message)
+        for tp, position in client.positions(going.keys()).items():
+            going[tp].position = max(going[tp].position, position)
+        _note_ends(going, messages)
+        if messages or any(each.position > before[tp] for tp, each in going.items()):
+            moved_at = time.monotonic()
+        if finished := [each for each in going.values() if each.done]:
+            client.pause([each.wanted.tp for each in finished])
+            done += finished
+            for each in finished:
+                del going[each.wanted.tp]
+    return done
+
+
+def _take(going: dict[TopicPartition, _Going], message: Message) -> int:
+    tp = partition_of(message)
+    if tp is None or tp not in going:
+        return 0  # of a range that ended already, or was given up
+    error = message.error()
+    if error is None:
+        return going[tp].add(message)
+    if error.code() != LibrdkafkaError._PARTITION_EOF:
+        del going[tp]
+    return 0
+
+
+def _note_ends(going: dict[TopicPartition, _Going], messages: Collection[Message]) -> None:
+    """The end of a log is the only sign of a position past records that were compacted away or aborted."""
+    for message in messages:
+        error, tp = message.error(), partition_of(message)
+        if error is not None and tp in going and error.code() == LibrdkafkaError._PARTITION_EOF:
+            going[tp].position = max(going[tp].position, message.offset() or 0)
+
+
 def _rows_for(batch: pa.RecordBatch) -> int:
-    """How many records to ask for next, so that they make about ``BATCH_BYTES`` if they are like these."""
-    return max(16, min(MAX_BATCH_ROWS, BATCH_BYTES * len(batch) // max(1, int(batch.nbytes))))
+    """Records to ask for next, so that they make about ``_BATCH_BYTES`` if they are like these."""
+    return max(16, min(MAX_BATCH_ROWS, _BATCH_BYTES * len(batch) // max(1, int(batch.nbytes))))
+
+
+def _gone(tp: TopicPartition, first: int, log_start: int) -> OffsetsGone:
+    """Offsets from ``first`` on that the log does not have any more."""
+    return OffsetsGone(
+        f"offsets {first}..{log_start - 1} of {tp} are gone: its log now starts at {log_start}",
+        next_step="take a savepoint that records the gap, and give the topic more retention",
+        topic=tp.topic,
+        partition=tp.partition,
+        gone_start=first,
+        gone_end=log_start,
+    )
+
+
+def _why_nothing_comes(connection: KafkaConnection, wanted: OffsetRange, position: int, last_error: str, seconds: float) -> RecoveryError:
+    """The error for a reader that has stood at ``position``, short of the range's end, for ``seconds``, by what the broker says about the log."""
+    tp, end = wanted.tp, wanted.end
+    facts = {"topic": tp.topic, "partition": tp.partition, "position": position, "end": end, "seconds": seconds}
+    silent = f"{tp} stands at {position}, short of {end}, for {seconds:g} s"
+    try:
+        with KafkaCluster(connection, timeout=ASK_SECONDS) as cluster:
+            log_start, last = cluster.log_starts([tp])[tp], cluster.high_watermarks([tp])[tp]
+            stable = cluster.last_stable_offsets([tp])[tp]
+    except TransientError as error:
+        return BrokerUnavailable(f"{silent}: {error.reason} {last_error}".strip(), next_step=error.next_step, **facts)
+    except RecoveryError as error:
+        return error
+    if log_start > position:
+        return _gone(tp, position, log_start)
+    if last < end:
+        return Damaged(
+            f"{tp} ends at {last}, before {end}: the topic was truncated, or deleted and created again",
+            next_step="take a full savepoint of this topic",
+            log_end=last,
+            **facts,
+        )
+    if stable < end:
+        return OffsetsUnstable(
+            f"{silent}: an open transaction keeps its last stable offset at {stable}",
+            next_step="end or abort the transaction (kafka-transactions.sh find-hanging), then try again",
+            last_stable=stable,
+            **facts,
+        )
+    return BrokerUnavailable(
+        f"{silent} although the broker has the records {last_error}".strip(),
+        next_step="check the brokers' health and quotas, then try again",
+        brokers=connection.bootstrap_servers,
+        **facts,
+    )

@@ -6,16 +6,17 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.kafka import errors
-from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
+
+_UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,36 +59,21 @@ class Writers:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class ProducerProgress:
-    """How far a producer has come on a partition, as its leader remembers it. Equal at two moments: it wrote nothing in between."""
+    """The progress of a producer on a partition, as its leader remembers it. Equal at two moments: it wrote nothing in between."""
 
     producer_id: int
     producer_epoch: int
     last_sequence: int
 
 
-_UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
-
-
-class Transactions:
-    """The transactions of one cluster; reads only. Connects when first asked; ``timeout`` in seconds bounds every verb.
-
-    For one thread at a time. ``now`` gives the time in seconds since the epoch. Verbs raise ``BrokerUnavailable``, ``TransientError`` when
-    the cluster stayed busy, and ``NotFound`` for a partition that does not exist.
+class Transactions(ClusterVerbs):
+    """The transactions of one cluster; reads only. ``now`` gives the time in seconds since the epoch. Verbs raise ``BrokerUnavailable``,
+    ``TransientError`` when the cluster stayed busy, and ``NotFound`` for a partition that does not exist.
     """
 
     def __init__(self, connection: Connecting, *, timeout: float = 30.0, now: Callable[[], float] = time.time) -> None:
-        self._clients = Clients(connection, timeout=timeout)
+        super().__init__(connection, timeout=timeout)
         self._now = now
-
-    def close(self) -> None:
-        """Disconnect. The next question connects again."""
-        self._clients.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
     def blocking(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """The open transactions on ``partitions``, those with the lowest start first on each. A partition without one is not held back."""
@@ -103,12 +89,12 @@ class Transactions:
         return tuple(sorted(transactions, key=lambda item: (item.tp, item.start_offset)))
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
-        """What the leader of each partition remembers of its writers. Every partition asked for is in the answer."""
+        """The writers of each partition that its leader remembers. Every partition asked for is in the answer."""
         return {partition: _writers(producers) for partition, producers in self._producers(partitions).items()}
 
     def written(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ProducerProgress, ...]]:
-        """How far every producer has come that the leader of each partition remembers. One that is not idempotent is remembered by nobody: only the
-        log's end tells of it.
+        """The progress of every producer that the leader of each partition remembers. One that is not idempotent is remembered by nobody: only the log's
+        end tells of it.
         """
         return {
             partition: tuple(
@@ -159,7 +145,7 @@ class Transactions:
         return {item.producer_id: item.transactional_id for items in listed.values() for item in items}
 
     def _description(self, transactional_id: str) -> Any:
-        """What its coordinator says, or None when the id has expired since it was listed."""
+        """The coordinator's description, or None when the id has expired since it was listed."""
         try:
             return self._clients.patiently(
                 f"describing transaction {transactional_id}",

@@ -41,7 +41,7 @@ _LOOK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiverTicket:
-    """What an archiver is begun with: the run that asked for it, and the moment (ms) at which it hands over to the next one."""
+    """The run that asked for an archiver, and the moment (ms) at which that hands over to the next one."""
 
     run: str
     ends_at: int
@@ -107,7 +107,7 @@ def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLo
 
 
 def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: int | None = None) -> Archive:
-    """What is archived behind the savepoints; ``upto`` as for ``archive_of``. Raises ``Damaged`` for entries that cannot be used."""
+    """The archive behind the savepoints; ``upto`` as for ``archive_of``. Raises ``Damaged`` for entries that cannot be used."""
     application_id = application_id or recovery.application_id
     where = Layout(application_id).archive
     entries = archive_log(recovery, application_id).numbered_back(readers=ENTRY_READERS)

@@ -17,7 +17,7 @@ _TRANSACTION_SECONDS = 60.0
 
 
 class Running(Protocol):
-    """What of a context is needed to bring an application down."""
+    """The part of a context that is needed to bring an application down."""
 
     @property
     def application_id(self) -> str: ...
@@ -90,12 +90,9 @@ def empty_group(recovery: Running, report: StopReport) -> None:
 
 def _wait_empty(recovery: Running) -> None:
     notice = WaitNotice(f"group {recovery.application_id} to become empty")
-    recovery.groups.wait_empty(recovery.application_id, timeout=_patience(recovery), waiting=notice.waiting)
-
-
-def _patience(recovery: Running) -> float:
     # A member that still lives rejoins within a heartbeat; one session timeout covers it.
-    return recovery.config.application.session_timeout_ms / 1000 + 5
+    patience = recovery.config.application.session_timeout_ms / 1000 + 5
+    recovery.groups.wait_empty(recovery.application_id, timeout=patience, waiting=notice.waiting)
 
 
 def await_decided(recovery: Running) -> None:

@@ -1,4 +1,4 @@
-"""Whether a new version goes on with what a savepoint has: reads the savepoint's manifest and a description, and asks no cluster."""
+"""Compatibility of a new version with a savepoint: reads the savepoint's manifest and a description, and asks no cluster."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from streams_recovery.core.rollout.topology_comparison import compare
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 
-_SECONDS = 120.0
-
 
 def compatibility(
     recovery: RecoveryContext, new: DescribedTopology, *, savepoint: str = LATEST, before: DescribedTopology | None = None
 ) -> Compatibility:
-    """What becomes of a savepoint's content under the version that ``new`` describes. The configuration is that of the new version. Raises ``ConfigInvalid``
-    for an application that has no such description, and ``NotFound``.
+    """Compare a savepoint's content with the version that ``new`` describes. The configuration is that of the new version. Raises ``ConfigInvalid`` for an
+    application that has no such description, and ``NotFound``.
     """
     manifest = newest_savepoint(recovery) if savepoint == LATEST else recovery.savepoints.outline(savepoint)
     return compared(recovery, manifest, new, before=before)
@@ -29,7 +27,7 @@ def compatibility(
 def compared(
     recovery: RecoveryContext, manifest: Manifest, new: DescribedTopology, *, before: DescribedTopology | None = None
 ) -> Compatibility:
-    """The same for a savepoint that was read: its outline is enough. Raises ``ConfigInvalid``."""
+    """Compare a savepoint that was read: its outline is enough. Raises ``ConfigInvalid``."""
     config = recovery.config
     if not config.dialect.prefixed:
         raise ConfigInvalid(
@@ -65,7 +63,7 @@ def described_by_program(recovery: RecoveryContext) -> DescribedTopology:
             next_step="hand its description over with --topology, or set application.topology_command to a program that prints it",
         )
     environment = {"APPLICATION_ID": recovery.application_id}
-    return described(run_program(list(command), environment, verb="describe the topology", seconds=_SECONDS))
+    return described(run_program(list(command), environment, verb="describe the topology", seconds=120.0))
 
 
 def described_in_file(path: Path) -> DescribedTopology:

@@ -1,4 +1,4 @@
-"""Things about an application that one can wait for, each as one look. Nothing is changed by looking."""
+"""Conditions of an application that one can wait for. Each function looks once, and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.lag import Lag, unread
+from streams_recovery.core.lag import unread
 from streams_recovery.core.scheduled_run import Reading, next_hop
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.lag import RecordLag, own_partitions
@@ -19,7 +19,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionState:
-    """What was seen. ``message`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
+    """The result of a look. ``message`` is for people, also when it is not ``done``. ``facts`` are for the next look, besides those that this one was given."""
 
     done: bool
     message: str
@@ -58,16 +58,13 @@ def _read_on(recovery: RecoveryContext, ends: Mapping[TopicPartition, int], read
         return ConditionState(
             done=True, message=f"{len(ends)} partitions are read, with all that they caused; {len(newer)} have newer records"
         )
-    message = _behind(left or newer, len(now.targets))
+    late = sorted((left or newer).items())
+    named = ", ".join(f"{tp} by {behind}" for tp, behind in late[:_NAMED])
     return ConditionState(
         done=False,
-        message=message,
+        message=f"{len(late)} of {len(now.targets)} partitions are behind: {named}",
         facts={"reading": codec.encode(replace(now, lag=dict(lag.known)))},
     )
-
-
-def _behind(left: Mapping[TopicPartition, Lag], of: int) -> str:
-    return f"{len(left)} of {of} partitions are behind: {', '.join(f'{tp} by {lag}' for tp, lag in sorted(left.items())[:_NAMED])}"
 
 
 def group_empty(recovery: RecoveryContext, facts: Mapping[str, Any]) -> ConditionState:  # noqa: ARG001

@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
-from streams_recovery.application.port import StreamsApplication
+from streams_recovery.application.port import InstanceState, InstanceStatus, StreamsApplication
 from streams_recovery.config.application import Topics
 from streams_recovery.config.contradictions import neighbours
 from streams_recovery.config.model import ApplicationConfig
@@ -36,7 +36,7 @@ from streams_recovery.storage.savepoints import SavepointStore
 
 
 class ConnectionSource(Protocol):
-    """Where secrets come from: Airflow's connections, or the environment when Airflow is lost."""
+    """The source of secrets: Airflow's connections, or the environment when Airflow is lost."""
 
     def kafka(self, connection_id: str) -> KafkaConnection:
         """The Kafka connection of this id. Raises ``NotFound``."""
@@ -88,7 +88,7 @@ class RecoveryContext:
 
     @property
     def connection(self) -> KafkaConnection:
-        """How the cluster is reached. Raises ``NotFound`` when the connection is not defined: those who only read the repository never ask for it."""
+        """The connection to the cluster. Raises ``NotFound`` when the connection is not defined: those who only read the repository never ask for it."""
         return self.connect()
 
     @property
@@ -103,7 +103,7 @@ class RecoveryContext:
         return topics.on(self.cluster.topic_names()) if topics.input_patterns else topics
 
     def spark_master(self) -> str:
-        """Where Spark jobs go. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
+        """The master of Spark jobs. Asked for only when there is one to submit: many commands need no Spark. Raises what ``ConnectionSource`` does."""
         return self.connections.spark_master(self.config.spark.connection)
 
     def savepoints_of(self, application_id: str) -> SavepointStore:
@@ -115,8 +115,13 @@ class RecoveryContext:
         )
 
 
+def not_gone(recovery: RecoveryContext) -> tuple[InstanceStatus, ...]:
+    """Instances of the application that run or may run: only ``GONE`` is proof that one cannot write any more."""
+    return tuple(one for one in recovery.application.status() if one.state is not InstanceState.GONE)
+
+
 def storage_credentials(config: ApplicationConfig, connections: ConnectionSource) -> StorageCredentials | None:
-    """What the repository of an application is opened with. Raises ``NotFound``."""
+    """The credentials for the repository of an application, None when it needs none. Raises ``NotFound``."""
     return connections.storage(config.storage.connection) if config.storage.backend != "filesystem" else None
 
 

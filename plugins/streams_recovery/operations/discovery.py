@@ -19,11 +19,10 @@ from streams_recovery.core.kafka_types import (
     TopicRole,
 )
 from streams_recovery.core.names import internal_role, longer_owner, store_kind
-from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.savepoint.topology import Attribution, AttributionFacts, Topology, attributed, is_streams_metadata, topology_of
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.unfinished import restore_journals
+from streams_recovery.operations.unfinished import created_by_restores
 
 # Part of the client id of every consumer of a Kafka Streams application.
 _STREAM_THREAD = "-StreamThread-"
@@ -85,7 +84,7 @@ def discover(recovery: RecoveryContext) -> Discovery:
 
 
 def discover_remaining(recovery: RecoveryContext, expected: Collection[str]) -> tuple[Discovery, tuple[str, ...]]:
-    """What is left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
+    """The topics and the group that are left of an application, and what is missing: offsets, and topics that are ``expected`` or declared."""
     group = recovery.groups.describe(recovery.application_id)
     committed = recovery.groups.committed_partitions(recovery.application_id)
     # What is about to be replaced is saved whole, whatever the savepoints of every day are like.
@@ -123,8 +122,8 @@ def known(
     committed: Collection[str] | None = None,
     saved: Mapping[str, Evidence] | None = None,
 ) -> AttributionFacts:
-    """What is known of whose those of the ``existing`` topics are that could be internal topics of the application. ``committed`` are those on which
-    its group has offsets, ``saved`` what a savepoint says that is not one of its own here. Whoever else might own a topic is looked for only where
+    """The facts that tell whose topics are, for those of the ``existing`` ones that could be internal topics of the application. ``committed`` are those on
+    which its group has offsets, ``saved`` what a savepoint says that is not one of its own here. Whoever else might own a topic is looked for only where
     configuration and offsets leave that open.
     """
     me, topics = recovery.application_id, recovery.config.topics
@@ -166,8 +165,8 @@ def _committed(recovery: RecoveryContext) -> set[str]:
 
 
 def _shared(recovery: RecoveryContext, existing: Collection[str], names: Collection[str]) -> set[str]:
-    """Those of the topics ``names`` that may be another application's as well: one of Faust commits there too, or its id is the beginning of the name. That
-    happens only where names do not begin with this one's.
+    """Topics of ``names`` that may be another application's as well: one of Faust commits there too, or its id is the beginning of the name. That happens only
+    where names do not begin with this one's.
     """
     unsure = {name for name in names if not recovery.config.dialect.by_id(name, recovery.application_id)}
     if not unsure:
@@ -210,11 +209,8 @@ def _unclear(names: Iterable[str], here: AttributionFacts) -> list[str]:
 
 
 def _restored(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
-    """Those of the topics that a restore of the application has created, as its journal says: the same topic, not only the same name."""
-    ids: dict[str, set[str]] = {}
-    for entries in restore_journals(recovery):
-        for name, found in created_by(entries).items():
-            ids.setdefault(name, set()).update(found)
+    """Topics of ``names`` that a restore of the application has created, as its journal says: the same topic, not only the same name."""
+    ids = created_by_restores(recovery)
     there = recovery.cluster.describe_topics([name for name in names if name in ids])
     return {name for name, found in there.items() if found.topic_id in ids[name]}
 
@@ -265,7 +261,7 @@ def own_names(recovery: RecoveryContext) -> set[str]:
 
 
 def known_topics(recovery: RecoveryContext, names: Collection[str]) -> set[str]:
-    """Those of ``names``, which the repository says, that are topics of the application: internal, named in the configuration, or read by its group."""
+    """Topics of the application among ``names``, which come from the repository: internal, named in the configuration, or read by its group."""
     topics = recovery.config.topics
     own = {*topics.declared, *recovery.config.restore.topic_map.values()}
     own |= {name for name in names if topics.reads(name) or recovery.config.dialect.by_id(name, recovery.application_id)}

@@ -1,4 +1,4 @@
-"""How far an application is behind in the logs that it reads, on the cluster: by offsets (``measure``), or only where records are left (``RecordLag``)."""
+"""The lag of an application in the logs that it reads, on the cluster: by offsets (``measure``), or only where records are left (``RecordLag``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 50
 
 
 def measure(recovery: RecoveryContext, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Lag]:
-    """How far the application's group is behind in each partition, up to its high watermark."""
+    """The lag of the application's group in each partition, up to its high watermark."""
     wanted = list(partitions)
     if not wanted:
         return {}

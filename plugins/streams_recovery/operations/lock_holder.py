@@ -1,4 +1,4 @@
-"""Which process holds a lock, and the proof that it is dead."""
+"""The process that holds a lock, and the proof that it is dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an application is: live, a standby clone, or retired in favour of its clone. Every start goes by it.
+"""The role of an application: live, a standby clone, or retired in favour of its clone. Every start goes by it.
 
 The repository says so, and somebody else may have written that. So a start asks the configuration, the other application, its group and its log as well.
 """
@@ -33,7 +33,7 @@ def ownership_log(repository: Repository, layout: Layout) -> AppendLog[Ownership
     return AppendLog(repository, layout.ownership, OwnershipEntry)
 
 
-def related(one: ApplicationConfig, other: ApplicationConfig) -> bool:
+def _related(one: ApplicationConfig, other: ApplicationConfig) -> bool:
     """True when one of the two is configured as a clone of the other, or both write the same outputs."""
     clones = (one.clone is not None and one.clone.of == other.name) or (other.clone is not None and other.clone.of == one.name)
     return clones or not {*_written(one)}.isdisjoint(_written(other))
@@ -144,7 +144,7 @@ class StartedByRole:
         return self._live if self._live is not None and role is Role.LIVE else self._application
 
     def counterpart(self, last: OwnershipEntry | None) -> Counterpart:
-        """What is seen of the other application that this entry concerns."""
+        """Look at the other application that this entry concerns."""
         applications = self._applications()
         other = _other(self._config, last, applications)
         other_id = other.application.id if other is not None else "" if last is None else last.other
@@ -156,7 +156,7 @@ class StartedByRole:
         asked = last is not None and last.role is not Role.STANDBY
         return Counterpart(
             other=other_id,
-            related=self._config.name not in applications or (other is not None and related(self._config, other)),
+            related=self._config.name not in applications or (other is not None and _related(self._config, other)),
             moved=tuple(name for who, entry in retired[:1] for name in moved_since(entry, self._committed(who))),
             in_use=self._in_use(other_id, other) if asked else (),
             last=theirs,
@@ -202,11 +202,11 @@ class StartedByRole:
         return self._application.query(store)
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
-        """What keys of stores have."""
+        """The values of keys of stores."""
         return self._application.query_keys(questions, seconds=seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
-        """What would keep the verbs from working."""
+        """Findings that would keep the verbs from working."""
         return self._application.preflight(stops=stops, wipes=wipes)
 
 

@@ -1,7 +1,6 @@
 """Looking around before a savepoint or a restore: missing rights and unsafe settings, all of them at once. Changes nothing.
 
-What is found is judged by the pure functions of ``core.needs``, ``core.rights`` and ``core.preflight``; here their facts are gathered, as far as
-the connection's user may see them.
+The pure functions of ``core.preflight`` judge what is found. Their facts are gathered here, as far as the connection's user may see them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
@@ -44,12 +42,12 @@ from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics
 
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
-    """What blocks or weakens a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
+    """Findings that block or weaken a savepoint taken now. ``mode`` overrides the configured way of holding the application."""
     known, probe, hidden = _known(recovery), _probe(recovery), _perhaps_hidden(recovery)
     rights = recovery.cluster.rights([*known, *hidden, probe], recovery.application_id)
     # One that may be seen and is in no list has been deleted just now.
@@ -77,7 +75,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 
 
 def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    """What weakens the repository, whatever is done with it."""
+    """Findings that weaken the repository, whatever is done with it."""
     if recovery.repository.seals is not None:
         return ()
     return (warning("not-sealed", NOT_SEALED, SEAL_IT),)
@@ -86,8 +84,8 @@ def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 def before_restore(
     recovery: RecoveryContext, manifest: Manifest | None, *, replacing: bool = False, saving: bool = True, cut: Collection[str] = ()
 ) -> tuple[PreflightFinding, ...]:
-    """What blocks or weakens a restore of ``manifest``; without one, only what depends on no savepoint. ``replacing`` tells whether
-    topics that hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
+    """Findings that block or weaken a restore of ``manifest``; without one, only those that depend on no savepoint. ``replacing`` tells whether topics that
+    hold records may be replaced, ``saving`` whether what is there must be saved first; inputs that are ``cut`` are made again.
     """
     images = _images(recovery, manifest) if manifest else {}
     roles = {name: image.role for name, image in images.items()} if manifest else _known(recovery)
@@ -122,8 +120,8 @@ def before_restore(
 
 
 def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
-    """What would block or weaken a move of the application to the site that ``recovery`` is at, with the state of ``manifest``; without one, only what depends
-    on no savepoint.
+    """Findings that block or weaken a move of the application to the site that ``recovery`` is at, with the state of ``manifest``; without one, only those that
+    depend on no savepoint.
     """
     if manifest is None:
         return before_restore(recovery, None)
@@ -159,7 +157,7 @@ def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...
 
 
 def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    """What would keep jobs from being submitted, found while the application still runs."""
+    """Findings that would keep jobs from being submitted, made while the application still runs."""
     try:
         master, defaults = recovery.spark_master(), spark_defaults()
         kubernetes_settings(master, defaults)
@@ -243,7 +241,9 @@ def _look_again(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...
 
 
 def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, archive: Manifest | None) -> tuple[str, ...]:
-    """The same before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone."""
+    """The warnings before a rebuild from the input. ``archive`` has the topics that are made from a savepoint where they are gone. Raises as
+    ``required_for_restore``.
+    """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
     found = before_restore(recovery, None, saving=saving)
     if archive is not None:
@@ -254,7 +254,9 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
 def required_for_topics(
     recovery: RecoveryContext, manifest: Manifest, made: Mapping[str, TopicImage], *, in_place: bool, wipes: bool
 ) -> tuple[str, ...]:
-    """The same before single topics are brought back, by the names that they get. Copies have nothing to do with the application's group."""
+    """The warnings before single topics are brought back, by the names that they get. Raises as ``required_for_restore``. Copies have nothing to do with the
+    application's group.
+    """
     rights = recovery.cluster.rights(made, recovery.application_id)
     topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
     needs = restore_needs(recovery.application_id, topics, transactional=False)
@@ -305,7 +307,7 @@ def _unattributed(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 
 
 def _described(recovery: RecoveryContext, roles: Mapping[str, TopicRole], rights: Rights) -> dict[str, TopicDescription]:
-    """Those of the topics that exist and whose settings may be read."""
+    """The topics that exist and whose settings may be read."""
     return recovery.cluster.describe_topics([name for name in roles if _readable(rights.topics[name])])
 
 
@@ -359,7 +361,7 @@ def _transactional(recovery: RecoveryContext) -> bool:
 
 def _application_facts(recovery: RecoveryContext, rights: Rights) -> ApplicationFacts:
     me = recovery.application_id
-    alive = tuple(instance.name for instance in recovery.application.status() if instance.state is not InstanceState.GONE)
+    alive = tuple(instance.name for instance in not_gone(recovery))
     if rights.group is not None and DESCRIBE not in rights.group:
         return ApplicationFacts(application_id=me, group_kind="unknown", client_ids=(), instances=alive)
     group = recovery.groups.describe(me)

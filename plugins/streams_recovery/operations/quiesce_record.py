@@ -66,7 +66,7 @@ def at_work(recovery: RecoveryContext) -> tuple[str, ...]:
 
 
 def _why_not(recovery: RecoveryContext, held: QuiesceRecord, statuses: Iterable[InstanceStatus]) -> str | None:
-    """Why what the record says was stopped is not started again: the record is data, what the application itself has on record is proof."""
+    """The reason why what the record says was stopped is not started again: the record is data, what the application itself has on record is proof."""
     gone = {one.name: one.stopped_here for one in statuses if one.name in held.instances and one.state is InstanceState.GONE}
     newest = next(run_log(recovery).readable_back(), None) if recovery.config.run.schedule is not None else None
     between = newest is not None and newest.kind == "ended"

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicPartition
@@ -22,7 +21,7 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.scheduled_run import Limit, RunEntry, ScheduledRun, processed, under_way
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions
 from streams_recovery.operations.lag import RecordLag, measure, own_partitions
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -33,10 +32,10 @@ LOGGER = logger("streams_recovery.operations.scheduled_run")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledRunReport:
-    """What a run did, as it was found when the application was down. ``processed`` counts offsets by partition, ``gone`` those that were deleted before it
-    had read them, ``behind`` those that are left below the ends it was to reach, and ``unread`` those that are left in topics that the application writes
-    for itself: input that came after the ends has caused them, and the next run begins with them. Partitions without a record that is left are in
-    neither of the last two.
+    """The result of a run, as it was found when the application was down. ``processed`` counts offsets by partition, ``gone`` those that were deleted before it
+    had read them, ``behind`` those that are left below the ends it was to reach, and ``unread`` those that are left in topics that the application writes for
+    itself: input that came after the ends has caused them, and the next run begins with them. Partitions without a record that is left are in neither of the
+    last two.
     """
 
     run_id: str
@@ -60,7 +59,7 @@ def begin(recovery: RecoveryContext, limit: Limit, *, run_id: str) -> ScheduledR
     try:
         refuse_if_unfinished(recovery)
         quiesce_record.resume_abandoned(recovery)
-        alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
+        alive = [f"{i.name} ({i.detail})" for i in not_gone(recovery)]
         earlier = under_way(next(quiesce_record.run_log(recovery).readable_back(), None))
         if earlier is not None and earlier.run_id == run_id:
             return _started(recovery, earlier)
@@ -111,7 +110,7 @@ def _started(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRun:
             bring_down(recovery)
             _note(recovery, "ended", run)
         raise
-    return replace(run, instances=tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE))
+    return replace(run, instances=tuple(i.name for i in not_gone(recovery)))
 
 
 def _note(recovery: RecoveryContext, kind: Literal["begins", "ended"], run: ScheduledRun) -> None:
@@ -152,7 +151,7 @@ def end(recovery: RecoveryContext, run: ScheduledRun) -> ScheduledRunReport:
 
 
 def _unread(recovery: RecoveryContext, ends: Mapping[TopicPartition, int]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Of an application that is down: how far it is behind these ends of its inputs, and behind those of the topics that it writes for itself."""
+    """The lag of an application that is down: behind these ends of its inputs, and behind those of the topics that it writes for itself."""
     own = own_partitions(recovery)
     committed = recovery.groups.committed(recovery.application_id, [*ends, *own])
     own_ends = recovery.cluster.high_watermarks(own) if own else {}

@@ -14,8 +14,8 @@ from streams_recovery.operations.unfinished import refuse_if_unfinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteCorrection:
-    """What would be recorded: the application belongs to ``to``, and came from ``before``. ``lost``: nobody could prove that nothing runs at ``before``, and a
-    person has typed its name; then it is fenced. ``unseen`` is what could not be asked of any other site.
+    """The record that would be made: the application belongs to ``to``, and came from ``before``. ``lost``: nobody could prove that nothing runs at ``before``,
+    and a person has typed its name; then it is fenced. ``unseen`` is what could not be asked of any other site.
     """
 
     to: str
@@ -26,9 +26,9 @@ class SiteCorrection:
 
 
 def plan_correction(recovery: RecoveryContext, to: str, *, lost: str) -> SiteCorrection:
-    """What a correction would record. Changes nothing. ``lost`` is the name of the site that the record names now, typed by a person, where that one cannot be
-    asked. Raises ``ConfigInvalid`` for a site that is not configured; ``Refused`` while a restore is unfinished, when there is nothing to correct, while
-    something runs at another site than ``to``, and where nobody can prove that nothing does.
+    """Plan a correction. Changes nothing. ``lost`` is the name of the site that the record names now, typed by a person, where that one cannot be asked. Raises
+    ``ConfigInvalid`` for a site that is not configured; ``Refused`` while a restore is unfinished, when there is nothing to correct, while something runs at
+    another site than ``to``, and where nobody can prove that nothing does.
     """
     recovery.sites.written.at(to)
     refuse_if_unfinished(recovery)
@@ -58,8 +58,8 @@ def _seen(recovery: RecoveryContext, site: str) -> SeenSite:
 
 
 def correct(recovery: RecoveryContext, planned: SiteCorrection, *, lost: str, run_id: str, requested_by: str, reason: str) -> SiteEntry:
-    """Record it, under the application's lock, if it would still be the same. Returns the entry. Raises what ``plan_correction`` does, ``LockHeld``, and
-    ``Refused`` when something is different now.
+    """Record a correction, under the application's lock, if it would still be the same. Returns the entry. Raises what ``plan_correction`` does, ``LockHeld``,
+    and ``Refused`` when something is different now.
     """
     lock = recovery.lock.acquire(
         f"sites {run_id}", lease_seconds=LEASE_SECONDS, purpose=f"recording that it belongs to the site {planned.to}"

@@ -1,4 +1,4 @@
-"""Where the application belongs, what is seen of its other sites, and what is left there that must not run.
+"""The sites of an application: the one that it belongs to, what is seen of the others, and what is left there that must not run.
 
 The log of sites is data, and somebody else may have written it. So it can name no site that is not configured, and a start asks the other sites as well.
 """
@@ -63,7 +63,7 @@ def _has_begun(repository: Repository, layout: Layout, restore_id: str) -> bool:
 
 
 class Elsewhere(Running, Protocol):
-    """What of a context at another site is needed."""
+    """The part of a context at another site that is needed."""
 
     @property
     def cluster(self) -> KafkaCluster: ...
@@ -102,11 +102,11 @@ class Sites:
         return site_of(self.entry()) if self._config.sites else PRIMARY
 
     def destined(self) -> str:
-        """Where what begins now is to be: where the application belongs."""
+        """The site for what begins now: the one that the application belongs to."""
         return self.current()
 
     def look(self, site: str) -> SeenSite:
-        """What is seen of a site by now. What cannot be asked is named, never taken for nothing."""
+        """Look at a site. What cannot be asked is named, never taken for nothing."""
         cluster_id = ""
         instances: tuple[str, ...] = ()
         members: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Sites:
                 unseen.append(f"cluster: {error.reason}")
         return SeenSite(site=site, cluster_id=cluster_id, instances=instances, members=members, unseen=tuple(unseen))
 
-    def require_start(self, here: str, *, own: bool = False) -> None:
+    def require_start(self, here: str, *, own: bool) -> None:
         """Raise ``Refused`` unless the application belongs to the site ``here`` and runs at no other one. Nothing is stopped for a start that nobody has
         approved: the log alone says which of two is wanted, and it may be forged.
 
@@ -243,7 +243,7 @@ class SandboxSites(Sites):
         self._pinned, self._of = config.pinned_site, Sites(config.of, repository, clock, at)
 
     def current(self) -> str:
-        """Where its newest run began. An entry that names no configured site counts for nothing."""
+        """The site at which its newest run began. An entry that names no configured site counts for nothing."""
         if not self._config.sites:
             return PRIMARY
         entry = self.entry()
@@ -267,7 +267,7 @@ class SandboxSites(Sites):
         if self._config.sites:
             self.write(replace(self.moving(here, cluster_id=cluster_id, run=run, requested_by="", reason="", fence=None), arrived=True))
 
-    def require_start(self, here: str, *, own: bool = False) -> None:  # noqa: ARG002 - that of an application has it
+    def require_start(self, here: str, *, own: bool) -> None:  # noqa: ARG002 - that of an application has it
         """Raise ``Refused`` unless its run began at the site ``here``. That the application itself is elsewhere is what a drill may be for."""
         if here != self.current():
             raise Refused(

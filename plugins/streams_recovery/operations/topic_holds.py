@@ -15,6 +15,7 @@ from typing import Literal
 from streams_recovery.core.errors import GuardLost, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds import compaction_guard as guarding
 from streams_recovery.core.topic_holds import log as holding
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, OutstandingHold, TopicHold
@@ -24,8 +25,7 @@ from streams_recovery.operations.discovery import known_topics
 LOGGER = logger("streams_recovery.operations.topic_holds")
 
 # windowstore.changelog.additional.retention.ms, by Kafka Streams' default.
-_ADDITIONAL_RETENTION_MS = 86_400_000
-_DAY_MS = 86_400_000
+_ADDITIONAL_RETENTION_MS = DAY_MS
 _NAMED = 5
 # An application that is away for longer has its topics at home replaced when it comes back.
 _ELSEWHERE_DAYS = 90
@@ -90,7 +90,7 @@ def require_guard(recovery: RecoveryContext, mark: int, topics: Iterable[str]) -
 
 
 def _today(recovery: RecoveryContext) -> int:
-    return recovery.clock() // _DAY_MS
+    return recovery.clock() // DAY_MS
 
 
 def record(
@@ -155,7 +155,7 @@ def _would_expire(recovery: RecoveryContext, topic: TopicDescription, defaults: 
 
 
 def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:
-    """Those of the holds whose topic is still the one that was held, with the topic."""
+    """The holds whose topic is still the one that was held, with the topic."""
     held = tuple(held)
     # A name from the repository is not asked for before the cluster has shown it.
     found = (
@@ -165,7 +165,7 @@ def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[O
 
 
 def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[OutstandingHold]:
-    """Those of the holds whose topic is the application's own: internal, named in the configuration, or read by its group."""
+    """The holds whose topic is the application's own: internal, named in the configuration, or read by its group."""
     held = tuple(held)
     known = known_topics(recovery, {item.hold.topic for item in held})
     if strange := sorted({item.hold.topic for item in held} - known):
@@ -179,22 +179,22 @@ def _own(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> list[Out
 
 
 def _elsewhere(recovery: RecoveryContext, gone: Iterable[OutstandingHold]) -> set[OutstandingHold]:
-    """Those of the holds whose topic is not here that may be on the cluster of another site: they are put back when the application is there again. Not for
-    ever: their topics may have been deleted.
+    """The holds of ``gone`` topics that may be on the cluster of another site: they are put back when the application is there again. Not for ever: their
+    topics may have been deleted.
     """
     if len(recovery.sites.names) == 1:
         return set()
     now = recovery.clock()
-    return {item for item in gone if 0 <= now - item.since < _ELSEWHERE_DAYS * _DAY_MS}
+    return {item for item in gone if 0 <= now - item.since < _ELSEWHERE_DAYS * DAY_MS}
 
 
 def _for_later(recovery: RecoveryContext, strange: Iterable[OutstandingHold]) -> set[OutstandingHold]:
-    """Those of the holds on topics that are not the application's own that may be released when it has them again: a topic may have left the
-    configuration while a run that is dead guarded it. Only as long as a guard is taken for one that is needed, by name and not by what is on the topic:
-    somebody else may have written these.
+    """The holds on topics that are not the application's own that may be released when it has them again: a topic may have left the configuration while a run
+    that is dead guarded it. Only as long as a guard is taken for one that is needed, by name and not by what is on the topic: somebody else may have written
+    these.
     """
     now = recovery.clock()
-    recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * _DAY_MS}
+    recent = {item for item in strange if 0 <= now - item.since < guarding.FORGOTTEN_DAYS * DAY_MS}
     there = set(recovery.cluster.topic_names()) if recent else set()
     return {item for item in recent if item.hold.topic in there}
 

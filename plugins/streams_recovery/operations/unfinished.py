@@ -1,6 +1,7 @@
 """Restores that failed after they had begun to destroy: until one of them is finished, the application has no state worth saving.
 
-Marks on single savepoints: kept whatever the rules of retention say, or left to them again. Persons set them, and restores that need one.
+Pins are here too, the marks on single savepoints: kept whatever the rules of retention say, or left to them again. Persons set them, and restores that need
+one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
-from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, may_restart
+from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart
 from streams_recovery.core.repository.retention import DAY_MS, Pin, Pins
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.words import command, in_order, is_id
@@ -50,10 +51,19 @@ def has_destroyed(recovery: RecoveryContext, restore_id: str) -> bool:
 
 
 def restore_journals(recovery: RecoveryContext) -> Iterator[tuple[JournalEntry, ...]]:
-    """What every restore of the application has written down, as far as it can be read. An entry that is passed over can only make a topic look like one
-    that no restore has made, which is told or refused.
+    """The journal of every restore of the application, as far as it can be read. An entry that is passed over can only make a topic look like one that no
+    restore has made, which is told or refused.
     """
     return (tuple(reversed(list(_readable_back(recovery, restore_id)))) for restore_id in in_order(restores_of(recovery), recovery.clock()))
+
+
+def created_by_restores(recovery: RecoveryContext) -> dict[str, set[str]]:
+    """Ids of the topics that restores of the application have created, by name."""
+    ids: dict[str, set[str]] = {}
+    for entries in restore_journals(recovery):
+        for name, found in created_by(entries).items():
+            ids.setdefault(name, set()).update(found)
+    return ids
 
 
 def newest_restore(recovery: RecoveryContext) -> str | None:
@@ -78,8 +88,8 @@ def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
 
 
 def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
-    """Why the run artifacts of a restore may not go: somebody may resume it, or what became of it cannot be read. None for one that is over, or that failed
-    before it had destroyed anything: nobody can go on with that one once it has lost the lock.
+    """The reason why the run artifacts of a restore may not go: somebody may resume it, or what became of it cannot be read. None for one that is over, or that
+    failed before it had destroyed anything: nobody can go on with that one once it has lost the lock.
     """
     try:
         last = _last(recovery, restore_id)
@@ -128,13 +138,13 @@ def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
     """Declare a restore over that nobody will finish, also one whose journal cannot be read or has a hole. Raises ``NotFound``."""
     if restore_id not in restores_of(recovery):
         raise NotFound(f"there is no restore {restore_id} of {recovery.application_id}", next_step="use the id from the error message")
-    _journal(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
+    journal_of(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
 
 
 def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
     """The newest entry of a restore's journal, None without one. Nothing follows the end of a restore, so whatever is strange besides matters no more."""
     try:
-        return _journal(recovery, restore_id).last()
+        return journal_of(recovery, restore_id).last()
     except Damaged as error:
         readable = next(_readable_back(recovery, restore_id), None)
         if readable is not None and readable.phase is Phase.CLOSED:
@@ -147,21 +157,22 @@ def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
 
 
 def _readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:
-    return _journal(recovery, restore_id).readable_back(whole=False)
+    return journal_of(recovery, restore_id).readable_back(whole=False)
 
 
-def _journal(recovery: RecoveryContext, restore_id: str) -> AppendLog[JournalEntry]:
+def journal_of(recovery: RecoveryContext, restore_id: str) -> AppendLog[JournalEntry]:
+    """The journal of a restore of the application."""
     return AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry)
 
 
 def pin_log(recovery: RecoveryContext) -> AppendLog[Pin]:
-    """All of them, oldest first."""
+    """The log of pins, oldest first."""
     return AppendLog(recovery.repository, recovery.layout.pins, Pin)
 
 
 def pins_of(recovery: RecoveryContext, *, readable: bool = False) -> Pins:
-    """All of them as retention counts them, each at the moment when it was stored, whatever time its writer names. ``readable`` is for lists that people
-    look at: what cannot be read is passed over. Raises ``Damaged`` without it.
+    """All pins as retention counts them, each at the moment when it was stored, whatever time its writer names. ``readable`` is for lists that people look at:
+    what cannot be read is passed over. Raises ``Damaged`` without it.
     """
     entries: Iterable[tuple[Pin, int]] = reversed(list(pin_log(recovery).dated_back(readable=readable)))
     marks = tuple(replace(mark, at=stored) for mark, stored in entries)

@@ -1,12 +1,7 @@
-"""What all operators share: each takes one step of a workflow, on a configured application.
+"""The base of all operators: each takes one step of a workflow, on a configured application.
 
-Whether a run still stands for the present. A savepoint's time is the time it is taken, whatever interval the run was made for.
-
-The assets of this project, in one module: two definitions of one URI under different names would disable each other.
-
-No URI names a broker or a bucket. Those are in connections, and a DAG file asks no connection.
-
-What was answered to the question of a run, as tasks behind it look at it. A task whose state was set by hand has answered nothing.
+It is also the one place that defines assets: two definitions of one URI under different names would disable each other. No URI names a broker or a bucket,
+because those are in connections, and a DAG file reads no connection.
 """
 
 from __future__ import annotations
@@ -35,87 +30,16 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.workflows.step import Step
 
-
-def too_late(run_type: str, run_after: datetime, schedule: str | None, now: datetime) -> str | None:
-    """Why a run must not take a savepoint any more, or None when it may.
-
-    Backfills never may: they would publish today's state as a past point. A scheduled run may until the next one is due; a run by hand
-    always may, because a person asked for the present.
-    """
-    if run_type == "backfill":
-        return "backfill runs stand for the past, and a savepoint can only be taken of the present"
-    if run_type == "manual" or schedule is None:
-        return None
-    due = croniter(schedule, run_after).get_next(datetime)
-    if now >= due:
-        return f"this run was due at {run_after:%Y-%m-%d %H:%M} UTC and the next one since {due:%Y-%m-%d %H:%M} UTC; only the newest takes a savepoint"
-    return None
-
-
-def run_id_of(context: Context) -> str:
-    """A name for the run that is fit for object keys, and that no run of another DAG has."""
-    return run_name(context["dag_run"].run_id, context["dag_run"].dag_id)
-
-
-def requested_by(context: Context) -> str:
-    """Who started the run, as far as Airflow knows."""
-    return context["dag_run"].triggering_user_name or "airflow"
-
-
+T = TypeVar("T")
+# All params of a run, as JSON text, so each value keeps its type.
+PARAMS: Final = "{{ params | tojson }}"
+# The result of a task that did not succeed, or had nothing to say, as JSON.
+NOTHING: Final = "null"
+_LOGGED_CHARACTERS: Final = 2_000
 _GROUP: Final = "streams-recovery"
 # For DAGs that are told the application when they run.
 SAVEPOINTS: Final = AssetAlias(name="streams-recovery/savepoints", group=_GROUP)
 RESTORES: Final = AssetAlias(name="streams-recovery/restores", group=_GROUP)
-
-
-def savepoints_of(application_name: str) -> Asset:
-    """Gets an event for every savepoint of the application. A DAG scheduled on it runs after each of them."""
-    return _asset("savepoints", application_name)
-
-
-def restores_of(application_name: str) -> Asset:
-    """Gets an event for every restore of the application that is finished."""
-    return _asset("restores", application_name)
-
-
-def topics_of(config: ApplicationConfig) -> list[Asset]:
-    """The topics that the application reads, by the id of the connection to their cluster. Nothing here makes events for them."""
-    return [_asset("kafka", f"{config.source.connection}/{topic}") for topic in (*config.topics.inputs, *config.topics.globals)]
-
-
-def _asset(kind: str, name: str) -> Asset:
-    return Asset(name=f"{kind}/{name}", uri=f"streams-recovery://{kind}/{name}", group=_GROUP)
-
-
-def was_cleared(operator: BaseOperator, context: Context) -> bool:
-    """Whether somebody has begun this run, or the task that runs now, once more. Airflow counts how often a run was cleared, unless its state was to stay as
-    it is; each clear of a task allows it as many tries again as it has.
-    """
-    return context["dag_run"].clear_number != 0 or context["ti"].max_tries > (operator.retries or 0)
-
-
-def require_answer(operator: BaseOperator, application_name: str, context: Context) -> None:
-    """Where the DAG has a task *approve* beside ``operator``: fail unless what it has answered counts, for the plan that there is now and by the rule of the
-    application. Without such a rule a task that was marked as succeeded counts too.
-    """
-    group = f"{operator.task_id.rpartition('.')[0]}." if "." in operator.task_id else ""
-    if f"{group}approve" not in operator.dag.task_ids:
-        return
-    answer = context["ti"].xcom_pull(task_ids=f"{group}approve") or {}
-    rule = load_application(application_name).access.approval
-    user, trigger = answer.get("responded_by_user") or {}, context["dag_run"].triggering_user_name
-    if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name"), cleared=was_cleared(operator, context)):
-        raise AirflowFailException(f"This plan is not approved: {why}")
-    if answer:
-        planned = context["ti"].xcom_pull(task_ids=f"{group}plan") or {}
-        if why := outdated(answer.get("approved") or {}, plan=planned.get("text", ""), software=VERSION):
-            raise AirflowFailException(f"This plan is not approved: {why}. Nothing was changed; trigger a new run")
-
-
-T = TypeVar("T")
-# What a task that did not succeed, or had nothing to say, has returned, as JSON.
-NOTHING = "null"
-_LOGGED_CHARACTERS = 2_000
 
 
 class StepOperator(Logged, BaseOperator):
@@ -175,6 +99,20 @@ class StepOperator(Logged, BaseOperator):
             return self.takes.call(original, recovery, *arguments, *needed, **facts)
 
 
+class ParamsOperator(StepOperator):
+    """A task that reads the run's params. ``params_json`` renders to JSON with them, by their names. Only those that the DAG declares count."""
+
+    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
+
+    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.params_json = params_json
+
+    def params_of_run(self) -> dict[str, Any]:
+        """The params, by their names."""
+        return declared_params(self, self.params_json)
+
+
 def declared_params(operator: BaseOperator, params_json: str) -> dict[str, Any]:
     """The run's params that the DAG or the task declares. Airflow passes on whatever else a run was triggered with, and no schema has checked that."""
     declared = {*operator.dag.params, *operator.params}
@@ -194,12 +132,12 @@ def treatment(step: Step[Any]) -> dict[str, Any]:
 
 def results_of(step: Step[Any], task_id: str) -> dict[str, str]:
     """Templates of the results that ``step`` needs, from the tasks in the task group of ``task_id``."""
-    group = f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
+    group = group_prefix(task_id)
     return {need.name: result_of(f"{group}{need.name}") for need in step.needed}
 
 
 def needed_results(step: Step[Any], rendered: Mapping[str, str]) -> list[Any]:
-    """What the step's call takes, from the results that it needs; None for one of a task that did not succeed."""
+    """The arguments of the step's call, from the results that it needs; None for one of a task that did not succeed."""
     return step.arguments(
         {
             need.name: received(need.result, rendered[need.name], need.name)
@@ -224,3 +162,83 @@ def result_of(task_id: str) -> str:
 def received(kind: type[T], text: str, what: str) -> T:
     """The ``kind`` that an earlier task's result describes. Raises ``Damaged``, for example when that task left no result."""
     return codec.loads(kind, text.encode(), where=f"the result of {what}")
+
+
+def received_if_any(kind: type[T], text: str, what: str) -> T | None:
+    """As ``received``, but None when that task did not succeed."""
+    return None if text == NOTHING else received(kind, text, what)
+
+
+def group_prefix(task_id: str) -> str:
+    """The beginning of the ids of tasks beside ``task_id``: its task group with a dot, empty outside of one."""
+    return f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
+
+
+def run_id_of(context: Context) -> str:
+    """A name for the run that is fit for object keys, and that no run of another DAG has."""
+    return run_name(context["dag_run"].run_id, context["dag_run"].dag_id)
+
+
+def requested_by(context: Context) -> str:
+    """The user who started the run, as far as Airflow knows."""
+    return context["dag_run"].triggering_user_name or "airflow"
+
+
+def too_late(run_type: str, run_after: datetime, schedule: str | None, now: datetime) -> str | None:
+    """The reason for which a run must not take a savepoint any more, None when it may.
+
+    A savepoint's time is the time it is taken, whatever interval the run was made for. Backfills never may take one: they would publish today's state as a
+    past point. A scheduled run may until the next one is due; a run by hand always may, because a person asked for the present.
+    """
+    if run_type == "backfill":
+        return "backfill runs stand for the past, and a savepoint can only be taken of the present"
+    if run_type == "manual" or schedule is None:
+        return None
+    due = croniter(schedule, run_after).get_next(datetime)
+    if now >= due:
+        return f"this run was due at {run_after:%Y-%m-%d %H:%M} UTC and the next one since {due:%Y-%m-%d %H:%M} UTC; only the newest takes a savepoint"
+    return None
+
+
+def was_cleared(operator: BaseOperator, context: Context) -> bool:
+    """Return True if somebody has begun this run, or the task that runs now, once more. Airflow counts how often a run was cleared, unless its state
+    was to stay as it is; each clear of a task allows it as many tries again as it has.
+    """
+    return context["dag_run"].clear_number != 0 or context["ti"].max_tries > (operator.retries or 0)
+
+
+def require_answer(operator: BaseOperator, application_name: str, context: Context) -> None:
+    """Fail unless the answer of the task *approve* beside ``operator``, if the DAG has one, counts for the plan that there is now, by the rule of the
+    application. A task whose state was set by hand has answered nothing; it counts only without such a rule.
+    """
+    group = group_prefix(operator.task_id)
+    if f"{group}approve" not in operator.dag.task_ids:
+        return
+    answer = context["ti"].xcom_pull(task_ids=f"{group}approve") or {}
+    rule = load_application(application_name).access.approval
+    user, trigger = answer.get("responded_by_user") or {}, context["dag_run"].triggering_user_name
+    if why := refusal(rule, triggered_by=trigger, approved_by=user.get("name"), cleared=was_cleared(operator, context)):
+        raise AirflowFailException(f"This plan is not approved: {why}")
+    if answer:
+        planned = context["ti"].xcom_pull(task_ids=f"{group}plan") or {}
+        if why := outdated(answer.get("approved") or {}, plan=planned.get("text", ""), software=VERSION):
+            raise AirflowFailException(f"This plan is not approved: {why}. Nothing was changed; trigger a new run")
+
+
+def savepoints_of(application_name: str) -> Asset:
+    """Gets an event for every savepoint of the application. A DAG scheduled on it runs after each of them."""
+    return _asset("savepoints", application_name)
+
+
+def restores_of(application_name: str) -> Asset:
+    """Gets an event for every restore of the application that is finished."""
+    return _asset("restores", application_name)
+
+
+def topics_of(config: ApplicationConfig) -> list[Asset]:
+    """The topics that the application reads, by the id of the connection to their cluster. Nothing here makes events for them."""
+    return [_asset("kafka", f"{config.source.connection}/{topic}") for topic in (*config.topics.inputs, *config.topics.globals)]
+
+
+def _asset(kind: str, name: str) -> Asset:
+    return Asset(name=f"{kind}/{name}", uri=f"streams-recovery://{kind}/{name}", group=_GROUP)

@@ -15,8 +15,8 @@ from streams_recovery.core.approval import approval
 from streams_recovery.core.rollout.cutover import UpgradePlan, cutover_text, upgrade_text
 from streams_recovery.operations import restore, rollout
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, declared_params, original_of, requested_by, run_id_of
-from streams_recovery.operators.restore import PARAMS, OpenRestoreOperator, PlanRestoreOperator, planned
+from streams_recovery.operators.base import ParamsOperator, StepOperator, original_of, requested_by, run_id_of
+from streams_recovery.operators.restore import OpenRestoreOperator, PlanRestoreOperator, planned
 from streams_recovery.workflows import rollout as steps
 
 
@@ -52,19 +52,13 @@ class OpenCloneOperator(OpenRestoreOperator):
         return super().request(recovery)
 
 
-class CutoverRequestedOperator(StepOperator):
-    """A task that begins with what a person asked for. ``params_json`` renders to JSON with ``step``, ``max_lag``, ``restore_first`` and ``reason``."""
-
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
-
-    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.params_json = params_json
+class CutoverRequestedOperator(ParamsOperator):
+    """A task that begins with a person's request: the params ``step``, ``max_lag``, ``restore_first`` and ``reason``."""
 
     @property
     def request(self) -> rollout.CutoverRequest:
         """The request itself."""
-        params = declared_params(self, self.params_json)
+        params = self.params_of_run()
         return rollout.CutoverRequest(
             step=rollout.CutoverStep(params["step"]),
             max_lag=params.get("max_lag"),

@@ -1,11 +1,12 @@
-"""The params of DAGs, each with the schema of what it accepts. What may be left out may be empty, and the form does not mark it as required.
+"""The params of DAGs, each with the schema of what it accepts, and for whom a DAG is: its applications and the rights that Airflow gives on it.
 
-For whom a DAG is, and which rights Airflow gives on it.
+A param that may be left out may be empty, and the form does not mark it as required.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,12 @@ _SEEN: Final = r"^[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u
 # Of a DAG that is there once for all applications: a run that waits for its approval keeps no other application from being restored. Two runs of one
 # application are kept apart by its lock.
 RUNS: Final = 32
+
+Rights = dict[str, dict[str, set[str]]]
+_FAB: Final = "FabAuthManager"
+_SIMPLE: Final = "SimpleAuthManager"
+_VIEW: Final = {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}}
+_RUN: Final = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
 
 
 def of(*fields: FormField) -> dict[str, Param]:
@@ -53,7 +60,7 @@ def _param(field: FormField) -> Param:
 
 
 def application(names: Sequence[str], *, title: str = "Application", description: str | None = None) -> Param:
-    """Which of the configured applications."""
+    """One of the configured applications."""
     return Param(names[0] if len(names) == 1 else None, type="string", enum=list(names), title=title, description=description)
 
 
@@ -98,13 +105,6 @@ def moment(title: str, description: str) -> Param:
     return Param(
         None, type=["null", "string"], format="date-time", maxLength=80, pattern=MOMENT_PATTERN, title=title, description=description
     )
-
-
-Rights = dict[str, dict[str, set[str]]]
-_FAB: Final = "FabAuthManager"
-_SIMPLE: Final = "SimpleAuthManager"
-_VIEW: Final = {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}}
-_RUN: Final = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,11 +194,11 @@ def rights(access: Access, *, run: bool = True) -> Rights | None:
     """The rights on a DAG of one application, for the FAB auth manager. None leaves those that were given by hand. Without ``run`` roles only see it."""
     if access.roles is None:
         return None
-    return {role: _copied(_RUN if run and right is DagRight.RUN else _VIEW) for role, right in access.roles.items()}
+    return {role: deepcopy(_RUN if run and right is DagRight.RUN else _VIEW) for role, right in access.roles.items()}
 
 
 def unenforceable(access: Access) -> ConfigInvalid | None:
-    """Why this Airflow cannot enforce an ``access`` section, None when it can."""
+    """The error for which this Airflow cannot enforce an ``access`` section, None when it can."""
     manager = conf.get("core", "auth_manager")
     everybody_is_admin = _SIMPLE in manager and conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
     if access.roles is not None and _FAB not in manager:
@@ -217,9 +217,5 @@ def unenforceable(access: Access) -> ConfigInvalid | None:
 
 
 def answers_by_name() -> bool:
-    """Whether the name of a user is also the id by which Airflow assigns a question to them."""
+    """Return True if the name of a user is also the id by which Airflow assigns a question to them."""
     return _SIMPLE in conf.get("core", "auth_manager")
-
-
-def _copied(given: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    return {resource: set(actions) for resource, actions in given.items()}

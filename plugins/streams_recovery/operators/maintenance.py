@@ -1,7 +1,6 @@
-"""The tasks that look after a repository: check and expiry. The Spark job of a check is in spark.py.
+"""The tasks that look after a repository and after an application between restores: check, expiry, compaction, merge, later input, configurations, runs.
 
-The tasks that make a savepoint smaller, or join its small files. The Spark jobs are in spark.py. The tasks that put later input behind the inputs again. The
-Spark job is in spark.py. What Airflow shows of a configuration that cannot be used. The two ends of a run of an application that is down in between.
+Each of check, compaction, merge and later input has a Spark job between its tasks here; the jobs are in spark.py.
 """
 
 from __future__ import annotations
@@ -72,17 +71,22 @@ class PlanExpiryOperator(StepOperator):
         return plan
 
 
-class ExpireOperator(StepOperator):
-    """Carry it out as ``apply`` renders: ``true``, ``false``, or ``after_days``, which announces first and deletes from the announced day on. Skips when
-    nothing is to be removed yet.
-    """
+class ApplyOperator(StepOperator):
+    """A task that does what the plan shows, or only shows it, as ``apply`` renders: ``true``, ``false`` or ``after_days``."""
 
-    takes = steps.EXPIRE
     template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
 
     def __init__(self, *, apply: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.apply = apply
+
+
+class ExpireOperator(ApplyOperator):
+    """Carry it out as ``apply`` renders: ``true``, ``false``, or ``after_days``, which announces first and deletes from the announced day on. Skips when
+    nothing is to be removed yet.
+    """
+
+    takes = steps.EXPIRE
 
     def step(self, recovery: RecoveryContext, context: Context) -> maintenance.ExpireReport:
         outlook = maintenance.scheduled(recovery, run_id_of(context), Apply(self.apply))
@@ -124,17 +128,12 @@ class PublishCompactedOperator(StepOperator):
     takes = steps.PUBLISH_COMPACTED
 
 
-class PlanMergeOperator(StepOperator):
+class PlanMergeOperator(ApplyOperator):
     """Show which small files of the newest savepoint would be joined, and leave the job its specification. Skips when nothing is worth it, and when the run
     only shows what it would do: ``apply`` renders to what it is for ``ExpireOperator``.
     """
 
     takes = steps.PLAN_MERGE
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "apply")
-
-    def __init__(self, *, apply: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.apply = apply
 
     def step(self, recovery: RecoveryContext, context: Context) -> compaction.merge.MergeTicket:
         if not recovery.config.retention.merge_files:
@@ -220,23 +219,6 @@ class CheckConfigurationOperator(Logged, BaseOperator):
         self.log.info("The configuration of %s can be used; its DAGs come back with the next parsing", self.application_name)
 
 
-def explanation(name: str, found: UnusableConfiguration) -> Markdown:
-    """The page of its DAG."""
-    effect = "no DAG restores this application" if found.partly else "this application has no other DAG"
-    rest = "Savepoints of it are taken" if found.partly else "No savepoint of it is taken"
-    return joined(
-        [
-            md("The configuration of {} cannot be used, so {}. {}.\n", code(name), effect, rest),
-            *(md("- {}", line) for line in found.error.reason.splitlines()),
-            md("\nNext: {}.\n", found.error.next_step),
-            md(
-                "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
-                "`streams-recovery` work for it.\n"
-            ),
-        ]
-    )
-
-
 class StartRunOperator(StepOperator):
     """Capture where the inputs end and start the application. ``until`` is ``ends`` or ``duration:...``; empty, as configured."""
 
@@ -256,3 +238,20 @@ class StopRunOperator(StepOperator):
     """Stop the application again."""
 
     takes = steps.STOP
+
+
+def explanation(name: str, found: UnusableConfiguration) -> Markdown:
+    """The page of the DAG of a configuration that cannot be used."""
+    effect = "no DAG restores this application" if found.partly else "this application has no other DAG"
+    rest = "Savepoints of it are taken" if found.partly else "No savepoint of it is taken"
+    return joined(
+        [
+            md("The configuration of {} cannot be used, so {}. {}.\n", code(name), effect, rest),
+            *(md("- {}", line) for line in found.error.reason.splitlines()),
+            md("\nNext: {}.\n", found.error.next_step),
+            md(
+                "This DAG goes away when the configuration can be used again. Until then, where only another file contradicts this one, the commands of "
+                "`streams-recovery` work for it.\n"
+            ),
+        ]
+    )

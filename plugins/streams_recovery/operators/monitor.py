@@ -1,7 +1,6 @@
-"""The tasks of the monitor: which applications are due, and one look at each of them.
+"""The tasks of the monitor: which applications are due, one look at each of them, configurations that cannot be used, and advice.
 
-Telling people of configurations that cannot be used: an application's own notifiers and its log of alerts may be out of reach then. Advice about an
-application as a task.
+Another application tells of a broken configuration where there is one: the broken one's own notifiers and log of alerts may be out of reach.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.observability.stats import Stats
 from croniter import croniter
 
-from streams_recovery.config.loader import broken_configurations, broken_notifiers, load_application, load_applications
+from streams_recovery.config.loader import broken_notifiers, configurations, load_application, load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError
@@ -29,10 +28,16 @@ from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import status
 from streams_recovery.operations.context import wall_clock
 from streams_recovery.operations.status.notices import advice
-from streams_recovery.operators.outcome import end_alerts_of_removed_dags, notifier_class, tell_by, tell_through
+from streams_recovery.operators.outcome import end_alerts_of_removed_dags, notifier_class, tell_by
 
 LOGGER = logger("streams_recovery.operators.monitor")
-_FAILED = "streams_recovery_monitor_failed_"
+# Variables of Airflow: what a look cannot write into the repository is remembered in one, else people would hear of it with each run.
+_FAILED: Final = "streams_recovery_monitor_failed_"
+# Who told of which configuration: the same one tells that it is over.
+_BROKEN: Final = "streams_recovery_broken_configurations"
+_SOURCE: Final = "configurations"
+
+Tellers = dict[str, str]
 
 
 class ChooseApplicationsOperator(Logged, BaseOperator):
@@ -78,73 +83,10 @@ class ObserveApplicationOperator(Logged, BaseOperator):
         with context_of(config.name) as recovery:
             report = status.watch(recovery)
             _send(report, config)
-            run, tell = f"monitor {context['run_id']}", tell_through(config, context)
+            run, tell = f"monitor {context['run_id']}", tell_by(config.monitor.notify, context)
             status.tell_news(recovery, report.findings, run=run, tell=tell)
             end_alerts_of_removed_dags(recovery, run=run, tell=tell)
         return report
-
-
-def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None) -> list[str]:
-    """The applications whose monitor is due at this minute, all of them without one."""
-    if moment is None:
-        return sorted(configs)
-    schedules = {name: config.monitor.schedule for name, config in configs.items()}
-    return sorted(name for name, schedule in schedules.items() if schedule is not None and croniter.match(schedule, moment))
-
-
-def schedules(configs: Mapping[str, ApplicationConfig]) -> list[str]:
-    """The schedules of all applications, each once."""
-    return sorted({config.monitor.schedule for config in configs.values() if config.monitor.schedule is not None})
-
-
-def _next_heartbeat(configs: Mapping[str, ApplicationConfig]) -> float:
-    """When the next run is overdue, in Unix seconds; 0 where nothing has a schedule."""
-    fresh = [seconds for config in configs.values() if (seconds := config.monitor.fresh_seconds) is not None]
-    return wall_clock() / 1000 + min(fresh) if fresh else 0.0
-
-
-def _send(report: StatusReport, config: ApplicationConfig) -> None:
-    for name, value in info.gauges(report).items():
-        Stats.gauge(info.metric(name, config.name), value, tags=_tags(config))
-    Stats.incr(info.metric("looks", config.name), tags=_tags(config))
-
-
-def _tags(config: ApplicationConfig) -> dict[str, str]:
-    return {"application": config.name}
-
-
-# What a look cannot write into the repository is remembered in a variable of Airflow: else people would hear of it with each run.
-def _tell_failure(config: ApplicationConfig, context: Context, problem: str) -> None:
-    if (
-        config.monitor.notify
-        and Variable.get(_FAILED + config.name, default=None) is None
-        and _delivered(config, context, News.RAISED, problem)
-    ):
-        Variable.set(_FAILED + config.name, str(wall_clock()))
-
-
-def _tell_failure_over(config: ApplicationConfig, context: Context) -> None:
-    known = Variable.get(_FAILED + config.name, default=None) if config.monitor.notify else None
-    if known is not None and _delivered(config, context, News.OVER, "it works again"):
-        Variable.delete(_FAILED + config.name)
-
-
-def _delivered(config: ApplicationConfig, context: Context, news: News, problem: str) -> bool:
-    """False when it could not be told: a later run tries again, and what is wrong with the notifier is in the log."""
-    finding = monitor_failed(config.name, problem, docs=config.monitor.docs)
-    try:
-        tell_through(config, context)([status.Notice(application=config.name, news=news, finding=finding, since=wall_clock())])
-    except RecoveryError as error:
-        LOGGER.error("%s", error)  # noqa: TRY400
-        return False
-    return True
-
-
-_SOURCE: Final = "configurations"
-# Who told of which configuration: the same one tells that it is over.
-_VARIABLE: Final = "streams_recovery_broken_configurations"
-
-Tellers = dict[str, str]
 
 
 class CheckConfigurationsOperator(Logged, BaseOperator):
@@ -154,7 +96,8 @@ class CheckConfigurationsOperator(Logged, BaseOperator):
 
     def execute(self, context: Context) -> None:
         """Check. Raises the first of what could not be told, once all else is."""
-        broken, configs = broken_configurations(), load_applications()
+        found = configurations()
+        broken, configs = found.broken, found.applications
         Stats.gauge(info.metric("broken_configurations"), len(broken))
         for error in broken.values():
             self.log.error("%s", error)
@@ -174,12 +117,90 @@ class CheckConfigurationsOperator(Logged, BaseOperator):
                 raise failure
 
 
+class AdviseOperator(Logged, BaseOperator):
+    """Return what makes a recovery of the application slow or impossible, as a list of findings for XCom. Each is logged too. It changes nothing, and
+    succeeds whatever it finds.
+    """
+
+    template_fields: Sequence[str] = ("application_name",)
+
+    def __init__(self, *, application_name: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.application_name = application_name
+
+    def execute(self, context: Context) -> list[Any]:
+        """Look, and tell."""
+        with airflow_errors(), context_of(self.application_name) as recovery:
+            found = advice(recovery)
+        for finding in found:
+            self.log.info("%s, %s: %s", finding.severity, finding.kind, finding.text)
+            for remedy in finding.remedies:
+                self.log.info("    %s", remedy)
+        plain: list[Any] = codec.encode(found)
+        return plain
+
+
+def due(configs: Mapping[str, ApplicationConfig], moment: datetime | None) -> list[str]:
+    """The applications whose monitor is due at this minute, all of them without one."""
+    if moment is None:
+        return sorted(configs)
+    schedules = {name: config.monitor.schedule for name, config in configs.items()}
+    return sorted(name for name, schedule in schedules.items() if schedule is not None and croniter.match(schedule, moment))
+
+
+def schedules(configs: Mapping[str, ApplicationConfig]) -> list[str]:
+    """The schedules of all applications, each once."""
+    return sorted({config.monitor.schedule for config in configs.values() if config.monitor.schedule is not None})
+
+
+def _next_heartbeat(configs: Mapping[str, ApplicationConfig]) -> float:
+    """The time when the next run is overdue, in Unix seconds; 0 where nothing has a schedule."""
+    fresh = [seconds for config in configs.values() if (seconds := config.monitor.fresh_seconds) is not None]
+    return wall_clock() / 1000 + min(fresh) if fresh else 0.0
+
+
+def _send(report: StatusReport, config: ApplicationConfig) -> None:
+    for name, value in info.gauges(report).items():
+        Stats.gauge(info.metric(name, config.name), value, tags=_tags(config))
+    Stats.incr(info.metric("looks", config.name), tags=_tags(config))
+
+
+def _tags(config: ApplicationConfig) -> dict[str, str]:
+    return {"application": config.name}
+
+
+def _tell_failure(config: ApplicationConfig, context: Context, problem: str) -> None:
+    if (
+        config.monitor.notify
+        and Variable.get(_FAILED + config.name, default=None) is None
+        and _delivered(config, context, News.RAISED, problem)
+    ):
+        Variable.set(_FAILED + config.name, str(wall_clock()))
+
+
+def _tell_failure_over(config: ApplicationConfig, context: Context) -> None:
+    known = Variable.get(_FAILED + config.name, default=None) if config.monitor.notify else None
+    if known is not None and _delivered(config, context, News.OVER, "it works again"):
+        Variable.delete(_FAILED + config.name)
+
+
+def _delivered(config: ApplicationConfig, context: Context, news: News, problem: str) -> bool:
+    """False when it could not be told: a later run tries again, and what is wrong with the notifier is in the log."""
+    finding = monitor_failed(config.name, problem, docs=config.monitor.docs)
+    try:
+        tell_by(config.monitor.notify, context)([status.Notice(application=config.name, news=news, finding=finding, since=wall_clock())])
+    except RecoveryError as error:
+        LOGGER.error("%s", error)  # noqa: TRY400
+        return False
+    return True
+
+
 def _able(configs: Mapping[str, ApplicationConfig]) -> list[str]:
     return sorted(name for name, config in configs.items() if config.monitor.notify)
 
 
 def _tellers(known: Tellers, broken: Mapping[str, ConfigInvalid], configs: Mapping[str, ApplicationConfig]) -> Tellers:
-    """Who tells of each configuration that is, or was, broken: who told of it first, as long as there is a file of that name."""
+    """The teller of each configuration that is, or was, broken: the one that told of it first, as long as there is a file of that name."""
     first = next(iter(_able(configs)), None)
     lasting = {name: teller for name, teller in known.items() if teller in configs or teller in broken}
     return {name: first or name for name in broken} | lasting
@@ -206,7 +227,7 @@ def _notify_with_log(teller: ApplicationConfig, names: list[str], broken: Mappin
     findings = {name: configuration_broken(name, broken[name].reason, docs=teller.monitor.docs) for name in names if name in broken}
     with context_of(teller.name) as recovery:
         status.tell_news(
-            recovery, findings.values(), run=f"{_SOURCE} {context['run_id']}", tell=tell_through(teller, context), source=_SOURCE
+            recovery, findings.values(), run=f"{_SOURCE} {context['run_id']}", tell=tell_by(teller.monitor.notify, context), source=_SOURCE
         )
         return [one.finding.subject for one in status.open_alerts(recovery) if one.source == _SOURCE]
 
@@ -214,7 +235,7 @@ def _notify_with_log(teller: ApplicationConfig, names: list[str], broken: Mappin
 def _notify_by_itself(
     name: str, known: Tellers, broken: Mapping[str, ConfigInvalid], configs: Mapping[str, ApplicationConfig], context: Context
 ) -> bool:
-    """Whether people know that it is broken, once what is new of that is told."""
+    """Tell what is new of it. Return True if people know then that it is broken."""
     if name in broken and name in known:
         return True
     notifiers = broken_notifiers(name) if name in broken else configs[name].monitor.notify
@@ -228,7 +249,7 @@ def _notify_by_itself(
 
 def _remembered() -> Tellers:
     try:
-        found: Any = json.loads(Variable.get(_VARIABLE, default=None) or "{}")
+        found: Any = json.loads(Variable.get(_BROKEN, default=None) or "{}")
     except ValueError:
         return {}
     return {str(name): str(teller) for name, teller in found.items()} if isinstance(found, dict) else {}
@@ -236,29 +257,6 @@ def _remembered() -> Tellers:
 
 def _remember(before: Tellers, after: Tellers) -> None:
     if after and after != before:
-        Variable.set(_VARIABLE, json.dumps(after, sort_keys=True))
+        Variable.set(_BROKEN, json.dumps(after, sort_keys=True))
     elif before and not after:
-        Variable.delete(_VARIABLE)
-
-
-class AdviseOperator(Logged, BaseOperator):
-    """What makes a recovery of the application slow or impossible, as a list of findings for XCom; each is logged too. It changes nothing, and succeeds
-    whatever it finds.
-    """
-
-    template_fields: Sequence[str] = ("application_name",)
-
-    def __init__(self, *, application_name: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.application_name = application_name
-
-    def execute(self, context: Context) -> list[Any]:
-        """Look, and tell."""
-        with airflow_errors(), context_of(self.application_name) as recovery:
-            found = advice(recovery)
-        for finding in found:
-            self.log.info("%s, %s: %s", finding.severity, finding.kind, finding.text)
-            for remedy in finding.remedies:
-                self.log.info("    %s", remedy)
-        plain: list[Any] = codec.encode(found)
-        return plain
+        Variable.delete(_BROKEN)

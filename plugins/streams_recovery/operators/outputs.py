@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,25 +12,19 @@ from streams_recovery.core.state.inspection import inspection_lines
 from streams_recovery.hooks.context import context_of
 from streams_recovery.operations import outputs
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operators.base import StepOperator, declared_params, original_of, requested_by, run_id_of
-from streams_recovery.operators.restore import PARAMS
+from streams_recovery.operators.base import ParamsOperator, StepOperator, original_of, requested_by, run_id_of
 from streams_recovery.workflows import maintenance as steps
 
 
-class BeginOutputsOperator(StepOperator):
+class BeginOutputsOperator(ParamsOperator):
     """Find what is to be compared, from where to where, and leave the job its specification. Waits until the applications have processed the input that there
     is. ``params_json`` renders to the run's params.
     """
 
     takes = steps.BEGIN
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
-
-    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.params_json = params_json
 
     def step(self, recovery: RecoveryContext, context: Context) -> OutputsTicket:
-        asked = declared_params(self, self.params_json)
+        asked = self.params_of_run()
         options = OutputsOptions(**{field.name: asked.get(field.name) or "" for field in OutputsOptions.FORM})
         request = outputs_request(options, run_id=run_id_of(context), requested_by=requested_by(context))
         clone = outputs.against(recovery, request) is Against.CLONE

@@ -1,7 +1,6 @@
-"""The tasks of a restore in place, in the order in which they are taken. The Spark jobs are in spark.py.
+"""The tasks of a restore in place, in the order in which they are taken, and the parts of a chain that several DAGs draw. The Spark jobs are in spark.py.
 
-What a run's params ask for, as the request of a restore: each field of its type has the value of the param of that name. Parts of a chain that several DAGs
-draw. Those that are task groups give their tasks' ids no prefix, so a task is called the same wherever it stands.
+Task groups give the ids of their tasks no prefix, so a task is called the same wherever it stands.
 """
 
 from __future__ import annotations
@@ -28,7 +27,16 @@ from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import STRATEGIES, FromSavepoint, RestoreRequest
-from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, requested_by, result_of, run_id_of
+from streams_recovery.operators.base import (
+    NOTHING,
+    ParamsOperator,
+    StepOperator,
+    group_prefix,
+    received,
+    requested_by,
+    result_of,
+    run_id_of,
+)
 from streams_recovery.operators.spark import (
     CompareDeferredInputOperator,
     CompareRecordsOperator,
@@ -42,82 +50,17 @@ from streams_recovery.workflows.step import SHORT
 Params = Mapping[str, Any]
 
 
-def request_of(strategy: type[RestoreRequest], recovery: RecoveryContext, asked: Params) -> RestoreRequest:
-    """The request. Params that are none of its fields do not count. Raises ``ConfigInvalid`` for one that names nothing."""
-    values: dict[str, Any] = {}
-    for name in (field.name for field in fields(strategy)):
-        read = _READ.get(name)
-        values[name] = asked.get(name) if read is None else read(recovery, asked)
-    values["safeguards"] = _safeguards(asked, replace=strategy.REPLACES or asked.get("replace", False))
-    return strategy(**{name: value for name, value in values.items() if value is not None})
-
-
-def _source(_: RecoveryContext, asked: Params) -> str:
-    name = asked.get("source")
-    return load_application(name).application.id if name else ""
-
-
-def _offsets(recovery: RecoveryContext, asked: Params) -> OffsetStrategy:
-    return offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory()))
-
-
-def _topics(names: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(checked_name("topic", name) for name in names or ())
-
-
-def _safeguards(asked: Params, *, replace: bool) -> Safeguards:
-    return Safeguards(
-        replace=replace,
-        delete=_topics(asked.get("delete")),
-        safety=SafetyPolicy(asked.get("safety", SafetyPolicy.REQUIRED)),
-        confirm=asked.get("confirm") or "",
-    )
-
-
-# Fields that are more than the value of a param. One that is None stays as the type has it.
-_READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
-    "reason": lambda _, asked: asked.get("reason") or "",
-    "source": _source,
-    "offsets": _offsets,
-    # Empty is for the configured moment.
-    "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
-    "cut_at": lambda recovery, asked: as_of(recovery.config, asked["as_of"], asked["by"]) if asked.get("as_of") else None,
-    "topics": lambda _, asked: tuple(checked_name("topic", name) for name in asked.get("topics") or ()),
-    "partitions": lambda _, asked: tuple(asked.get("partitions") or ()),
-    "read_on": lambda _, asked: ReadOn(asked["read_on"]) if "read_on" in asked else None,
-    "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
-    "groups": lambda _, asked: tuple(asked.get("groups") or ()),
-    "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
-    "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
-    "topology": lambda _, asked: asked.get("topology") or "",
-    "before": lambda _, asked: asked.get("before") or "",
-    "lose": lambda _, asked: tuple(asked.get("lose") or ()),
-    "same": lambda _, asked: tuple(asked.get("same") or ()),
-    "watch": lambda _, asked: asked.get("watch") or "",
-    "lost": lambda _, asked: asked.get("lost") or "",
-    "restore_id": lambda _, asked: asked.get("restore"),
-}
-
-
-# All params of a run, as JSON text, so each value keeps its type.
-PARAMS: Final = "{{ params | tojson }}"
-
-
-class RequestedOperator(StepOperator):
-    """A task that begins with what a person asked for. ``strategy`` is the name of one in ``STRATEGIES``, such as ``rebuild``.
-    ``params_json`` renders to JSON with the run's params, by the names of the request's fields. Only params that the DAG declares count. ``fixed`` has
-    values that the DAG decides; they may be templates. ``source`` is the name of a configured application. Without ``offsets`` the configuration says
-    where the application reads on in its inputs.
+class RequestedOperator(ParamsOperator):
+    """A task that begins with a person's request. ``strategy`` is the name of one in ``STRATEGIES``, such as ``rebuild``. The params have the names of the
+    request's fields. ``fixed`` has values that the DAG decides; they may be templates. ``source`` is the name of a configured application. Without
+    ``offsets`` the configuration says where the application reads on in its inputs.
     """
 
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json", "fixed")
+    template_fields: Sequence[str] = (*ParamsOperator.template_fields, "fixed")
 
-    def __init__(
-        self, *, strategy: str = FromSavepoint.KIND, params_json: str = PARAMS, fixed: Mapping[str, Any] | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, strategy: str = FromSavepoint.KIND, fixed: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.strategy = strategy
-        self.params_json = params_json
         self.fixed = dict(fixed or {})
 
     def request(self, recovery: RecoveryContext) -> RestoreRequest:
@@ -128,7 +71,7 @@ class RequestedOperator(StepOperator):
         return self._asked().get(TO.name) if TO in STRATEGIES[self.strategy].FORM else None
 
     def _asked(self) -> dict[str, Any]:
-        return declared_params(self, self.params_json) | self.fixed
+        return self.params_of_run() | self.fixed
 
 
 class PlanRestoreOperator(RequestedOperator):
@@ -168,12 +111,6 @@ class OpenRestoreOperator(RequestedOperator):
             approved_hash=self.approved_hash,
             patience=self.patience,
         )
-
-
-def planned(what: str, task_id: str = "", *, task: str = "plan") -> str:
-    """Template of one fact of what the task *plan* returned, or another ``task``, in the task group of ``task_id``."""
-    group = f"{task_id.rpartition('.')[0]}." if "." in task_id else ""
-    return f"{{{{ ti.xcom_pull(task_ids='{group}{task}')['{what}'] }}}}"
 
 
 class StopApplicationOperator(StepOperator):
@@ -367,8 +304,6 @@ class AbandonRestoreOperator(StepOperator):
 SAFETY_SAVEPOINT: Final = (SaveStateOperator, CopyStateOperator, KeepStateOperator)
 # Topics loaded from the savepoint, and proven equal to it.
 LOAD_AND_VERIFY: Final = (LoadRecordsOperator, CheckLoadOperator, CompareRecordsOperator, VerifyChangelogsOperator)
-# The input of an interval, loaded once what comes before it is processed, and proven equal to the archive.
-DEFERRED_INPUT: Final = (LoadDeferredInputOperator, CheckDeferredInputOperator, CompareDeferredInputOperator, VerifyDeferredInputOperator)
 
 
 def replace_state(application_name: str, *, grouped: bool = True) -> tuple[BaseOperator | TaskGroup, ...]:
@@ -404,8 +339,9 @@ def start_again(application_name: str) -> tuple[BaseOperator, ...]:
 
 
 def load_deferred_input(application_name: str) -> TaskGroup:
-    """The input of an interval, loaded while the application is down, and verified."""
-    return _group("deferred_input", DEFERRED_INPUT, application_name)
+    """The input of an interval, loaded once what comes before it is processed, while the application is down, and proven equal to the archive."""
+    operators = (LoadDeferredInputOperator, CheckDeferredInputOperator, CompareDeferredInputOperator, VerifyDeferredInputOperator)
+    return _group("deferred_input", operators, application_name)
 
 
 def _part(name: str, operators: Sequence[type[Any]], application_name: str, *, grouped: bool) -> tuple[BaseOperator | TaskGroup, ...]:
@@ -418,3 +354,67 @@ def _group(name: str, operators: Sequence[type[Any]], application_name: str) -> 
     with TaskGroup(name, prefix_group_id=False) as group:
         chain(*(operator(application_name=application_name) for operator in operators))
     return group
+
+
+def planned(what: str, task_id: str = "") -> str:
+    """Template of one fact of what the task *plan* returned, in the task group of ``task_id``."""
+    return f"{{{{ ti.xcom_pull(task_ids='{group_prefix(task_id)}plan')['{what}'] }}}}"
+
+
+def request_of(strategy: type[RestoreRequest], recovery: RecoveryContext, asked: Params) -> RestoreRequest:
+    """The request for which ``asked`` has the params of a run. Each field has the value of the param of that name; other params do not count. Raises
+    ``ConfigInvalid`` for one that names nothing.
+    """
+    values: dict[str, Any] = {}
+    for name in (field.name for field in fields(strategy)):
+        read = _READ.get(name)
+        values[name] = asked.get(name) if read is None else read(recovery, asked)
+    values["safeguards"] = _safeguards(asked, replace=strategy.REPLACES or asked.get("replace", False))
+    return strategy(**{name: value for name, value in values.items() if value is not None})
+
+
+def _source(_: RecoveryContext, asked: Params) -> str:
+    name = asked.get("source")
+    return load_application(name).application.id if name else ""
+
+
+def _offsets(recovery: RecoveryContext, asked: Params) -> OffsetStrategy:
+    return offset_strategy(recovery.config, asked.get("offsets") or "", read=inside(config_directory()))
+
+
+def _topics(names: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(checked_name("topic", name) for name in names or ())
+
+
+def _safeguards(asked: Params, *, replace: bool) -> Safeguards:
+    return Safeguards(
+        replace=replace,
+        delete=_topics(asked.get("delete")),
+        safety=SafetyPolicy(asked.get("safety", SafetyPolicy.REQUIRED)),
+        confirm=asked.get("confirm") or "",
+    )
+
+
+# Fields that are more than the value of a param. One that is None stays as the type has it.
+_READ: Final[Mapping[str, Callable[[RecoveryContext, Params], Any]]] = {
+    "reason": lambda _, asked: asked.get("reason") or "",
+    "source": _source,
+    "offsets": _offsets,
+    # Empty is for the configured moment.
+    "as_of": lambda recovery, asked: as_of(recovery.config, asked.get("as_of") or "", asked["by"]),
+    "cut_at": lambda recovery, asked: as_of(recovery.config, asked["as_of"], asked["by"]) if asked.get("as_of") else None,
+    "topics": lambda _, asked: _topics(asked.get("topics")),
+    "partitions": lambda _, asked: tuple(asked.get("partitions") or ()),
+    "read_on": lambda _, asked: ReadOn(asked["read_on"]) if "read_on" in asked else None,
+    "outputs": lambda _, asked: OutputPolicy(asked["outputs"]) if "outputs" in asked else None,
+    "groups": lambda _, asked: tuple(asked.get("groups") or ()),
+    "input_topics": lambda _, asked: _topics(asked.get("input_topics")),
+    "internal_topics": lambda _, asked: _topics(asked.get("internal_topics")),
+    "topology": lambda _, asked: asked.get("topology") or "",
+    "before": lambda _, asked: asked.get("before") or "",
+    "lose": lambda _, asked: tuple(asked.get("lose") or ()),
+    "same": lambda _, asked: tuple(asked.get("same") or ()),
+    "watch": lambda _, asked: asked.get("watch") or "",
+    "lost": lambda _, asked: asked.get("lost") or "",
+    "restore_id": lambda _, asked: asked.get("restore"),
+}

@@ -1,6 +1,7 @@
-"""The steps of a drill that no other restore has: clearing up before it, taking everything away after it, writing down what it measured.
+"""The steps of drills and of reprocessing that no other restore has.
 
-The steps of reprocessing that no other restore has: which interval and which slot, is there input, results published, everything removed, the entry.
+A drill: clear up before it, take everything away after it, write down what it measured. An interval: claim it and a slot, look whether there is input, publish
+the results, remove everything, write the entry.
 """
 
 from __future__ import annotations
@@ -19,13 +20,23 @@ from streams_recovery.core.sandbox.interval_log import written_interval
 from streams_recovery.core.words import EPOCH
 from streams_recovery.hooks.context import Logged, airflow_errors, context_of
 from streams_recovery.operations import interval as reprocessing
-from streams_recovery.operations import restore, sandbox
+from streams_recovery.operations import sandbox
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.interval import Claimed, Planned
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket
 from streams_recovery.operations.sandbox import Removed
-from streams_recovery.operators.base import NOTHING, StepOperator, declared_params, received, requested_by, result_of, run_id_of, treatment
-from streams_recovery.operators.restore import PARAMS
+from streams_recovery.operators.base import (
+    NOTHING,
+    PARAMS,
+    StepOperator,
+    declared_params,
+    received,
+    received_if_any,
+    requested_by,
+    result_of,
+    run_id_of,
+    treatment,
+)
 from streams_recovery.workflows import sandbox as steps
 from streams_recovery.workflows.restore import OPEN_RESTORE
 
@@ -36,7 +47,7 @@ class ClearDrillOperator(StepOperator):
     takes = steps.CLEAR_DRILL
     anew = True
 
-    def step(self, recovery: RecoveryContext, context: Context) -> sandbox.Removed:
+    def step(self, recovery: RecoveryContext, context: Context) -> Removed:
         return sandbox.clear(recovery, run_id=run_id_of(context))
 
 
@@ -63,44 +74,20 @@ class ConcludeDrillOperator(StepOperator):
         self.began_at = "{{ (ti.xcom_pull(task_ids='plan') or {}).get('began_at', '') }}"
 
     def step(self, recovery: RecoveryContext, context: Context) -> sandbox.DrillEntry:
-        ticket = None if self.ticket == NOTHING else received(RestoreTicket, self.ticket, "open")
+        ticket = received_if_any(RestoreTicket, self.ticket, "open")
         entry = sandbox.conclude(
             recovery,
             run_id=run_id_of(context),
             requested_by=requested_by(context),
             began_at=int(self.began_at) if self.began_at.isdigit() else recovery.clock(),
             ticket=ticket,
-            report=None if self.report == NOTHING else received(RestoreReport, self.report, "finish"),
-            left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
+            report=received_if_any(RestoreReport, self.report, "finish"),
+            left=_left(ticket, self.removed),
         )
         measured = (entry.rpo_seconds, entry.rto_seconds, entry.loss_seconds)
         self.log.info("Drill at the site %s %s: RPO %s s, RTO %s s, loss %s s", entry.site, entry.outcome, *measured)
         sandbox.raise_unless_succeeded(entry)
         return entry
-
-
-def why_not_now(run_type: str) -> str | None:
-    """Why a run of this type processes nothing, None when it does."""
-    if run_type != "scheduled":
-        return None
-    return "this DAG processes the past again, and a schedule only gives it intervals: create a backfill, or trigger it with from and to"
-
-
-def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None, datetime | None]) -> Interval:
-    """The interval of a run: the data interval of a backfill, else the one between the params. Raises ``ConfigInvalid``."""
-    if begin or end:
-        if run_type == "backfill":
-            raise ConfigInvalid(
-                "a backfill has the intervals of the schedule, and from and to are given",
-                next_step="leave from and to out",
-                begin=begin,
-                end=end,
-            )
-        return written_interval(begin, end)
-    if run_type != "backfill" or data[0] is None or data[1] is None:
-        raise ConfigInvalid("no interval is given", next_step="create a backfill, or give from and to with their time zones")
-    first, last = ((at - EPOCH) // timedelta(milliseconds=1) for at in (data[0], data[1]))
-    return Interval(start=first, end=last)
 
 
 class ClaimIntervalSensor(Logged, BaseSensorOperator):
@@ -136,7 +123,7 @@ class ClaimIntervalSensor(Logged, BaseSensorOperator):
 
 
 class OfIntervalOperator(StepOperator):
-    """A task that needs to know what was claimed: ``claimed`` renders to the JSON of that task, ``source_id`` is the application's."""
+    """A task of a claimed interval. ``claimed`` renders to the JSON of the task *claim*, ``source_id`` is the application's id."""
 
     template_fields: Sequence[str] = (*StepOperator.template_fields, "claimed")
 
@@ -147,7 +134,7 @@ class OfIntervalOperator(StepOperator):
 
     @property
     def request(self) -> reprocessing.ReprocessRequest:
-        """What is asked for."""
+        """The request of the run."""
         return received(Claimed, self.claimed, "claim").request
 
 
@@ -182,7 +169,7 @@ class OpenIntervalOperator(OfIntervalOperator):
         super().__init__(**kwargs)
         self.planned = result_of(steps.PLAN_INTERVAL.name)
 
-    def step(self, recovery: RecoveryContext, context: Context) -> restore.RestoreTicket:
+    def step(self, recovery: RecoveryContext, context: Context) -> RestoreTicket:
         planned = received(Planned, self.planned, "plan")
         if planned.records == 0:
             raise AirflowSkipException(planned.text)
@@ -209,10 +196,6 @@ class RemoveIntervalOperator(StepOperator):
     takes = steps.REMOVE_INTERVAL
 
 
-def _published(text: str) -> reprocessing.PublishReport | None:
-    return None if text == NOTHING else received(reprocessing.PublishReport, text, "publishing the results")
-
-
 class ConcludeIntervalOperator(OfIntervalOperator):
     """Add the interval to the history of the application, however it ended, and fail unless it succeeded. It looks at what the tasks before returned, which is
     nothing where one did not succeed.
@@ -233,15 +216,44 @@ class ConcludeIntervalOperator(OfIntervalOperator):
         why = why_not_now(context["dag_run"].run_type)
         if why is not None:
             raise AirflowSkipException(why)
-        ticket = None if self.ticket == NOTHING else received(restore.RestoreTicket, self.ticket, "open")
+        ticket = received_if_any(RestoreTicket, self.ticket, "open")
         done = reprocessing.Done(
-            planned=None if self.planned == NOTHING else received(Planned, self.planned, "plan"),
+            planned=received_if_any(Planned, self.planned, "plan"),
             ticket=ticket,
-            published=_published(self.published),
+            published=received_if_any(reprocessing.PublishReport, self.published, "publishing the results"),
             finished=self.report != NOTHING,
-            left=() if ticket is None or self.removed != NOTHING else ("what the task remove could not take away",),
+            left=_left(ticket, self.removed),
         )
         entry = reprocessing.conclude(recovery, self.request, done, run_id=run_id_of(context), requested_by=requested_by(context))
         self.log.info("Interval %s: %s", self.request.slice.interval.name, entry.outcome)
         reprocessing.raise_unless_succeeded(entry)
         return entry
+
+
+def _left(ticket: RestoreTicket | None, removed: str) -> tuple[str, ...]:
+    """The leavings of a sandbox that was opened with ``ticket``; ``removed`` is the result of its removal."""
+    return () if ticket is None or removed != NOTHING else ("what the task remove could not take away",)
+
+
+def why_not_now(run_type: str) -> str | None:
+    """The reason for which a run of this type processes nothing, None when it does."""
+    if run_type != "scheduled":
+        return None
+    return "this DAG processes the past again, and a schedule only gives it intervals: create a backfill, or trigger it with from and to"
+
+
+def interval_of(run_type: str, begin: str, end: str, data: tuple[datetime | None, datetime | None]) -> Interval:
+    """The interval of a run: the data interval of a backfill, else the one between the params. Raises ``ConfigInvalid``."""
+    if begin or end:
+        if run_type == "backfill":
+            raise ConfigInvalid(
+                "a backfill has the intervals of the schedule, and from and to are given",
+                next_step="leave from and to out",
+                begin=begin,
+                end=end,
+            )
+        return written_interval(begin, end)
+    if run_type != "backfill" or data[0] is None or data[1] is None:
+        raise ConfigInvalid("no interval is given", next_step="create a backfill, or give from and to with their time zones")
+    first, last = ((at - EPOCH) // timedelta(milliseconds=1) for at in (data[0], data[1]))
+    return Interval(start=first, end=last)

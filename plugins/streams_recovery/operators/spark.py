@@ -28,7 +28,6 @@ from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operators.base import needed_results, results_of, site_of, treatment
 from streams_recovery.storage.objects import read_receipt
 from streams_recovery.workflows import maintenance, restore, savepoint
-from streams_recovery.workflows.maintenance import COMPARE_OUTPUTS
 from streams_recovery.workflows.step import JobOutcome, JobStep
 
 
@@ -195,7 +194,7 @@ class ReadFilesOperator(SparkJobOperator):
 class CompareOutputsOperator(SparkJobOperator):
     """Compare the outputs key by key."""
 
-    takes = COMPARE_OUTPUTS
+    takes = maintenance.COMPARE_OUTPUTS
 
 
 class MergeFilesOperator(SparkJobOperator):

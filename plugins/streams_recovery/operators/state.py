@@ -1,12 +1,13 @@
-"""The tasks that look into savepoints for a person: they compare two, or look something up. Values stay out of XCom: the log and the page have the result.
+"""The tasks that look into savepoints for a person, and the last task of a run, which makes an asset event.
 
-The last task of a run: an asset event with the facts of what was made, and the lineage. It comes last, so that a mistake in assets harms nothing.
+Values stay out of XCom: the log and the page have the result. The event has the facts of what was made, and the lineage. It comes last, so that a mistake in
+assets harms nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
@@ -20,26 +21,18 @@ from streams_recovery.operations.savepoint import PublishedSavepoint
 from streams_recovery.operators.base import (
     RESTORES,
     SAVEPOINTS,
-    StepOperator,
-    declared_params,
+    ParamsOperator,
     received,
     requested_by,
     restores_of,
     run_id_of,
     savepoints_of,
 )
-from streams_recovery.operators.restore import PARAMS
 from streams_recovery.workflows import maintenance as steps
 
 
-class InspectionOperator(StepOperator):
-    """What both have in common: ``params_json`` renders to the run's params."""
-
-    template_fields: Sequence[str] = (*StepOperator.template_fields, "params_json")
-
-    def __init__(self, *, params_json: str = PARAMS, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.params_json = params_json
+class InspectionOperator(ParamsOperator):
+    """A task that shows what a person wants to see of a savepoint."""
 
     def logged(self, found: Inspection) -> dict[str, str]:
         """Log all of it, and return what everybody may know."""
@@ -54,7 +47,7 @@ class CompareSavepointsOperator(InspectionOperator):
     takes = steps.COMPARE
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        asked = declared_params(self, self.params_json)
+        asked = self.params_of_run()
         request = CompareRequest(
             savepoint=asked["savepoint"],
             other=asked["other"],
@@ -71,7 +64,7 @@ class LookUpOperator(InspectionOperator):
     takes = steps.LOOK_UP
 
     def step(self, recovery: RecoveryContext, context: Context) -> dict[str, str]:
-        asked = declared_params(self, self.params_json)
+        asked = self.params_of_run()
         request = LookUpRequest(
             savepoint=asked["savepoint"],
             store=asked.get("store") or "",
@@ -85,40 +78,32 @@ class LookUpOperator(InspectionOperator):
 
 class ReportOperator(Logged, BaseOperator):
     """Makes the event. ``summary`` renders to the JSON that an earlier task has returned. ``about`` is the name of the application, or a template of it: then
-    ``known`` is false, and the event goes to the application's asset by way of an alias.
+    ``known`` is false, and the event goes to the application's asset by way of ``alias``.
     """
 
+    alias: ClassVar[AssetAlias] = SAVEPOINTS
     template_fields: Sequence[str] = ("summary", "about")
 
-    def __init__(
-        self,
-        *,
-        summary: str,
-        about: str,
-        known: bool,
-        asset: Callable[[str], Asset],
-        alias: AssetAlias,
-        task_id: str = "report",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(task_id=task_id, outlets=[asset(about) if known else alias], **kwargs)
+    def __init__(self, *, summary: str, about: str, known: bool = True, task_id: str = "report", **kwargs: Any) -> None:
+        super().__init__(task_id=task_id, outlets=[self.asset(about) if known else self.alias], **kwargs)
         self.summary = summary
         self.about = about
         self.known = known
-        self._asset, self._alias = asset, alias
+
+    @staticmethod
+    def asset(name: str) -> Asset:
+        """The asset of the application of this name."""
+        return savepoints_of(name)
 
     def emit(self, context: Context, facts: dict[str, Any]) -> None:
         if self.known:
-            context["outlet_events"][self._asset(self.about)].extra = facts
+            context["outlet_events"][self.asset(self.about)].extra = facts
         else:
-            context["outlet_events"][self._alias].add(self._asset(self.about), extra=facts)
+            context["outlet_events"][self.alias].add(self.asset(self.about), extra=facts)
 
 
 class ReportSavepointOperator(ReportOperator):
     """For each savepoint. Fails when *publish* has left no result, so the run fails when the savepoint was not published."""
-
-    def __init__(self, *, summary: str, about: str, known: bool = True, **kwargs: Any) -> None:
-        super().__init__(summary=summary, about=about, known=known, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
 
     def execute(self, context: Context) -> None:
         published = received(PublishedSavepoint, self.summary, "publish")
@@ -139,9 +124,6 @@ class ReportSavepointOperator(ReportOperator):
 class ReportCompactedOperator(ReportOperator):
     """For each compacted savepoint."""
 
-    def __init__(self, *, summary: str, about: str, **kwargs: Any) -> None:
-        super().__init__(summary=summary, about=about, known=True, asset=savepoints_of, alias=SAVEPOINTS, **kwargs)
-
     def execute(self, context: Context) -> None:
         self.emit(context, compacted_facts(received(CompactSummary, self.summary, "publish")))
 
@@ -149,15 +131,18 @@ class ReportCompactedOperator(ReportOperator):
 class ReportRestoreOperator(ReportOperator):
     """For each restore that is finished."""
 
-    def __init__(self, *, summary: str, about: str, known: bool, **kwargs: Any) -> None:
-        super().__init__(summary=summary, about=about, known=known, asset=restores_of, alias=RESTORES, **kwargs)
+    alias = RESTORES
+
+    @staticmethod
+    def asset(name: str) -> Asset:
+        return restores_of(name)
 
     def execute(self, context: Context) -> None:
         self.emit(context, restore_facts(received(RestoreReport, self.summary, "finish")))
 
 
 def savepoint_facts(published: PublishedSavepoint) -> dict[str, Any]:
-    """What the event of a savepoint says: all that is known of it in numbers."""
+    """The facts in the event of a savepoint: all that is known of it in numbers."""
     said: dict[str, Any] = codec.encode(published)
     # Whoever may see assets need not learn who works here.
     del said["requested_by"]
@@ -165,7 +150,7 @@ def savepoint_facts(published: PublishedSavepoint) -> dict[str, Any]:
 
 
 def compacted_facts(published: CompactSummary) -> dict[str, Any]:
-    """What the event of a compacted savepoint says."""
+    """The facts in the event of a compacted savepoint."""
     return {
         "kind": "compacted",
         "application_id": published.application_id,
@@ -178,7 +163,7 @@ def compacted_facts(published: CompactSummary) -> dict[str, Any]:
 
 
 def restore_facts(report: RestoreReport) -> dict[str, Any]:
-    """What the event of a restore says."""
+    """The facts in the event of a restore."""
     return {
         "kind": "restore",
         "application_id": report.application_id,

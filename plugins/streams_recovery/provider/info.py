@@ -1,4 +1,4 @@
-"""What Airflow's list of providers and its connection forms show of this package."""
+"""The entry of this package in Airflow's list of providers, and the form of its connections."""
 
 from __future__ import annotations
 

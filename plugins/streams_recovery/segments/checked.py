@@ -1,18 +1,11 @@
 """A segment opened with limits: nothing that it claims of itself is believed before it was looked at.
 
-What a segment's footer claims, compared with what this software writes and with what the manifest says of the file.
+Parquet's reader takes memory by the claims of a footer, and ends the process at some that cannot be. So a footer is read here first, and compared with what
+this software writes and with the manifest's entry for the file. The reader also takes memory for whatever size a page claims, and zstd fills it from next to
+nothing. So the headers of pages are read first too: sizes, the number of values, the encoding.
 
-Parquet's reader takes memory by these claims, and ends the process at some that cannot be: so they are read here first, and it never sees the others.
-Whether the pages keep to them is looked at when they are read, see ``CheckedSegment``.
-
-What the headers of a Parquet file's pages say, read without Parquet's own reader.
-
-That reader takes memory for whatever size a page claims, and zstd fills it from next to nothing. So the claims are read first: sizes, the number of
-values, the encoding.
-
-Thrift's compact encoding, read without believing it: what is not as it has to be is refused, and memory is bounded by the bytes there are.
-
-Only what headers and footers of Parquet files are made of: structs, lists, numbers and texts.
+Both are Thrift's compact encoding. It is read without believing it: memory is bounded by the bytes there are. Read are only structs, lists, numbers and texts:
+headers and footers of Parquet files have nothing else.
 """
 
 from __future__ import annotations
@@ -33,6 +26,7 @@ from streams_recovery.segments.schema import check_schema
 Value: TypeAlias = "int | bytes | list[Value] | Struct"
 Struct: TypeAlias = dict[int, Value]
 
+# Thrift: kinds of values, limits, and bits of numbers.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
 _DEEPEST: Final = 8
 # A struct of a footer has thirty bytes and more.
@@ -41,89 +35,28 @@ _BYTES_A_STRUCT: Final = 16
 _LONG: Final = 15
 _MORE: Final = 0x80
 
-
-class NotThrift(ValueError):
-    """Raised for bytes that are no struct, or one that this software would not have written."""
-
-
-class Reader:
-    """Reads structs from the beginning of ``data``; ``at`` is where the last one ended."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-        self._structs = _STRUCTS_FREE + len(data) // _BYTES_A_STRUCT
-
-    def struct(self, depth: int = _DEEPEST) -> Struct:
-        """A struct's values by the numbers of their fields. Raises ``NotThrift``."""
-        self._structs -= 1
-        if depth == 0 or self._structs < 0:
-            raise NotThrift("it is nested too deep, or has too many parts")
-        fields: Struct = {}
-        number = 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._signed()
-            if number in fields:
-                raise NotThrift(f"it has field {number} twice")
-            kind = head & 0x0F
-            fields[number] = 2 - kind if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Value:
-        if kind in (_I16, _I32, _I64):
-            return self._signed()
-        if kind == _STRUCT:
-            return self.struct(depth - 1)
-        if kind == _LIST:
-            return self._list(depth)
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        if kind in (_DOUBLE, _BINARY):
-            return self._bytes(8 if kind == _DOUBLE else self._unsigned())
-        raise NotThrift(f"it has a value of kind {kind}")
-
-    def _list(self, depth: int) -> Value:
-        head = self._byte()
-        count = self._unsigned() if head >> 4 == _LONG else head >> 4
-        if count > len(self._data) - self.at:
-            raise NotThrift("it has a list that is longer than it")
-        return [self._value(head & 0x0F, depth) for _ in range(count)]
-
-    def _signed(self) -> int:
-        found = self._unsigned()
-        return (found >> 1) ^ -(found & 1)
-
-    def _unsigned(self) -> int:
-        found = 0
-        for shift in range(0, 64, 7):
-            byte = self._byte()
-            found |= (byte & ~_MORE) << shift
-            if byte < _MORE:
-                return found
-        raise NotThrift("it has a number of more than 64 bits")
-
-    def _byte(self) -> int:
-        return self._bytes(1)[0]
-
-    def _bytes(self, count: int) -> bytes:
-        found = self._data[self.at : self.at + count]
-        if len(found) < count:
-            raise NotThrift("it has no end")
-        self.at += count
-        return found
-
-
+# Columns and encodings, by the numbers of parquet.thrift.
 KEYS: Final = "headers.list.element.key"
 HEADERS: Final = (KEYS, "headers.list.element.value")
 _NUMBERS: Final = ("offset", "timestamp", "timestamp_type")
 _RECORD: Final = ("key", "value")
 _INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
 _TYPES: Final = {"offset": _INT64, "timestamp": _INT64, "timestamp_type": _INT32} | dict.fromkeys((*_RECORD, *HEADERS), _BYTE_ARRAY)
-# Plain, levels, and differences of numbers.
-_ENCODINGS: Final = frozenset({0, 3, 5})
+PLAIN: Final = 0
+_LEVELS: Final = 3
+DELTA_BINARY_PACKED: Final = 5
+_ENCODINGS: Final = frozenset({PLAIN, _LEVELS, DELTA_BINARY_PACKED})
+_CHECKED_ENCODINGS: Final = {"offset": DELTA_BINARY_PACKED, "timestamp": DELTA_BINARY_PACKED}
 _ZSTD: Final = 6
-_MAGIC_BYTES: Final = 4
+_DATA_PAGE: Final = 0
+
+# The file and its row groups.
+_MAGIC: Final = b"PAR1"
 _FOOTER_END: Final = 8
+# Of 4,000 row groups.
+_MOST_FOOTER: Final = 4 << 20
+_MOST_TEXT: Final = 1 << 16
+_MOST_OF_A_KIND: Final = 1 << 17
 # A group is written when its rows have 32 MiB, and a row has more than 26 bytes.
 _MOST_GROUP_ROWS: Final = 4 << 20
 _MOST_HEADERS: Final = 128 << 20
@@ -132,179 +65,9 @@ _BYTES_A_ROW: Final = 12
 _BYTES_FREE: Final = 1 << 16
 _BYTES_OF_A_LENGTH: Final = 4
 _MOST: Final = 2**63
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """A column of a row group: where its pages begin, their bytes as they are stored and as they unpack, and how many values they have."""
-
-    start: int
-    packed: int
-    unpacked: int
-    values: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A row group."""
-
-    rows: int
-    chunks: Mapping[str, Chunk]
-
-    def unpacked(self, names: Iterable[str]) -> int:
-        """Bytes of these columns in memory."""
-        return sum(self.chunks[name].unpacked for name in names)
-
-
-def groups_of(footer: bytes) -> list[Group]:
-    """The row groups that a footer claims. Raises ``NotThrift`` for one that this software would not have written."""
-    found = Reader(footer).struct()
-    groups = [_group(one) for one in _structs(found, 4)]
-    if _number(found, 3) != sum(group.rows for group in groups):
-        raise NotThrift("its row groups have not as many rows as it claims")
-    return groups
-
-
-def _group(fields: Struct) -> Group:
-    chunks = dict(_chunk(column) for column in _structs(fields, 1))
-    if chunks.keys() != _TYPES.keys():
-        raise NotThrift("it does not have the columns of a segment")
-    return Group(rows=_number(fields, 3), chunks=chunks)
-
-
-def _chunk(column: Struct) -> tuple[str, Chunk]:
-    found = column.get(3)
-    if not isinstance(found, dict) or 1 in column:
-        raise NotThrift("it has a column that is in no file, or in another one")
-    path = found.get(3)
-    name = b".".join(one for one in path if isinstance(one, bytes)).decode("ascii", "replace") if isinstance(path, list) else ""
-    encodings = found.get(2)
-    known = isinstance(encodings, list) and all(isinstance(one, int) and one in _ENCODINGS for one in encodings)
-    # The numbers are those of parquet.thrift. 10 and 11 are where pages of an index and of a dictionary begin: ours have neither.
-    if _number(found, 1) != _TYPES.get(name) or _number(found, 4) != _ZSTD or not known or found.keys() & {10, 11}:
-        raise NotThrift(f"it has a column {name[:60]!r} that is not as this software writes it")
-    return name, Chunk(start=_number(found, 9), packed=_number(found, 7), unpacked=_number(found, 6), values=_number(found, 5))
-
-
-def _structs(fields: Struct, number: int) -> list[Struct]:
-    found = fields.get(number, [])
-    if not isinstance(found, list):
-        raise NotThrift(f"its field {number} is no list")
-    structs = [one for one in found if isinstance(one, dict)]
-    if len(structs) != len(found):
-        raise NotThrift(f"its field {number} is no list of structs")
-    return structs
-
-
-def _number(fields: Struct, number: int) -> int:
-    found = fields.get(number)
-    if not isinstance(found, int) or not 0 <= found < _MOST:
-        raise NotThrift(f"its field {number} is no number that can be")
-    return found
-
-
-def problem_of(group: Group, file: SegmentFile) -> str | None:
-    """What is wrong with the claims of one row group, None when nothing is."""
-    rows = group.rows
-    if not 0 < rows <= _MOST_GROUP_ROWS:
-        return f"has a row group of {rows} rows"
-    for name, chunk in group.chunks.items():
-        if (
-            min(chunk.packed, chunk.unpacked) == 0
-            or not _MAGIC_BYTES <= chunk.start <= chunk.start + chunk.packed <= file.bytes - _FOOTER_END
-        ):
-            return f"has a column {name} that is not within the file"
-    free = _BYTES_FREE + _BYTES_A_ROW * rows
-    limits = {(name,): free for name in _NUMBERS} | {_RECORD: 2 * free + file.payload_bytes, HEADERS: _MOST_HEADERS}
-    for names, most in limits.items():
-        if (claimed := group.unpacked(names)) > most:
-            return f"has {rows} rows that claim {claimed} bytes in {' and '.join(names)}; by the manifest they have {most} at most"
-    # Each header has a key, and each key a length.
-    entries = rows + group.chunks[KEYS].unpacked // _BYTES_OF_A_LENGTH
-    for name, chunk in group.chunks.items():
-        if chunk.values > entries or (name not in HEADERS and chunk.values != rows):
-            return f"has {rows} rows that claim {chunk.values} values in {name}"
-    return None
-
-
-PLAIN: Final = 0
-DELTA_BINARY_PACKED: Final = 5
-_DATA_PAGE: Final = 0
 _MOST_PAGES: Final = 1 << 16
 # Sizes, counts and two statistics of eight bytes: a header of ours has less than a hundred.
 _LONGEST_HEADER: Final = 1 << 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """One page: ``size`` includes its header, and ``unpacked`` counts it too, as a file's footer does. ``encoding`` is that of the values."""
-
-    kind: int
-    size: int
-    unpacked: int
-    values: int
-    encoding: int
-
-
-class Totals(NamedTuple):
-    """What a column has in all its pages."""
-
-    values: int
-    unpacked: int
-
-
-class NoPage(ValueError):
-    """Raised where no header of a page is that this software would have written."""
-
-
-def pages(read_at: Callable[[int, int], bytes], start: int, end: int) -> Iterator[Page]:
-    """The pages in the bytes ``[start, end)`` of a file. Raises ``NoPage``."""
-    at = start
-    while at < end:
-        page = _page(read_at(at, min(_LONGEST_HEADER, end - at)))
-        at += page.size
-        if at > end:
-            raise NoPage(f"a page ends {at - end} bytes behind its column")
-        yield page
-
-
-def check_pages(found: Iterable[Page], encoding: int, claimed: Totals) -> None:
-    """Raise ``NoPage`` unless these are pages of this encoding, that have together what is claimed of them."""
-    totals = Totals(0, 0)
-    for number, page in enumerate(found):
-        totals = Totals(totals.values + page.values, totals.unpacked + page.unpacked)
-        if page.kind != _DATA_PAGE or page.encoding != encoding or number == _MOST_PAGES:
-            raise NoPage("a page is not as this software writes it")
-        if totals.values > claimed.values or totals.unpacked > claimed.unpacked:
-            break
-    if totals != claimed:
-        raise NoPage(
-            f"its pages have {totals.values} values in {totals.unpacked} bytes, the footer claims {claimed.values} in {claimed.unpacked}"
-        )
-
-
-def _page(data: bytes) -> Page:
-    reader = Reader(data)
-    try:
-        fields = reader.struct()
-    except NotThrift as error:
-        raise NoPage(f"a page has no header: {error}") from None
-    data_page = fields.get(5)
-    if not isinstance(data_page, dict):
-        raise NoPage("a page is no data page of the first version")
-    found = [fields.get(1), fields.get(2), fields.get(3), data_page.get(1), data_page.get(2)]
-    kind, unpacked, packed, values, encoding = (one if isinstance(one, int) else -1 for one in found)
-    if min(kind, unpacked, packed, values, encoding) < 0:
-        raise NoPage("the header of a page has no size or no encoding")
-    return Page(kind=kind, size=reader.at + packed, unpacked=reader.at + unpacked, values=values, encoding=encoding)
-
-
-_MAGIC: Final = b"PAR1"
-# Of 4,000 row groups.
-_MOST_FOOTER: Final = 4 << 20
-_MOST_TEXT: Final = 1 << 16
-_MOST_OF_A_KIND: Final = 1 << 17
-_CHECKED_ENCODINGS: Final = {"offset": DELTA_BINARY_PACKED, "timestamp": DELTA_BINARY_PACKED}
 
 
 class CheckedSegment:
@@ -398,3 +161,231 @@ def _as_damage(file: SegmentFile) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise file.damaged(f"cannot be read: {str(error)[:300]}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A column of a row group: where its pages begin, their bytes as they are stored and as they unpack, and how many values they have."""
+
+    start: int
+    packed: int
+    unpacked: int
+    values: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A row group."""
+
+    rows: int
+    chunks: Mapping[str, Chunk]
+
+    def unpacked(self, names: Iterable[str]) -> int:
+        """Bytes of these columns in memory."""
+        return sum(self.chunks[name].unpacked for name in names)
+
+
+def groups_of(footer: bytes) -> list[Group]:
+    """The row groups that a footer claims. Raises ``NotThrift`` for one that this software would not have written."""
+    found = Reader(footer).struct()
+    groups = [_group(one) for one in _structs(found, 4)]
+    if _number(found, 3) != sum(group.rows for group in groups):
+        raise NotThrift("its row groups have not as many rows as it claims")
+    return groups
+
+
+def _group(fields: Struct) -> Group:
+    chunks = dict(_chunk(column) for column in _structs(fields, 1))
+    if chunks.keys() != _TYPES.keys():
+        raise NotThrift("it does not have the columns of a segment")
+    return Group(rows=_number(fields, 3), chunks=chunks)
+
+
+def _chunk(column: Struct) -> tuple[str, Chunk]:
+    found = column.get(3)
+    if not isinstance(found, dict) or 1 in column:
+        raise NotThrift("it has a column that is in no file, or in another one")
+    path = found.get(3)
+    name = b".".join(one for one in path if isinstance(one, bytes)).decode("ascii", "replace") if isinstance(path, list) else ""
+    encodings = found.get(2)
+    known = isinstance(encodings, list) and all(isinstance(one, int) and one in _ENCODINGS for one in encodings)
+    # The numbers are those of parquet.thrift. 10 and 11 are where pages of an index and of a dictionary begin: ours have neither.
+    if _number(found, 1) != _TYPES.get(name) or _number(found, 4) != _ZSTD or not known or found.keys() & {10, 11}:
+        raise NotThrift(f"it has a column {name[:60]!r} that is not as this software writes it")
+    return name, Chunk(start=_number(found, 9), packed=_number(found, 7), unpacked=_number(found, 6), values=_number(found, 5))
+
+
+def _structs(fields: Struct, number: int) -> list[Struct]:
+    found = fields.get(number, [])
+    if not isinstance(found, list):
+        raise NotThrift(f"its field {number} is no list")
+    structs = [one for one in found if isinstance(one, dict)]
+    if len(structs) != len(found):
+        raise NotThrift(f"its field {number} is no list of structs")
+    return structs
+
+
+def _number(fields: Struct, number: int) -> int:
+    found = fields.get(number)
+    if not isinstance(found, int) or not 0 <= found < _MOST:
+        raise NotThrift(f"its field {number} is no number that can be")
+    return found
+
+
+def problem_of(group: Group, file: SegmentFile) -> str | None:
+    """The problem with the claims of one row group, None when there is none."""
+    rows = group.rows
+    if not 0 < rows <= _MOST_GROUP_ROWS:
+        return f"has a row group of {rows} rows"
+    for name, chunk in group.chunks.items():
+        if (
+            min(chunk.packed, chunk.unpacked) == 0
+            or not len(_MAGIC) <= chunk.start <= chunk.start + chunk.packed <= file.bytes - _FOOTER_END
+        ):
+            return f"has a column {name} that is not within the file"
+    free = _BYTES_FREE + _BYTES_A_ROW * rows
+    limits = {(name,): free for name in _NUMBERS} | {_RECORD: 2 * free + file.payload_bytes, HEADERS: _MOST_HEADERS}
+    for names, most in limits.items():
+        if (claimed := group.unpacked(names)) > most:
+            return f"has {rows} rows that claim {claimed} bytes in {' and '.join(names)}; by the manifest they have {most} at most"
+    # Each header has a key, and each key a length.
+    entries = rows + group.chunks[KEYS].unpacked // _BYTES_OF_A_LENGTH
+    for name, chunk in group.chunks.items():
+        if chunk.values > entries or (name not in HEADERS and chunk.values != rows):
+            return f"has {rows} rows that claim {chunk.values} values in {name}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page: ``size`` includes its header, and ``unpacked`` counts it too, as a file's footer does. ``encoding`` is that of the values."""
+
+    kind: int
+    size: int
+    unpacked: int
+    values: int
+    encoding: int
+
+
+class Totals(NamedTuple):
+    """The values and bytes of a column in all its pages."""
+
+    values: int
+    unpacked: int
+
+
+class NoPage(ValueError):
+    """Raised where no header of a page is that this software would have written."""
+
+
+def pages(read_at: Callable[[int, int], bytes], start: int, end: int) -> Iterator[Page]:
+    """The pages in the bytes ``[start, end)`` of a file. Raises ``NoPage``."""
+    at = start
+    while at < end:
+        page = _page(read_at(at, min(_LONGEST_HEADER, end - at)))
+        at += page.size
+        if at > end:
+            raise NoPage(f"a page ends {at - end} bytes behind its column")
+        yield page
+
+
+def check_pages(found: Iterable[Page], encoding: int, claimed: Totals) -> None:
+    """Raise ``NoPage`` unless these are pages of this encoding, that have together what is claimed of them."""
+    totals = Totals(0, 0)
+    for number, page in enumerate(found):
+        totals = Totals(totals.values + page.values, totals.unpacked + page.unpacked)
+        if page.kind != _DATA_PAGE or page.encoding != encoding or number == _MOST_PAGES:
+            raise NoPage("a page is not as this software writes it")
+        if totals.values > claimed.values or totals.unpacked > claimed.unpacked:
+            break
+    if totals != claimed:
+        raise NoPage(
+            f"its pages have {totals.values} values in {totals.unpacked} bytes, the footer claims {claimed.values} in {claimed.unpacked}"
+        )
+
+
+def _page(data: bytes) -> Page:
+    reader = Reader(data)
+    try:
+        fields = reader.struct()
+    except NotThrift as error:
+        raise NoPage(f"a page has no header: {error}") from None
+    data_page = fields.get(5)
+    if not isinstance(data_page, dict):
+        raise NoPage("a page is no data page of the first version")
+    found = [fields.get(1), fields.get(2), fields.get(3), data_page.get(1), data_page.get(2)]
+    kind, unpacked, packed, values, encoding = (one if isinstance(one, int) else -1 for one in found)
+    if min(kind, unpacked, packed, values, encoding) < 0:
+        raise NoPage("the header of a page has no size or no encoding")
+    return Page(kind=kind, size=reader.at + packed, unpacked=reader.at + unpacked, values=values, encoding=encoding)
+
+
+class Reader:
+    """Reads structs from the beginning of ``data``; ``at`` is where the last one ended."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+        self._structs = _STRUCTS_FREE + len(data) // _BYTES_A_STRUCT
+
+    def struct(self, depth: int = _DEEPEST) -> Struct:
+        """A struct's values by the numbers of their fields. Raises ``NotThrift``."""
+        self._structs -= 1
+        if depth == 0 or self._structs < 0:
+            raise NotThrift("it is nested too deep, or has too many parts")
+        fields: Struct = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            if number in fields:
+                raise NotThrift(f"it has field {number} twice")
+            kind = head & 0x0F
+            fields[number] = 2 - kind if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Value:
+        if kind in (_I16, _I32, _I64):
+            return self._signed()
+        if kind == _STRUCT:
+            return self.struct(depth - 1)
+        if kind == _LIST:
+            return self._list(depth)
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind in (_DOUBLE, _BINARY):
+            return self._bytes(8 if kind == _DOUBLE else self._unsigned())
+        raise NotThrift(f"it has a value of kind {kind}")
+
+    def _list(self, depth: int) -> Value:
+        head = self._byte()
+        count = self._unsigned() if head >> 4 == _LONG else head >> 4
+        if count > len(self._data) - self.at:
+            raise NotThrift("it has a list that is longer than it")
+        return [self._value(head & 0x0F, depth) for _ in range(count)]
+
+    def _signed(self) -> int:
+        found = self._unsigned()
+        return (found >> 1) ^ -(found & 1)
+
+    def _unsigned(self) -> int:
+        found = 0
+        for shift in range(0, 64, 7):
+            byte = self._byte()
+            found |= (byte & ~_MORE) << shift
+            if byte < _MORE:
+                return found
+        raise NotThrift("it has a number of more than 64 bits")
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
+
+    def _bytes(self, count: int) -> bytes:
+        found = self._data[self.at : self.at + count]
+        if len(found) < count:
+            raise NotThrift("it has no end")
+        self.at += count
+        return found
+
+
+class NotThrift(ValueError):
+    """Raised for bytes that are no struct, or one that this software would not have written."""

@@ -22,7 +22,7 @@ READ_BYTES: Final = 8 << 20
 
 
 class SegmentFacts:
-    """What rows say about themselves, gathered while they pass."""
+    """Facts about rows, gathered while they pass."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -42,7 +42,7 @@ class SegmentFacts:
         self.payload_bytes += payload_bytes(batch)
 
     def of(self, path: Path, key: str) -> SegmentFile:
-        """What a manifest says of the file at ``path`` that has these rows. Reads it whole, for its hash."""
+        """The manifest's entry for the file at ``path`` that has these rows. Reads it whole, for its hash."""
         # Its attributes are the fields of the same names.
         return SegmentFile(key=key, bytes=path.stat().st_size, sha256=sha256_of(path), **vars(self))
 
@@ -86,8 +86,8 @@ def read_segment(path: Path, file: SegmentFile) -> Iterator[pa.RecordBatch]:
 
 
 def contents_of(path: Path, file: SegmentFile, digest: RowDigest | None = None) -> tuple[SegmentFile, bool]:
-    """What the rows of a file say about themselves, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend. ``digest`` gets all
-    of them too.
+    """Facts about the rows of a file, in the form of the manifest's entry ``file`` for it, and whether their offsets ascend. ``digest`` gets all rows
+    too.
 
     Raises ``Damaged`` when it cannot be read as a segment with so many rows.
     """
@@ -132,10 +132,10 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
         SEGMENT_SCHEMA,
         compression="zstd",
         compression_level=compression_level,
-        # Dictionaries, and other encodings than these, are refused when a segment is read: see footer.py.
+        # Dictionaries, and other encodings than these, are refused when a segment is read: see checked.py.
         use_dictionary=False,
         column_encoding={"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
-        # The only version that ``checked_segment`` reads.
+        # The only version that ``open_segment`` reads.
         data_page_version="1.0",
         # Statistics of keys and values would repeat whole records, up to a megabyte each, in the footer.
         write_statistics=["offset", "timestamp"],

@@ -1,7 +1,6 @@
-"""Asking a segment in the repository for what its manifest entry does not say. All raise ``NotFound``, and ``Damaged`` for what is no segment or is not
-the file that the manifest means.
+"""Questions to a segment in the repository that its manifest entry does not answer, and a copy of it that is proven to be what was written.
 
-A segment copied to this machine, and proven to be what was written.
+All raise ``NotFound``, and ``Damaged`` for what is no segment or is not the file that the manifest means.
 """
 
 from __future__ import annotations
@@ -24,52 +23,12 @@ from streams_recovery.core.restore.point_in_time import Split
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.storage.repository import Repository
 
-_CHUNK = 8 << 20
-
-
-def fetch(repository: Repository, file: SegmentFile, path: Path) -> None:
-    """Copy a segment to ``path``. Raises ``Damaged`` when it is not, byte for byte, what was written; nothing is read of one with another size."""
-    digest = hashlib.sha256()
-    with contextlib.closing(open_sized(repository, file)) as source, path.open("wb") as target:
-        while chunk := source.read(_CHUNK):
-            digest.update(chunk)
-            target.write(chunk)
-    if digest.hexdigest() != file.sha256:
-        raise file.damaged(f"has SHA-256 {digest.hexdigest()}, not {file.sha256}")
-
-
-def open_sized(repository: Repository, file: SegmentFile) -> BinaryIO:
-    """A segment as a file that reads ranges as they are asked for. Raises ``NotFound``, and ``Damaged`` when it has not the size it was written with."""
-    size = repository.size(file.key)
-    if size is not None and size != file.bytes:
-        raise file.damaged(f"has {size} bytes, not {file.bytes}")
-    return repository.open(file.key, size=size)
-
-
+_CHUNK: Final = 8 << 20
 _ROWS: Final = 1 << 16
 _SMALL: Final = 8 << 20
+
 # Twice a row group as it is written. Where a single record is larger than that there is no sample.
 _MOST_SAMPLED: Final = 64 << 20
-
-
-def _batches(repository: Repository, file: SegmentFile, *columns: str, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
-    """Columns of numbers, in order."""
-    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
-        for group in range(len(segment.rows)):
-            yield from segment.batches(group, columns, rows=rows)
-
-
-def _sample(repository: Repository, file: SegmentFile, group: int, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
-    """The first or the last row group (0 or -1) of a segment; nothing of one that is too large to be looked into."""
-    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
-        number = range(len(segment.rows))[group]
-        if segment.unpacked(number, columns) <= _MOST_SAMPLED:
-            yield from segment.batches(number, columns, rows=rows)
-
-
-def _opened(repository: Repository, file: SegmentFile) -> BinaryIO:
-    """One request for a small file instead of several."""
-    return io.BytesIO(repository.get(file.key, most_bytes=file.bytes)) if file.bytes <= _SMALL else open_sized(repository, file)
 
 
 def first_values(repository: Repository, file: SegmentFile, count: int) -> list[bytes]:
@@ -98,12 +57,12 @@ def keyed_stamps(repository: Repository, file: SegmentFile, count: int, *, last:
 
 
 def rows_below(repository: Repository, file: SegmentFile, offset: int) -> int:
-    """How many rows of a segment have an offset below ``offset``. Reads the offset column only."""
+    """The number of rows of a segment with an offset below ``offset``. Reads the offset column only."""
     return sum(_count(pc.less(batch.column(0), offset)) for batch in _batches(repository, file, "offset"))
 
 
 def rows_below_and_no_later(repository: Repository, file: SegmentFile, offset: int, cut: RowCut | None) -> int:
-    """How many rows of a segment have an offset below ``offset`` and, unless it is None, are no later than the moment of ``cut``."""
+    """The number of rows of a segment with an offset below ``offset`` that are, unless it is None, no later than the moment of ``cut``."""
     if cut is None:
         return rows_below(repository, file, offset)
     return sum(
@@ -113,7 +72,7 @@ def rows_below_and_no_later(repository: Repository, file: SegmentFile, offset: i
 
 
 def split_at(repository: Repository, file: SegmentFile, moment: int, written: int = 0) -> Split:
-    """Where the first row later than ``moment`` is, and how many rows that are no later come before and behind it. None below ``written`` is later. Reads
+    """The first row later than ``moment``, and the numbers of rows that are no later before and behind it. None below ``written`` is later. Reads
     offsets and timestamps only.
 
     Raises ``Damaged`` also when no row is later although the file's description says so.
@@ -160,7 +119,7 @@ def timestamp_at(repository: Repository, file: SegmentFile, offset: int) -> int:
 
 
 def look_into(repository: Repository, file: SegmentFile, bounds: Bounds) -> IntervalLook:
-    """Which rows of a segment are within these bounds. Reads offsets and timestamps only."""
+    """The rows of a segment that are within these bounds. Reads offsets and timestamps only."""
     rows = behind = own = lead = wrong = left = around = 0
     first_later = stop = None
     for batch in _batches(repository, file, "offset", "timestamp"):
@@ -211,3 +170,42 @@ def _within(batch: pa.RecordBatch, bounds: Bounds) -> pa.RecordBatch:
 
 def _count(mask: pa.Array) -> int:
     return int(pc.sum(mask).as_py() or 0)
+
+
+def fetch(repository: Repository, file: SegmentFile, path: Path) -> None:
+    """Copy a segment to ``path``. Raises ``Damaged`` when it is not, byte for byte, what was written; nothing is read of one with another size."""
+    digest = hashlib.sha256()
+    with contextlib.closing(open_sized(repository, file)) as source, path.open("wb") as target:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+            target.write(chunk)
+    if digest.hexdigest() != file.sha256:
+        raise file.damaged(f"has SHA-256 {digest.hexdigest()}, not {file.sha256}")
+
+
+def open_sized(repository: Repository, file: SegmentFile) -> BinaryIO:
+    """A segment as a file that reads ranges as they are asked for. Raises ``NotFound``, and ``Damaged`` when it has not the size it was written with."""
+    size = repository.size(file.key)
+    if size is not None and size != file.bytes:
+        raise file.damaged(f"has {size} bytes, not {file.bytes}")
+    return repository.open(file.key, size=size)
+
+
+def _batches(repository: Repository, file: SegmentFile, *columns: str, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
+    """Columns of numbers, in order."""
+    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+        for group in range(len(segment.rows)):
+            yield from segment.batches(group, columns, rows=rows)
+
+
+def _sample(repository: Repository, file: SegmentFile, group: int, *columns: str, rows: int) -> Iterator[pa.RecordBatch]:
+    """The first or the last row group (0 or -1) of a segment; nothing of one that is too large to be looked into."""
+    with _opened(repository, file) as handle, open_segment(handle, file) as segment:
+        number = range(len(segment.rows))[group]
+        if segment.unpacked(number, columns) <= _MOST_SAMPLED:
+            yield from segment.batches(number, columns, rows=rows)
+
+
+def _opened(repository: Repository, file: SegmentFile) -> BinaryIO:
+    """One request for a small file instead of several."""
+    return io.BytesIO(repository.get(file.key, most_bytes=file.bytes)) if file.bytes <= _SMALL else open_sized(repository, file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -30,9 +29,9 @@ class WatchSensor(Logged, BaseOperator):
         self.at_most = at_most
         self.settle: float | None = None
 
-    @abstractmethod
     def facts(self) -> Mapping[str, Any]:
-        """What the look needs to know, as plain JSON."""
+        """Facts that the look needs, as plain JSON. By default none."""
+        return {}
 
     def execute(self, context: Context) -> str:
         """Look, and wait in the triggerer when it is not done."""
@@ -53,7 +52,7 @@ class WatchSensor(Logged, BaseOperator):
         return found.message
 
     def seen(self, context: Context, event: Mapping[str, Any]) -> str:
-        """What the triggerer saw."""
+        """Return what the triggerer saw."""
         if not event.get("done"):
             raise AirflowFailException(str(event.get("error", "the triggerer ended without having seen it")))
         return str(event["message"])
@@ -72,7 +71,6 @@ class EndsReachedSensor(WatchSensor):
         self.captured = captured
 
     def facts(self) -> Mapping[str, Any]:
-        """Those of the two that matter."""
         found = json.loads(self.captured)
         return {"ends": found["ends"], "until": found["until"]}
 
@@ -81,10 +79,6 @@ class GroupEmptySensor(WatchSensor):
     """Waits until the application's group has no member."""
 
     watch = "group_empty"
-
-    def facts(self) -> Mapping[str, Any]:
-        """None are needed."""
-        return {}
 
 
 class ApplicationStateSensor(WatchSensor):
@@ -108,7 +102,3 @@ class RestorationDoneSensor(WatchSensor):
     """
 
     watch = "restoration_done"
-
-    def facts(self) -> Mapping[str, Any]:
-        """None are needed."""
-        return {}

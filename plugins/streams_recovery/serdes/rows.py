@@ -1,7 +1,7 @@
-"""Entries of a changelog as rows of a table with named columns, and rows as what an entry is to hold.
+"""Entries of a changelog as rows of a table with named columns, and rows as entries again.
 
-One codec for each format: bytes to a cell, and a cell to bytes. Avro's binary encoding by a schema, as Avro's own JSON encoding: a standard text that says
-which branch of a union was meant.
+A codec of a format makes a cell of bytes, and bytes of a cell. A cell of Avro is in Avro's own JSON encoding: a standard text that says which branch
+of a union was meant.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import fastavro
 import pyarrow as pa
 
 from streams_recovery.core.codec import document
@@ -36,6 +35,18 @@ from streams_recovery.core.state.table import (
     split_key,
     unfit,
 )
+
+Row = dict[str, Any]
+
+_WINDOW_COLUMNS: Final = {
+    StoreKind.WINDOW: {"window_start": "start", "window_seq": "seq"},
+    StoreKind.SESSION: {"window_start": "start", "window_end": "end"},
+}
+_TYPES: Final = {Format.LONG: pa.int64(), Format.INTEGER: pa.int32(), Format.DOUBLE: pa.float64(), Format.BYTES: pa.binary()}
+_HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+
+_MAGIC: Final = b"\0"
+_PREFIX: Final = 5
 
 
 class Codec(Protocol):
@@ -64,28 +75,90 @@ class PlainCodec:
         return cells.encoded(self.format, cell)
 
     def same(self, cell: Cell, data: bytes) -> bool:
-        """See Codec. JSON is compared as a document: an application's own way to write it stays."""
+        """JSON is compared as a document: an application's own way to write it stays."""
         encoded = cells.encoded(self.format, cell)
         return encoded == data or (self.format is Format.JSON and cells.same_document(encoded.decode(), data.decode()))
+
+
+class AvroCodec:
+    """One schema, read and written as it is: no schema evolution. With ``confluent`` each value has the id of its schema before it, and it stays."""
+
+    def __init__(self, schema: str, *, confluent: bool) -> None:
+        """Raises ``ConfigInvalid`` for text that is no Avro schema."""
+        import fastavro  # noqa: PLC0415  # only who has Avro data needs the library
+
+        self._avro = fastavro
+        self._confluent = confluent
+        try:
+            self._schema = fastavro.parse_schema(_bare(json.loads(schema)))
+        except Exception as error:  # noqa: BLE001  # what the library raises has no common root
+            raise ConfigInvalid(
+                f"this is no Avro schema: {type(error).__name__} {error}"[:300], next_step="correct the schema file that the store names"
+            ) from None
+
+    def decode(self, data: bytes) -> Cell:
+        """The cell of some bytes. The whole of the bytes has to be used up."""
+        body = self._body(data)
+        try:
+            source = io.BytesIO(body)
+            datum: Any = self._avro.schemaless_reader(source, self._schema, None, return_named_type=True)
+            left = len(body) - source.tell()
+            target = io.StringIO()
+            self._avro.json_writer(target, self._schema, [datum])
+            document(target.getvalue())
+        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
+            raise not_of(Format.AVRO, data, f"{type(error).__name__} {error}") from None
+        if left:
+            raise not_of(Format.AVRO, data, f"{left} bytes are left over")
+        return target.getvalue().strip()
+
+    def encode(self, cell: Cell, like: bytes | None) -> bytes:
+        """The bytes of a cell. What is written is read back and compared: refused is what would come out as something else."""
+        if not isinstance(cell, str):
+            raise unfit(Format.AVRO, cell, "it is no JSON text")
+        if self._confluent and like is None:
+            raise unfit(Format.AVRO, cell, "no value of the store shows the id of the schema")
+        try:
+            (datum,) = self._avro.json_reader(io.StringIO(json.dumps(document(cell))), self._schema)
+            target = io.BytesIO()
+            self._avro.schemaless_writer(target, self._schema, datum)
+        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
+            raise unfit(Format.AVRO, cell, f"{type(error).__name__} {error}") from None
+        data = (like[:_PREFIX] if self._confluent and like else b"") + target.getvalue()
+        # Of a union's branches the library takes the first that fits, whatever the text says.
+        written = str(self.decode(data))
+        if document(written) != document(cell) and not same_document(written, cell):
+            raise unfit(
+                Format.AVRO, cell, f"it would be read back as {written}; name every field, and see which branch of a union is meant"
+            )
+        return data
+
+    def same(self, cell: Cell, data: bytes) -> bool:
+        before = self.decode(data)
+        return isinstance(cell, str) and isinstance(before, str) and same_document(cell, before)
+
+    def _body(self, data: bytes) -> bytes:
+        if not self._confluent:
+            return data
+        if len(data) < _PREFIX or data[:1] != _MAGIC:
+            raise not_of(Format.AVRO, data, "they do not begin with a zero and the id of a schema")
+        return data[_PREFIX:]
+
+
+def _bare(schema: Any) -> Any:
+    """A schema without logical types: dates and decimals are the numbers and bytes that they are, whatever their range."""
+    if isinstance(schema, list):
+        return [_bare(branch) for branch in schema]
+    if isinstance(schema, dict):
+        return {key: value if key == "default" else _bare(value) for key, value in schema.items() if key != "logicalType"}
+    return schema
 
 
 def codec_of(wanted: ValueFormat) -> Codec:
     """The codec of a format. Raises ``ConfigInvalid`` for an Avro schema that cannot be used."""
     if wanted.format is not Format.AVRO:
         return PlainCodec(wanted.format)
-    # Only who has Avro data needs the library.
-
     return AvroCodec(wanted.schema or "", confluent=wanted.confluent)
-
-
-Row = dict[str, Any]
-
-_WINDOW_COLUMNS: Final = {
-    StoreKind.WINDOW: {"window_start": "start", "window_seq": "seq"},
-    StoreKind.SESSION: {"window_start": "start", "window_end": "end"},
-}
-_TYPES: Final = {Format.LONG: pa.int64(), Format.INTEGER: pa.int32(), Format.DOUBLE: pa.float64(), Format.BYTES: pa.binary()}
-_HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
 def schema_of(form: StoreFormat) -> pa.Schema:
@@ -141,7 +214,7 @@ class RowCodec:
         }
 
     def name(self, row: Row) -> tuple[Any, ...]:
-        """What a row is about: its key and window. JSON documents that are the same have the same name however they are written."""
+        """The key and window of a row, as one value. JSON documents that are the same have the same name however they are written."""
         missing = [name for name in ("key", *self._windows) if row.get(name) is None]
         if missing:
             raise ConfigInvalid(
@@ -177,78 +250,3 @@ def entries_of(batch: pa.RecordBatch, partition: int) -> Iterator[Entry]:
         if key is not None:
             pairs = tuple((header["key"], header["value"]) for header in headers or ()) or None
             yield Entry(partition=partition, offset=offset, timestamp=timestamp, key=key, value=value, headers=pairs)
-
-
-_MAGIC: Final = b"\0"
-_PREFIX: Final = 5
-
-
-class AvroCodec:
-    """One schema, read and written as it is: no schema evolution. With ``confluent`` each value has the id of its schema before it, and it stays."""
-
-    def __init__(self, schema: str, *, confluent: bool) -> None:
-        """Raises ``ConfigInvalid`` for text that is no Avro schema."""
-        self._confluent = confluent
-        try:
-            self._schema = fastavro.parse_schema(_bare(json.loads(schema)))
-        except Exception as error:  # noqa: BLE001  # what the library raises has no common root
-            raise ConfigInvalid(
-                f"this is no Avro schema: {type(error).__name__} {error}"[:300], next_step="correct the schema file that the store names"
-            ) from None
-
-    def decode(self, data: bytes) -> Cell:
-        """See Codec. The whole of the bytes has to be used up."""
-        body = self._body(data)
-        try:
-            source = io.BytesIO(body)
-            datum: Any = fastavro.schemaless_reader(source, self._schema, None, return_named_type=True)
-            left = len(body) - source.tell()
-            target = io.StringIO()
-            fastavro.json_writer(target, self._schema, [datum])
-            document(target.getvalue())
-        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
-            raise not_of(Format.AVRO, data, f"{type(error).__name__} {error}") from None
-        if left:
-            raise not_of(Format.AVRO, data, f"{left} bytes are left over")
-        return target.getvalue().strip()
-
-    def encode(self, cell: Cell, like: bytes | None) -> bytes:
-        """See Codec. What is written is read back and compared: refused is what would come out as something else."""
-        if not isinstance(cell, str):
-            raise unfit(Format.AVRO, cell, "it is no JSON text")
-        if self._confluent and like is None:
-            raise unfit(Format.AVRO, cell, "no value of the store shows the id of the schema")
-        try:
-            (datum,) = fastavro.json_reader(io.StringIO(json.dumps(document(cell))), self._schema)
-            target = io.BytesIO()
-            fastavro.schemaless_writer(target, self._schema, datum)
-        except Exception as error:  # noqa: BLE001  # as above; for an empty key in a map it is no more than this
-            raise unfit(Format.AVRO, cell, f"{type(error).__name__} {error}") from None
-        data = (like[:_PREFIX] if self._confluent and like else b"") + target.getvalue()
-        # Of a union's branches the library takes the first that fits, whatever the text says.
-        written = str(self.decode(data))
-        if document(written) != document(cell) and not same_document(written, cell):
-            raise unfit(
-                Format.AVRO, cell, f"it would be read back as {written}; name every field, and see which branch of a union is meant"
-            )
-        return data
-
-    def same(self, cell: Cell, data: bytes) -> bool:
-        before = self.decode(data)
-        return isinstance(cell, str) and isinstance(before, str) and same_document(cell, before)
-
-    def _body(self, data: bytes) -> bytes:
-        if not self._confluent:
-            return data
-        if len(data) < _PREFIX or data[:1] != _MAGIC:
-            raise not_of(Format.AVRO, data, "they do not begin with a zero and the id of a schema")
-        return data[_PREFIX:]
-
-
-def _bare(schema: Any) -> Any:
-    """A schema without logical types: dates and decimals are the numbers and bytes that they are, whatever their range."""
-    if isinstance(schema, list):
-        return [_bare(branch) for branch in schema]
-    if isinstance(schema, dict):
-        return {key: value if key == "default" else _bare(value) for key, value in schema.items() if key != "logicalType"}
-    return schema

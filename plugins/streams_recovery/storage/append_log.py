@@ -63,20 +63,18 @@ class AppendLog(Generic[T]):
         return (entry.value for entry in self._entries_back(whole=True, readable=False))
 
     def readable_back(self, *, whole: bool = True) -> Iterator[T]:
-        """The same, without those that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers may be
-        missing too.
+        """As ``read_back``, without objects that are no entries; each is logged. Only for logs of which any part is enough. With ``whole`` false numbers
+        may be missing too.
         """
         return (entry.value for entry in self._entries_back(whole=whole, readable=True))
 
-    def numbered_back(self, *, readable: bool = False, readers: int = 1) -> Iterator[tuple[int, T]]:
-        """The same as ``read_back``, each with its number. With ``readable``, entries that cannot be read are passed over, and numbers may be missing. With
-        more than one of ``readers`` up to so many are read at once, for whoever needs many.
-        """
-        entries = self._entries_back(whole=not readable, readable=readable, readers=readers)
+    def numbered_back(self, *, readers: int = 1) -> Iterator[tuple[int, T]]:
+        """As ``read_back``, each with its number. With more than one of ``readers`` up to so many are read at once, for whoever needs many."""
+        entries = self._entries_back(whole=True, readable=False, readers=readers)
         return ((self.number(entry.key), entry.value) for entry in entries)
 
     def dated_back(self, *, readable: bool = False) -> Iterator[tuple[T, int]]:
-        """The same as ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
+        """As ``read_back``, each with the moment (ms) at which the store says that it was stored: the time in an entry is its writer's word. With
         ``readable``, entries that cannot be read are passed over, and numbers may be missing.
         """
         entries = self._entries_back(whole=not readable, readable=readable)
@@ -181,7 +179,7 @@ class AppendLog(Generic[T]):
         )
 
     def _place(self, taken: int, *, whole: bool) -> tuple[int, int, str | None]:
-        """Where the next entry belongs: the newest number that counts (0: none), the first free one behind it, and the signature of the newest one. ``taken``
+        """The place of the next entry: the newest number that counts (0: none), the first free one behind it, and the signature of the newest one. ``taken``
         is a number that another writer was faster with, which a listing may not show yet.
         """
         back = self._back(whole=whole)

@@ -3,7 +3,7 @@
 A request whose reply is lost may have succeeded; sent again, it is refused because the object exists. To tell one's own object from somebody
 else's, every creation carries a token of its own, and only a refusal after a lost reply is looked into: the first answer is believed.
 
-What a failure of an object store means: worth another try, a matter of rights and settings, or an object that is not there.
+A failure of an object store is worth another try, a matter of rights and settings, or tells of an object that is not there.
 """
 
 from __future__ import annotations
@@ -32,10 +32,55 @@ _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Messa
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # Of what a server blames on the client, only these pass: it is too slow, in conflict with another one, too early, too many.
-_PASSING_4XX = frozenset({408, 409, 425, 429})
+_PASSING_4XX = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 # Of a session token whose time is over, Amazon's and others'.
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
+
+_LONGEST_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """The number of times that a request is sent. The pause before the next one doubles from ``first_seconds`` on, and is never the same for two writers."""
+
+    attempts: int = 7
+    first_seconds: float = 0.2
+
+    def pause(self, failed: int) -> float:
+        """Seconds to wait after so many failures."""
+        longest = min(_LONGEST_SECONDS, self.first_seconds * 2 ** (failed - 1))
+        return secrets.SystemRandom().uniform(longest / 2, longest)
+
+
+def create_once(put: Callable[[str], object], is_mine: Callable[[str], bool | None], retries: Retries) -> bool:
+    """Call ``put`` with a new token until it is known how it ended. True: the object is there, and it is this call's. False: another one's is.
+
+    ``is_mine`` looks whether the object carries the token, None when there is no object. Raises what ``put`` raised last when every attempt
+    failed and no object can be seen, and at once what no other attempt can change.
+    """
+    token, unanswered = uuid.uuid4().hex, False
+    for failed in range(1, retries.attempts + 1):
+        try:
+            put(token)
+        except exceptions.AlreadyExistsError as error:
+            # A conflict says that somebody is writing there at this moment, not that anything exists.
+            if status_of(error) != HTTPStatus.CONFLICT:
+                return unanswered and is_mine(token) is True
+            last: Exception = error
+        except (exceptions.BaseError, OSError) as error:
+            if not passes(error):
+                raise
+            unanswered, last = True, error
+        else:
+            return True
+        if failed < retries.attempts:
+            time.sleep(retries.pause(failed))
+    with contextlib.suppress(exceptions.BaseError, OSError):
+        found = is_mine(token)
+        if found is not None:
+            return found
+    raise last
 
 
 def status_of(error: BaseException) -> int | None:
@@ -45,7 +90,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
+    """True when the same request may succeed later."""
     if isinstance(error, (*_FORBIDDEN, FileNotFoundError, exceptions.InvalidPathError, exceptions.NotSupportedError)):
         return False
     if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error):
@@ -55,7 +100,7 @@ def passes(error: BaseException) -> bool:
 
 
 def about_names(error: BaseException) -> bool:
-    """Whether a listing met a name that the library has no key for, or a link that it cannot follow."""
+    """True when a listing met a name that the library has no key for, or a link that it cannot follow."""
     return isinstance(error, exceptions.InvalidPathError) or "Unable to walk dir" in _first_line(error)
 
 
@@ -115,50 +160,3 @@ def _message(error: BaseException) -> str:
 
 def _first_line(error: BaseException) -> str:
     return (masked(str(error)).strip().splitlines() or [type(error).__name__])[0][:600]
-
-
-_LONGEST_SECONDS = 15.0
-_CONFLICT = 409
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
-    """How often a request is sent. The pause before the next one doubles from ``first_seconds`` on, and is never the same for two writers."""
-
-    attempts: int = 7
-    first_seconds: float = 0.2
-
-    def pause(self, failed: int) -> float:
-        """Seconds to wait after so many failures."""
-        longest = min(_LONGEST_SECONDS, self.first_seconds * 2 ** (failed - 1))
-        return secrets.SystemRandom().uniform(longest / 2, longest)
-
-
-def create_once(put: Callable[[str], object], is_mine: Callable[[str], bool | None], retries: Retries) -> bool:
-    """Call ``put`` with a new token until it is known how it ended. True: the object is there, and it is this call's. False: another one's is.
-
-    ``is_mine`` looks whether the object carries the token, None when there is no object. Raises what ``put`` raised last when every attempt
-    failed and no object can be seen, and at once what no other attempt can change.
-    """
-    token, unanswered = uuid.uuid4().hex, False
-    for failed in range(1, retries.attempts + 1):
-        try:
-            put(token)
-        except exceptions.AlreadyExistsError as error:
-            # A conflict says that somebody is writing there at this moment, not that anything exists.
-            if status_of(error) != _CONFLICT:
-                return unanswered and is_mine(token) is True
-            last: Exception = error
-        except (exceptions.BaseError, OSError) as error:
-            if not passes(error):
-                raise
-            unanswered, last = True, error
-        else:
-            return True
-        if failed < retries.attempts:
-            time.sleep(retries.pause(failed))
-    with contextlib.suppress(exceptions.BaseError, OSError):
-        found = is_mine(token)
-        if found is not None:
-            return found
-    raise last

@@ -1,6 +1,6 @@
 """Objects that hold one value each, as JSON: read within a limit, and never written larger than they can be read again.
 
-Telling an object that cannot be read from a repository that cannot.
+An object that cannot be read is told from a repository that cannot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.storage.repository import Repository
 
 T = TypeVar("T")
+
+# Errors of reading one object that the store refuses or fails at.
+UNREADABLE = (ConfigInvalid, RepositoryUnavailable)
 
 
 def read_value(repository: Repository, kind: type[T], key: str, *, most_bytes: int = MOST_BYTES) -> T:
@@ -37,7 +40,7 @@ def create_value(repository: Repository, key: str, value: Any, *, most_bytes: in
 
 
 def packed_value(key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """What ``create_value`` would write. Raises ``Refused``."""
+    """The bytes that ``create_value`` would write. Raises ``Refused``."""
     data = codec.dumps(value)
     try:
         measure(data, most_bytes=most_bytes)
@@ -50,13 +53,9 @@ def packed_value(key: str, value: Any, *, most_bytes: int = MOST_BYTES) -> bytes
     return data
 
 
-# What reading one object raises when the store refuses it or fails at it.
-UNREADABLE = (ConfigInvalid, RepositoryUnavailable)
-
-
 def only_this_one(repository: Repository, layout: Layout, error: ConfigInvalid | RepositoryUnavailable) -> str:
-    """Why one object could not be read, after the repository was seen to answer otherwise. Raises what listing raises: then nothing can be said
-    of this object, and the next one would fail alike.
+    """The reason why one object could not be read, after the repository was seen to answer otherwise. Raises what listing raises: then nothing can be
+    said of this object, and the next one would fail alike.
     """
     # The smallest listing there is; where nothing is, nothing comes back.
     list(repository.keys(layout.pins))

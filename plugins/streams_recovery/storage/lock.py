@@ -43,8 +43,7 @@ class ApplicationLock:
         """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once, and that of a record which nobody
         can read once it is older than a lease.
 
-        Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable``
-        when nobody can tell.
+        Raises ``LockHeld`` naming who has it, since when and until when, and ``EntryUnreadable`` when nobody can tell.
         """
         taken: list[LockRecord] = []
 
@@ -136,8 +135,8 @@ class ApplicationLock:
         lease.check_no_other_owner(next(self._log.readable_back(whole=False), None), ticket, now=self._clock())
 
     def holder(self) -> LockRecord | None:
-        """Who has the lock now, None when nobody has. One that is proven dead has it until somebody takes it. Raises ``EntryUnreadable`` while a record
-        that cannot be read blocks.
+        """The record of whoever has the lock now, None when nobody has. One that is proven dead has it until somebody takes it. Raises
+        ``EntryUnreadable`` while a record that cannot be read blocks.
         """
         try:
             return lease.holder(self._log.last(), self._clock())

@@ -1,10 +1,8 @@
-"""Objects as bytes: read in ranges, mapped, compressed. And the receipts that a job and its submitter share.
+"""Objects as bytes: read in ranges, mapped, compressed. And files that processes of one machine leave for each other.
 
-An object as a raw file, so that Python's own buffering makes it the file that Parquet readers expect. A file as one buffer that does not take its size in
-memory. Manifests and range tables as they are stored: one zstd frame that says how much it unpacks to, and unpacks to no more than its size makes likely.
+Manifests and range tables are stored as one zstd frame that says how much it unpacks to, and unpacks to no more than its size makes likely.
 
-Files on the machine that a job's submitter and its driver share: the order, where the driver was started before there was one, and the receipt, in which
-it tells what became of the job.
+A job's submitter leaves the order for a driver that was started before there was one. The driver leaves the receipt, which tells what became of the job.
 """
 
 from __future__ import annotations
@@ -15,18 +13,20 @@ import mmap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import zstandard
 
 from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES, MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged
-from streams_recovery.core.jobs.spec import JobOrder, JobReceipt
+from streams_recovery.core.jobs.spec import JobReceipt
+
+T = TypeVar("T")
 
 
 class ObjectFile(io.RawIOBase):
-    """Reads ranges of one object. ``read_range`` gets key, start and end (exclusive)."""
+    """An object as a raw file: Python's own buffering makes it the file that Parquet readers expect. ``read_range`` gets key, start and end (exclusive)."""
 
     def __init__(self, read_range: Callable[[str, int, int], bytes], key: str, size: int) -> None:
         self._read_range = read_range
@@ -109,7 +109,7 @@ def packed(plain: bytes) -> bytes:
 
 
 def unpacked(data: bytes, key: str, what: str = "manifest") -> bytes:
-    """What ``packed`` was given. ``key`` names the object in errors. Takes memory for the result only once its size was found to be likely. Raises
+    """Undo ``packed``. ``key`` names the object in errors. Takes memory for the result only once its size was found to be likely. Raises
     ``Damaged``.
     """
     most, why = most_unpacked(len(data)), ""
@@ -137,33 +137,21 @@ def most_unpacked(size: int) -> int:
     return min(MOST_BYTES, max(_LIKELY_RATIO * size, min(_MOST_AT_BEST_RATIO, _SMALL + _BEST_RATIO * size)))
 
 
-def write_receipt(path: Path, receipt: JobReceipt) -> None:
-    """Leave a receipt for the submitter, whole or not at all."""
-    _write(path, receipt)
+def write_local(path: Path, value: object) -> None:
+    """Leave a value for another process of this machine, whole or not at all."""
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(codec.dumps(value))
+    unfinished.replace(path)
+
+
+def read_local(kind: type[T], path: Path, *, most_bytes: int = MOST_BYTES_OF_ENTRY) -> T | None:
+    """The value that another process has left, None while there is none. Raises ``Damaged``."""
+    try:
+        return codec.loads(kind, path.read_bytes(), where=str(path), most_bytes=most_bytes)
+    except FileNotFoundError:
+        return None
 
 
 def read_receipt(path: Path) -> JobReceipt | None:
     """The receipt that a job has left, None when it left none."""
-    try:
-        return codec.loads(JobReceipt, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
-    except FileNotFoundError:
-        return None
-
-
-def write_order(path: Path, order: JobOrder) -> None:
-    """Leave a driver that waits for it what it is to do, whole or not at all."""
-    _write(path, order)
-
-
-def read_order(path: Path) -> JobOrder | None:
-    """The order of a driver that waits for it, None while there is none."""
-    try:
-        return codec.loads(JobOrder, path.read_bytes(), where=str(path), most_bytes=MOST_BYTES_OF_ENTRY)
-    except FileNotFoundError:
-        return None
-
-
-def _write(path: Path, what: JobOrder | JobReceipt) -> None:
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(codec.dumps(what))
-    unfinished.replace(path)
+    return read_local(JobReceipt, path)

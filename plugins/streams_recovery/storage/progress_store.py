@@ -1,8 +1,9 @@
-"""How far jobs are, in the repository: what tasks report to their driver, and what the driver stores for pages. Each object is created once.
+"""Progress of jobs, in the repository and on the machine that a driver and its submitter share.
+
+In the repository tasks report to their driver, and the driver stores progress for pages. Each object is created once. On the machine the driver leaves it in
+a small file beside the receipt, which is replaced each time.
 
 Nothing goes by it but what people are shown. So whatever fails here is passed over: a job must not fail because nobody could be told how far it is.
-
-How far a job is, as its driver leaves it for the submitter on the machine they share: a small file beside the receipt, replaced each time.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.jobs.progress import JobProgress, TaskReport, is_alive, job_key, tasks_prefix
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.storage.json_object import create_value, read_value
+from streams_recovery.storage.objects import read_local
 from streams_recovery.storage.repository import Repository
 
 # Tasks report in slices of time, so that their driver lists only what is new. Seconds.
@@ -26,7 +27,7 @@ _JOB: Final = re.compile(r"[0-9]{6}\.json")
 
 
 def report_task(repository: Repository, directory: str, phase: int, report: TaskReport, *, now: float) -> bool:
-    """Store what a task has done so far; ``now`` in seconds since the epoch. False when it could not be stored."""
+    """Store the work that a task has done so far; ``now`` in seconds since the epoch. False when it could not be stored."""
     key = f"{tasks_prefix(directory, phase, int(now // SLICE))}{report.task}-{uuid.uuid4().hex}.json"
     try:
         create_value(repository, key, report, most_bytes=_MOST_BYTES)
@@ -36,7 +37,7 @@ def report_task(repository: Repository, directory: str, phase: int, report: Task
 
 
 def task_reports(repository: Repository, directory: str, phase: int, *, now: float) -> list[TaskReport]:
-    """What tasks of a phase have reported in the last slices, the oldest first. Their clocks may differ from this one's by a slice."""
+    """Reports of a phase's tasks in the last slices, the oldest first. Their clocks may differ from this one's by a slice."""
     found: list[TaskReport] = []
     current = int(now // SLICE)
     for number in (current - 1, current, current + 1):
@@ -85,16 +86,9 @@ def progress_path(receipt: Path) -> Path:
     return receipt.with_name("progress.json")
 
 
-def write_progress(path: Path, progress: JobProgress) -> None:
-    """Leave it, whole or not at all."""
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(codec.dumps(progress))
-    unfinished.replace(path)
-
-
 def read_progress(path: Path) -> JobProgress | None:
-    """What the driver left last, None before it left anything that can be read."""
+    """The progress that the driver left last, None before it left anything that can be read."""
     try:
-        return codec.loads(JobProgress, path.read_bytes(), where=str(path), most_bytes=_MOST_BYTES)
-    except (FileNotFoundError, Damaged):
+        return read_local(JobProgress, path, most_bytes=_MOST_BYTES)
+    except Damaged:
         return None

@@ -90,7 +90,7 @@ class RangeTables:
         return replace(topic, partitions=tuple(images), tables=tables), table
 
     def _columns(self, topic: TopicImage, number: int, ranges: Ranges, base: tuple[TableRef, ...]) -> RangeColumns:
-        """What has to be written of a partition: the ranges that ``base`` does not hold."""
+        """The ranges of a partition that have to be written: ``base`` does not hold them."""
         tp = TopicPartition(topic.name, number)
         if base or not ranges.tables:
             return RangeColumns.of(self._layout.application_id, tp, ranges.new)

@@ -96,7 +96,7 @@ class Repository:
         return found
 
     def adopted(self, key: str) -> bool:
-        """Whether a person vouched for the record at ``key``, which has no seal, and was read here."""
+        """True when a person vouched for the record at ``key``, which has no seal, and was read here."""
         return self.seals is not None and key in self._adopted(key)
 
     def unchecked(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
@@ -166,7 +166,7 @@ class Repository:
             return None
 
     def modified(self, key: str) -> int | None:
-        """When the object was written, in milliseconds by the store's clock; None when it does not exist."""
+        """The moment when the object was written, in milliseconds by the store's clock; None when it does not exist."""
         try:
             return self._do("looking at", key, lambda: _stored(obstore.head(self._store, _checked(key))).modified)
         except NotFound:
@@ -191,8 +191,8 @@ class Repository:
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
         self._note(key)
         if self.location.backend == "filesystem":
-            _ = self._store  # its directory is there then
-            done = self._do(doing, key, lambda: create_file(Path(str(self.location.path)), _checked(key), data))
+            root = self._root
+            done = self._do(doing, key, lambda: create_file(root, _checked(key), data))
         elif self.location.backend != "s3":
             done = self._do(
                 doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
@@ -256,8 +256,7 @@ class Repository:
 
         def read() -> tuple[list[str], bool]:
             if self.location.backend == "filesystem":
-                _ = self._store  # its directory is there then
-                return [key for key in files_in(Path(str(self.location.path)), prefix) if key > after], True
+                return [key for key in files_in(self._root, prefix) if key > after], True
             try:
                 found = next(iter(obstore.list(self._store, prefix=prefix, offset=after or None, chunk_size=_PAGE)), [])
             except (exceptions.BaseError, OSError) as error:
@@ -295,8 +294,8 @@ class Repository:
         """Files below ``prefix`` that are being written, and those whose writer was killed: objects of a name that no listing shows. A bucket has none."""
         if self.location.backend != "filesystem":
             return []
-        _ = self._store  # its directory is there then
-        found = self._do("listing", prefix, lambda: list(staged_in(Path(str(self.location.path)), prefix)))
+        root = self._root
+        found = self._do("listing", prefix, lambda: list(staged_in(root, prefix)))
         files = (StoredFile(key=key, bytes=one.st_size, modified=one.st_mtime_ns // 1_000_000) for key, one in found)
         return sorted(files, key=lambda file: file.key)
 
@@ -322,6 +321,12 @@ class Repository:
             for key in keys:
                 self._note(key)
                 self._do("deleting", key, lambda key=key: remove(_checked(key)))  # type: ignore[misc]
+
+    @property
+    def _root(self) -> Path:
+        """The directory of a repository in files, which is there then."""
+        _ = self._store
+        return Path(str(self.location.path))
 
     @property
     def _store(self) -> Any:

@@ -1,54 +1,66 @@
-"""Questions to a bucket that the object-store library cannot ask.
+"""Questions to a store that the object-store library cannot ask: those to a bucket go through Amazon's own client. It is slow to import, and not on the
+workers of Spark: this module is imported where it is needed only.
 
-What a bucket does to keep objects: object lock and versions. Asked for by expiry only.
+A bucket with object lock or versions answers a deletion with success and keeps the bytes under a delete marker. Expiry asks for both. Only bringing
+back what was deleted asks for older versions.
 
-A bucket with object lock or versions answers a deletion with success and keeps the bytes under a delete marker. What the object-store library
-cannot ask for is asked here with Amazon's own client.
-
-Older versions of a bucket's objects: what is there, and one made the latest again. Only bringing back what was deleted uses it.
-
-Listing what the object-store library cannot list: below names that it has no key for, it gives up the whole listing.
-
-A file name that is not UTF-8, a line break in a key, a link to its own directory: one such object would keep every run from finding its own.
+The library gives up a whole listing at a name that it has no key for: a file name that is not UTF-8, a line break in a key, a link to its own directory.
+One such object would keep every run from finding its own, so that listing is made here.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+import boto3
 from botocore import exceptions
-from botocore import exceptions as boto_exceptions
+from botocore.config import Config
 
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile
-from streams_recovery.storage.open_store import StorageCredentials, amazon_client, unavailable
+from streams_recovery.storage.open_store import StorageCredentials, raise_unless_gone
 
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _NO_LOCK = frozenset({"ObjectLockConfigurationNotFoundError", "NotImplemented", "MethodNotAllowed", "501", "405"})
 
+LOGGER = logger("streams_recovery.storage")
 
-class BucketProtection:
-    """Asks one bucket. What the server does not tell, or not to us, counts as no protection: a removal it forbids fails by itself."""
+# Every key of ours is made of names on the allow-list.
+_KEY: Final = re.compile(r"(?!(.*/)?\.\.?(/|$))[a-zA-Z0-9._-]+(/[a-zA-Z0-9._-]+)*")
+
+
+class _Bucket:
+    """One bucket. Keys are relative to the location's prefix."""
 
     def __init__(self, location: StorageLocation, credentials: StorageCredentials | None) -> None:
         self._location = location
         self._credentials = credentials
+        self._prefix = f"{location.prefix}/" if location.prefix else ""
+
+    @cached_property
+    def _client(self) -> Any:
+        return _amazon_client(self._location, self._credentials)
+
+
+class BucketProtection(_Bucket):
+    """Asks one bucket. What the server does not tell, or not to us, counts as no protection: a removal it forbids fails by itself."""
 
     def lock_of(self, key: str) -> ObjectLock | None:
         """The lock on an object, None when the bucket has none or the object does not exist. Raises ``RepositoryUnavailable``."""
-        if not self._has_locks:
+        if self._configuration is None:
             return None
-        found = self._asked("head_object", Key=f"{self._location.prefix}/{key}".lstrip("/"))
+        found = self._asked("head_object", Key=self._prefix + key)
         if found is None:
             return None
         until = found.get("ObjectLockRetainUntilDate") or self._by_default(found["LastModified"])
@@ -60,12 +72,8 @@ class BucketProtection:
 
     @cached_property
     def keeps_versions(self) -> bool:
-        """Whether what is removed stays as an older version, until the bucket's own rules let it go."""
+        """True when what is removed stays as an older version, until the bucket's own rules let it go."""
         return bool((self._asked("get_bucket_versioning") or {}).get("Status") == "Enabled")
-
-    @cached_property
-    def _has_locks(self) -> bool:
-        return self._configuration is not None
 
     @cached_property
     def _configuration(self) -> dict[str, Any] | None:
@@ -92,30 +100,19 @@ class BucketProtection:
             if status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 # Not ours to know. An empty answer: nothing is told, but objects may be locked all the same.
                 return {} if question == "get_object_lock_configuration" else None
-            raise unavailable(self._location, question, error) from error
+            raise _unavailable(self._location, question, error) from error
         except exceptions.NoCredentialsError:
             return None
         except exceptions.BotoCoreError as error:
-            raise unavailable(self._location, question, error) from error
-
-    @cached_property
-    def _client(self) -> Any:
-        return amazon_client(self._location, self._credentials)
+            raise _unavailable(self._location, question, error) from error
 
 
-class BucketVersions:
-    """The versions that one bucket keeps. Keys are relative to the location's prefix. Raises ``ConfigInvalid`` for what it does not let us do,
-    ``RepositoryUnavailable`` when it does not answer.
-    """
-
-    def __init__(self, location: StorageLocation, credentials: StorageCredentials | None) -> None:
-        self._location = location
-        self._credentials = credentials
-        self._prefix = f"{location.prefix}/" if location.prefix else ""
+class BucketVersions(_Bucket):
+    """The versions that one bucket keeps. Raises ``ConfigInvalid`` for what it does not let us do, ``RepositoryUnavailable`` when it does not answer."""
 
     @cached_property
     def kept(self) -> bool:
-        """Whether the bucket says that it keeps versions. False also when it does not say."""
+        """True when the bucket says that it keeps versions. False also when it does not say."""
         return BucketProtection(self._location, self._credentials).keeps_versions
 
     def below(self, prefix: str) -> list[ObjectVersion]:
@@ -152,24 +149,13 @@ class BucketVersions:
         except exceptions.ClientError as error:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise unavailable(self._location, doing, error) from error
+                raise _unavailable(self._location, doing, error) from error
             raise ConfigInvalid(
                 f"{doing} of {self._location} is not possible: {str(error)[:300]}",
                 next_step="give this user s3:ListBucketVersions, s3:GetObjectVersion and s3:PutObject, or run it as one who has them",
             ) from error
         except exceptions.BotoCoreError as error:
-            raise unavailable(self._location, doing, error) from error
-
-    @cached_property
-    def _client(self) -> Any:
-        return amazon_client(self._location, self._credentials)
-
-
-LOGGER = logger("streams_recovery.storage")
-
-# Every key of ours is made of names on the allow-list.
-_KEY: Final = re.compile(r"(?!(.*/)?\.\.?(/|$))[a-zA-Z0-9._-]+(/[a-zA-Z0-9._-]+)*")
-_MILLISECONDS: Final = 1_000
+            raise _unavailable(self._location, doing, error) from error
 
 
 def listed_without_them(location: StorageLocation, credentials: StorageCredentials | None, prefix: str) -> list[StoredFile]:
@@ -196,11 +182,7 @@ def listed_without_them(location: StorageLocation, credentials: StorageCredentia
 
 
 def _in_directory(root: Path, prefix: str) -> Iterator[StoredFile]:
-    def failed(error: OSError) -> None:
-        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-            raise error
-
-    for directory, _, names in os.walk(root / prefix, onerror=failed):
+    for directory, _, names in os.walk(root / prefix, onerror=raise_unless_gone):
         for name in names:
             path = Path(directory) / name
             try:
@@ -215,17 +197,36 @@ def _in_directory(root: Path, prefix: str) -> Iterator[StoredFile]:
 
 def _in_bucket(location: StorageLocation, credentials: StorageCredentials | None, prefix: str) -> Iterator[StoredFile]:
     before = f"{location.prefix}/" if location.prefix else ""
-    pages = amazon_client(location, credentials).get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=before + prefix)
+    pages = _amazon_client(location, credentials).get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=before + prefix)
     try:
-        for item in _items(pages):
+        for item in itertools.chain.from_iterable(page.get("Contents", ()) for page in pages):
             changed: datetime = item["LastModified"]
-            yield StoredFile(
-                key=str(item["Key"]).removeprefix(before), bytes=int(item["Size"]), modified=int(changed.timestamp() * _MILLISECONDS)
-            )
-    except (boto_exceptions.ClientError, boto_exceptions.BotoCoreError) as error:
-        raise unavailable(location, f"listing {prefix}", error) from error
+            yield StoredFile(key=str(item["Key"]).removeprefix(before), bytes=int(item["Size"]), modified=int(changed.timestamp() * 1000))
+    except (exceptions.ClientError, exceptions.BotoCoreError) as error:
+        raise _unavailable(location, f"listing {prefix}", error) from error
 
 
-def _items(pages: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for page in pages:
-        yield from page.get("Contents", ())
+def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> Any:
+    """Amazon's own client for the bucket's server. Asks nothing yet."""
+    return boto3.client(
+        "s3",
+        # The other library wants the bucket in the endpoint's name where it is not in the path; this one puts it there itself.
+        endpoint_url=where.endpoint and where.endpoint.replace(f"//{where.bucket}.", "//", 1),
+        region_name=where.region or "us-east-1",
+        aws_access_key_id=keys.access_key_id if keys else None,
+        aws_secret_access_key=keys.secret_access_key if keys else None,
+        aws_session_token=keys.session_token if keys else None,
+        config=Config(
+            s3={"addressing_style": "path" if where.path_style else "virtual"},
+            connect_timeout=10,
+            read_timeout=30,
+            retries={"mode": "standard", "total_max_attempts": 5},
+        ),
+    )
+
+
+def _unavailable(where: StorageLocation, question: str, error: Exception) -> RepositoryUnavailable:
+    """The error of a server that does not answer a question."""
+    return RepositoryUnavailable(
+        f"{question} of {where} failed: {str(error)[:300]}", next_step="check that the store can be reached, then run again"
+    )

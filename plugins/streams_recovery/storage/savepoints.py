@@ -1,6 +1,6 @@
 """The savepoints of one application: a savepoint exists when its manifest does.
 
-Savepoints in short, by the records of their publication: a page of many opens no manifest of which there is one.
+The record of a publication tells of a savepoint in short: a page of many opens no manifest that has one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Final
@@ -33,42 +33,7 @@ from streams_recovery.storage.repository import AlreadyExists, Repository
 _READERS: Final = 16
 # A record is written right behind its manifest. One that came much later is not from the run that published.
 _BEHIND_MS: Final = 900_000
-
-
-def read_summaries(
-    store: SavepointStore, repository: Repository, layout: Layout, ids: Sequence[str], *, by_manifest: bool = False
-) -> dict[str, Publication | Damaged]:
-    """These savepoints in short, by their records or ``by_manifest``; with the error for one that is damaged. One that expires meanwhile is left out."""
-    manifests = {file.key: file for file in repository.listed(layout.savepoints)}
-    records = {} if by_manifest else {file.key: file.modified for file in repository.listed(layout.published_prefix)}
-
-    def read(savepoint_id: str) -> Publication | Damaged | None:
-        stored = manifests.get(layout.manifest(savepoint_id))
-        written = records.get(layout.published(savepoint_id))
-        try:
-            return None if stored is None else _summary(store, savepoint_id, stored, written)
-        except NotFound:
-            return None
-        except Damaged as error:
-            # Without what it was reading when it was raised.
-            return error.with_traceback(None)
-
-    with ThreadPoolExecutor(_READERS) as readers:
-        found = zip(ids, readers.map(read, ids), strict=True)
-        return {savepoint_id: one for savepoint_id, one in found if one is not None}
-
-
-def _summary(store: SavepointStore, savepoint_id: str, stored: StoredFile, written: int | None) -> Publication:
-    if written is not None and written <= stored.modified + _BEHIND_MS:
-        with contextlib.suppress(NotFound, Damaged):
-            record = store.publication(savepoint_id)
-            if record.is_of(stored.key, stored.bytes):
-                return record
-    return store.summary_of_manifest(savepoint_id)
-
-
-_NAMED_IN_ERRORS = 5
-_MOST_OF_RECORD = MOST_BYTES_OF_ENTRY
+_NAMED_IN_ERRORS: Final = 5
 _MOST_OF_DETAIL = MOST_BYTES_OF_ENTRY
 
 LOGGER = logger("streams_recovery.storage.savepoints")
@@ -83,7 +48,7 @@ class SavepointStore:
         self._clock = clock
 
     def key(self, savepoint_id: str) -> str:
-        """Where the manifest is when the savepoint exists."""
+        """The key of the manifest when the savepoint exists."""
         return self._layout.manifest(savepoint_id)
 
     def publish(self, published: Manifest, *, confirm: Callable[[], object] = lambda: None) -> str:
@@ -122,7 +87,7 @@ class SavepointStore:
         # After the manifest: a record without one has to mean that it was lost.
         key = self._layout.published(record.savepoint_id)
         try:
-            create_value(self._repository, key, record, most_bytes=_MOST_OF_RECORD)
+            create_value(self._repository, key, record, most_bytes=MOST_BYTES_OF_ENTRY)
         except AlreadyExists:
             # Retention goes by it: one that somebody else has put there could give files away.
             try:
@@ -149,21 +114,44 @@ class SavepointStore:
             LOGGER.warning("%s was not written: %s", key, error.reason)
 
     def detail(self, savepoint_id: str) -> SavepointDetail:
-        """What people look at of a savepoint. Raises ``NotFound``, also for one that has none, and ``Damaged``."""
+        """The detail of a savepoint, for people to look at. Raises ``NotFound``, also for one that has none, and ``Damaged``."""
         key = self._layout.detail(savepoint_id)
         found = read_value(self._repository, SavepointDetail, key, most_bytes=_MOST_OF_DETAIL)
         require_about(found, self._layout.application_id, savepoint_id, where=key)
         return found
 
-    def summaries(self) -> dict[str, Publication | Damaged]:
+    def summaries(self, *, by_manifest: bool = False) -> dict[str, Publication | Damaged]:
         """All savepoints in short, the newest last, by the records of their publication, or by their manifests where a record is missing, cannot be read or is
         about something else. With the error for one that is damaged. One that expires meanwhile is left out.
-        """
-        return read_summaries(self, self._repository, self._layout, self.ids())
 
-    def summaries_of_manifests(self) -> dict[str, Publication | Damaged]:
-        """The same by the manifests alone, for whoever removes what nobody needs: a record may be anybody's."""
-        return read_summaries(self, self._repository, self._layout, self.ids(), by_manifest=True)
+        With ``by_manifest`` no record is read, for whoever removes what nobody needs: a record may be anybody's.
+        """
+        ids = self.ids()
+        manifests = {file.key: file for file in self._repository.listed(self._layout.savepoints)}
+        records = {} if by_manifest else {file.key: file.modified for file in self._repository.listed(self._layout.published_prefix)}
+
+        def read(savepoint_id: str) -> Publication | Damaged | None:
+            stored = manifests.get(self._layout.manifest(savepoint_id))
+            written = records.get(self._layout.published(savepoint_id))
+            try:
+                return None if stored is None else self._summary(savepoint_id, stored, written)
+            except NotFound:
+                return None
+            except Damaged as error:
+                # Without what it was reading when it was raised.
+                return error.with_traceback(None)
+
+        with ThreadPoolExecutor(_READERS) as readers:
+            found = zip(ids, readers.map(read, ids), strict=True)
+            return {savepoint_id: one for savepoint_id, one in found if one is not None}
+
+    def _summary(self, savepoint_id: str, stored: StoredFile, written: int | None) -> Publication:
+        if written is not None and written <= stored.modified + _BEHIND_MS:
+            with contextlib.suppress(NotFound, Damaged):
+                record = self.publication(savepoint_id)
+                if record.is_of(stored.key, stored.bytes):
+                    return record
+        return self.summary_of_manifest(savepoint_id)
 
     def summary_of_manifest(self, savepoint_id: str) -> Publication:
         """A savepoint in short by its manifest. Raises ``NotFound`` and ``Damaged``."""
@@ -187,7 +175,7 @@ class SavepointStore:
     def publication(self, savepoint_id: str) -> Publication:
         """The record that a savepoint was published. Raises ``NotFound`` and ``Damaged``."""
         key = self._layout.published(savepoint_id)
-        found = read_value(self._repository, Publication, key, most_bytes=_MOST_OF_RECORD)
+        found = read_value(self._repository, Publication, key, most_bytes=MOST_BYTES_OF_ENTRY)
         check_publication(found, where=key)
         if (found.savepoint_id, found.application_id) != (savepoint_id, self._layout.application_id):
             raise Damaged(
@@ -244,7 +232,7 @@ class SavepointStore:
         return found
 
     def copies(self) -> dict[str, tuple[StoredFile, ...]]:
-        """What is where expiry puts copies of manifests, by savepoint. One whose own manifest is there as well has not expired."""
+        """The copies of manifests that expiry has made, by savepoint. One whose own manifest is there as well has not expired."""
         prefix, found = self._layout.retired_prefix, dict[str, tuple[StoredFile, ...]]()
         for file in self._repository.listed(prefix):
             if self._layout.retired_at(file.key) is not None and not self.forged_object(file.key):
@@ -318,8 +306,8 @@ class SavepointStore:
         return None if known is None else self.read(known)
 
     def _sound(self, ids: list[str], read: Callable[[str], Manifest]) -> list[Manifest]:
-        """Those of one moment's savepoints that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which
-        of them hold the same state only they tell. Those that are forged are none.
+        """Savepoints of one moment that nobody edited, whose state is not damaged, and that can be read. Raises ``Damaged`` when none can: which of them
+        hold the same state only they tell. Forged ones are none.
         """
         found, damage = [], None
         for savepoint_id in ids:

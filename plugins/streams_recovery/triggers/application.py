@@ -32,7 +32,6 @@ class WatchTrigger(Logged, BaseTrigger):
         self.settle = settle
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How the triggerer makes it again."""
         names = ("application_name", "watch", "facts", "interval", "settle")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 

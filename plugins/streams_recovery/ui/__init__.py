@@ -1,1 +1,1 @@
-"""What the API server of Airflow gets from this package."""
+"""The page *Recovery* in Airflow's API server."""

@@ -1,4 +1,4 @@
-"""Who asks, and what Airflow lets them see and start. Every route depends on ``visitor``: without a login it answers 401."""
+"""The visitor of the page, and what Airflow lets them see and start. Every route depends on ``visitor``: without a login it answers 401."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Visitor:
 
     @property
     def name(self) -> str:
-        """As Airflow shows who has triggered a run, and who has answered."""
+        """The name with which Airflow shows who has triggered a run, and who has answered."""
         return self.user.get_name()
 
     def sees(self, name: str) -> bool:
@@ -52,7 +52,7 @@ class Visitor:
 
 
 def visitor(user: GetUserDep) -> Visitor:
-    """Who asks. Raises 401 for whoever is not logged in, before anything is looked up."""
+    """The visitor. Raises 401 for whoever is not logged in, before anything is looked up."""
     manager: BaseAuthManager[BaseUser] = get_auth_manager()
     return Visitor(user, frozenset(manager.get_authorized_dag_ids(user=user, method="GET")))
 

@@ -1,4 +1,6 @@
-"""What can be started from the page: a DAG with its params filled in. The browser triggers it through Airflow's own API, which checks rights and params."""
+"""Actions that can be started from the page: a DAG with its params filled in. The browser triggers it through Airflow's own API, which checks rights and
+params.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,21 @@ from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TO
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.core.words import LIVE
 from streams_recovery.ui.overview import iso
+
+# Kinds of DAGs.
+_RESTORES: Final = (
+    "restore_full",
+    "restore_pitr",
+    "restore_rebuild",
+    "restore_topics",
+    "failover",
+    "upgrade",
+    "clone",
+    "undo",
+    "append_quarantine",
+)
+_LOOKS: Final = ("compare", "look_up")
+_OUTPUTS: Final = "compare_outputs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +61,8 @@ class Action:
     label: str
     dag_id: str
     explains: str
-    destroys: str
     fields: tuple[Field, ...]
+    destroys: str = ""
 
 
 def actions(
@@ -56,7 +73,7 @@ def actions(
     *,
     entry: SiteEntry | None = None,
 ) -> tuple[Action, ...]:
-    """Those that this user may start, for the chosen instant. ``entry`` says at which site the application is."""
+    """The actions that this user may start, for the chosen instant. ``entry`` says at which site the application is."""
     return tuple(_possible(config, plan, configured, may_trigger, entry))
 
 
@@ -70,8 +87,8 @@ def dags_of(name: str) -> dict[str, tuple[str, ...]]:
 
 
 def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:
-    """Whether an approval by this user would count, as far as no single run matters: ``refused`` says why not. With ``exclude_trigger`` it does not count
-    for runs that ``user`` has triggered.
+    """The value of an approval by this user, as far as no single run matters: ``refused`` says why it would not count. With ``exclude_trigger`` it does not
+    count for runs that ``user`` has triggered.
     """
     rule = config.access.approval
     named = replace(rule, exclude_trigger=False)
@@ -80,21 +97,6 @@ def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | Non
         "refused": refusal(named, triggered_by=None, approved_by=user, cleared=False),
         "exclude_trigger": rule.exclude_trigger,
     }
-
-
-_RESTORES: Final = (
-    "restore_full",
-    "restore_pitr",
-    "restore_rebuild",
-    "restore_topics",
-    "failover",
-    "upgrade",
-    "clone",
-    "undo",
-    "append_quarantine",
-)
-_LOOKS: Final = ("compare", "look_up")
-_OUTPUTS: Final = "compare_outputs"
 
 
 def _dag(kind: str, name: str, may_trigger: Callable[[str], bool]) -> tuple[str, bool] | None:
@@ -130,7 +132,7 @@ def _possible(
 
 
 def _of_now(config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> Iterator[Action]:
-    """Those that no instant matters for."""
+    """Actions that no instant matters for."""
     comparable = config.clone is not None or config.reprocess is not None
     if comparable and (dag := _dag(_OUTPUTS, config.name, may_trigger)) is not None:
         yield _compare_outputs(config, dag)
@@ -232,7 +234,7 @@ def _target(config: ApplicationConfig, configured: Mapping[str, ApplicationConfi
 
 
 def _takes_the_past(one: ApplicationConfig, source: ApplicationConfig) -> bool:
-    """Whether it reads the same repository, and the same inputs as copies or in another cluster."""
+    """True if it reads the same repository, and the same inputs as copies or in another cluster."""
     # An application that only subscribes by pattern names no input.
     copies = bool(one.restore.topic_map) and set(source.topics.inputs) <= one.restore.topic_map.keys()
     return one.storage.location == source.storage.location and (copies or one.source.connection != source.source.connection)
@@ -260,7 +262,6 @@ def _drill(config: ApplicationConfig, savepoint_id: str) -> Action:
         label="Try it (drill)…",
         dag_id=f"streams_drill_{config.name}",
         explains="Restores the savepoint into an application of its own, measures the time, compares every record, and removes it.",
-        destroys="",
         fields=(_field(SAVEPOINT, value=savepoint_id),),
     )
 
@@ -282,7 +283,6 @@ def _savepoint(config: ApplicationConfig) -> Action:
         label="Take a savepoint…",
         dag_id=f"streams_backup_{config.name}",
         explains="Takes a savepoint now. The application is held for moments, as configured.",
-        destroys="",
         fields=(_field(SAVEPOINT_REASON),),
     )
 
@@ -294,13 +294,12 @@ def _compare_outputs(config: ApplicationConfig, dag: tuple[str, bool]) -> Action
         dag_id=dag[0],
         explains="Compares the real outputs key by key with those of the clone, or with the results of an interval. The result is shown here. Nothing is "
         "changed.",
-        destroys="",
         fields=(*_application(config.name, dag), _field(AGAINST), _field(BEGIN), _field(TOLERANCE), _field(RELATIVE)),
     )
 
 
 def savepoint_actions(config: ApplicationConfig, savepoint_id: str, may_trigger: Callable[[str], bool]) -> tuple[Action, ...]:
-    """What this user may have looked up in a savepoint."""
+    """The actions on a savepoint that this user may start."""
     found = ((kind, _dag(kind, config.name, may_trigger)) for kind in _LOOKS)
     return tuple(_LOOK_FORMS[kind](config, savepoint_id, dag) for kind, dag in found if dag is not None)
 
@@ -311,7 +310,6 @@ def _compare(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         label="Compare…",
         dag_id=dag[0],
         explains="Compares the stores key by key. The result is shown with the savepoint. Nothing is changed.",
-        destroys="",
         fields=(
             *_application(config.name, dag),
             _field(SAVEPOINT, value=savepoint_id, kind="fixed", help=""),
@@ -327,7 +325,6 @@ def _look_up(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]
         label="Look up…",
         dag_id=dag[0],
         explains="Looks up a key of a store, or the newest records of a topic. The result is shown with the savepoint. Nothing is changed.",
-        destroys="",
         fields=(
             *_application(config.name, dag),
             _field(SAVEPOINT, value=savepoint_id, kind="fixed", help=""),

@@ -4,6 +4,7 @@ own API, from the browser.
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated
 
 from airflow.api_fastapi.core_api.security import requires_authenticated
@@ -12,9 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException as PlainHTTPException
 
 from streams_recovery.core.escaping import logger
-from streams_recovery.ui import pages as render
 from streams_recovery.ui.access import VisitorDep
-from streams_recovery.ui.pages import Pages
+from streams_recovery.ui.pages import Pages, page, static_file
 
 LOGGER = logger("streams_recovery.ui")
 
@@ -62,7 +62,7 @@ def _add_routes(app: FastAPI, pages: Pages) -> None:
 
     @app.get("/static/{name}")
     def static(name: Name) -> Response:
-        found = render.static(name)
+        found = static_file(name)
         if found is None:
             raise HTTPException(404, "There is no such file.")
         return found
@@ -75,28 +75,23 @@ def _root(request: Request) -> str:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """What a person may not see, or what is not there."""
+    """The answer for a page that a person may not see, or that is not there."""
     status = getattr(error, "status_code", 500)
-    return render.page("error.html", root=_root(request), status=status, code=status, text=_said(status, error))
+    return page("error.html", root=_root(request), status=status, code=status, text=_said(status, error))
 
 
 async def misunderstood(request: Request, _error: Exception) -> Response:
-    """An address that is none of the page's."""
-    return render.page(
-        "error.html", root=_root(request), status=400, code=400, text="The address of this page is not complete or too long."
-    )
+    """The answer for an address that is none of the page's."""
+    return page("error.html", root=_root(request), status=400, code=400, text="The address of this page is not complete or too long.")
 
 
 async def failed(request: Request, error: Exception) -> Response:
-    """A mistake in this software: the log has it, the page does not."""
+    """The answer for a mistake in this software: the log has it, the page does not."""
     LOGGER.error("The page %s failed", request.url.path, exc_info=error)
-    return render.page(
-        "error.html", root=_root(request), status=500, code=500, text="This page failed. The log of Airflow's API server says why."
-    )
-
-
-_LOGIN = 401
+    return page("error.html", root=_root(request), status=500, code=500, text="This page failed. The log of Airflow's API server says why.")
 
 
 def _said(status: int, error: Exception) -> str:
-    return "You are not logged in, or your login has expired. Log in to Airflow." if status == _LOGIN else str(getattr(error, "detail", ""))
+    if status == HTTPStatus.UNAUTHORIZED:
+        return "You are not logged in, or your login has expired. Log in to Airflow."
+    return str(getattr(error, "detail", ""))

@@ -1,7 +1,4 @@
-"""The curves of one application, as images that say their numbers.
-
-The small curves of the page: values over time as SVG, made here. Colours come from the style sheet.
-"""
+"""The curves of one application: values over time as SVG images that say their numbers. Colours come from the style sheet."""
 
 from __future__ import annotations
 
@@ -16,6 +13,8 @@ from streams_recovery.ui.overview import number, seconds, size, utc
 
 WIDTH, HEIGHT = 320, 96
 _LEFT, _RIGHT, _TOP, _BOTTOM = 4, 4, 16, 16
+# Values in an image: as many as it has room for.
+_MOST = 200
 
 Points = Sequence[tuple[int, float | None]]
 
@@ -30,7 +29,7 @@ class Scale:
     last: float
 
     def __call__(self, value: float) -> float:
-        """Where a value is. In the middle when there is only one."""
+        """The place of a value. In the middle when there is only one."""
         if self.high == self.low:
             return (self.first + self.last) / 2
         return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
@@ -44,11 +43,7 @@ def curve(points: Points, *, title: str, say: Callable[[float], str], objective:
     top = max([value for _, value in known] + ([objective] if objective is not None else []))
     x = Scale(known[0][0], known[-1][0], _LEFT, WIDTH - _RIGHT)
     y = Scale(0.0, top or 1.0, HEIGHT - _BOTTOM, _TOP)
-    parts = [*_lines(points, x, y)]
-    if objective is not None:
-        parts.append(
-            Markup('<line class="objective" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(_LEFT, WIDTH - _RIGHT, y=f"{y(objective):.1f}")
-        )
+    parts = [*_lines(points, x, y), *_line_at(objective, y)]
     last_at, last = known[-1]
     parts.append(Markup('<circle class="last" cx="{:.1f}" cy="{:.1f}" r="3"/>').format(x(last_at), y(last)))
     parts.append(Markup('<text class="axis" x="{}" y="11">{}</text>').format(_LEFT, say(top)))
@@ -60,7 +55,7 @@ def curve(points: Points, *, title: str, say: Callable[[float], str], objective:
 
 
 def bars(points: Points, *, title: str, say: Callable[[float], str], objective: float | None = None) -> Markup | None:
-    """The same for values that belong to single events: a bar each."""
+    """Values of single events, a bar each, with a line for the objective. None without any value."""
     known = [(at, value) for at, value in points if value is not None]
     if not known:
         return None
@@ -69,17 +64,19 @@ def bars(points: Points, *, title: str, say: Callable[[float], str], objective: 
     x = Scale(0, max(1, len(known) - 1), _LEFT + width / 2, WIDTH - _RIGHT - width / 2)
     y = Scale(0.0, top or 1.0, HEIGHT - _BOTTOM, _TOP)
     path = "".join(f"M{x(number):.1f} {HEIGHT - _BOTTOM}V{y(value):.1f}" for number, (_, value) in enumerate(known))
-    parts = [Markup('<path class="bars" d="{}" stroke-width="{:.1f}"/>').format(path, width)]
-    if objective is not None:
-        parts.append(
-            Markup('<line class="objective" x1="{}" x2="{}" y1="{y}" y2="{y}"/>').format(_LEFT, WIDTH - _RIGHT, y=f"{y(objective):.1f}")
-        )
+    parts = [Markup('<path class="bars" d="{}" stroke-width="{:.1f}"/>').format(path, width), *_line_at(objective, y)]
     parts.append(Markup('<text class="axis" x="{}" y="11">{}</text>').format(_LEFT, say(top)))
     parts.append(_time(known[0][0], _LEFT, "start"))
     if len(known) > 1:
         parts.append(_time(known[-1][0], WIDTH - _RIGHT, "end"))
     words = f"{title}: the last of {len(known)} is {say(known[-1][1])}, the largest {say(max(value for _, value in known))}"
     return drawing("curve", WIDTH, HEIGHT, words, parts)
+
+
+def _line_at(objective: float | None, y: Scale) -> Iterable[Markup]:
+    if objective is not None:
+        line = Markup('<line class="objective" x1="{}" x2="{}" y1="{y}" y2="{y}"/>')
+        yield line.format(_LEFT, WIDTH - _RIGHT, y=f"{y(objective):.1f}")
 
 
 def _lines(points: Points, x: Scale, y: Scale) -> Iterable[Markup]:
@@ -107,10 +104,6 @@ def drawing(kind: str, width: int, height: int, words: str, parts: Iterable[Mark
     """An image that says in words what it shows."""
     head = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">')
     return Markup("").join([head.format(kind, width, height, words), *parts, Markup("</svg>")])
-
-
-# As many as an image has room for.
-_MOST = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Answers to approvals that come before Airflow can take them are kept until it can.
+"""Middleware that keeps answers to approvals until Airflow can take them.
 
 A task that asks is over in its worker a moment later, and goes on in another one when it is answered. Its executor reports the end of the first half later
 still: a supervisor may notice it only after ``workers.min_heartbeat_interval``. A report that comes when the second half is queued or running is taken for
@@ -59,7 +59,7 @@ class EarlyAnswers:
         await self._app(scope, receive, send)
 
     async def _too_early(self, scope: Scope) -> float:
-        """How many seconds the question lacks. As the same user may ask for it; whoever may not is turned away by what follows."""
+        """Seconds until the question is old enough. It is read with the rights of the user: whoever may not see it is turned away by Airflow."""
         found = await self._question(scope)
         if found is None:
             return 0.0

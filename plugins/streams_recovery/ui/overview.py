@@ -1,7 +1,6 @@
 """One application in a few lines: can it be brought back, to when, how long would it take, what is wrong. Pure.
 
-Numbers and moments as the page says them: short, with the exact value for whoever points at it. Commands about one savepoint, ready to copy. What is in
-capitals is to be filled in.
+Also numbers and moments as the page says them: short, with the exact value for whoever points at it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible, visible_lines
 from streams_recovery.core.repository.seal import NOT_SEALED, SEALED
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
-from streams_recovery.core.status.report import Health, RunKind, RunSummary, Severity, StatusFinding, StatusReport
+from streams_recovery.core.status.report import Health, RunKind, RunSummary, StatusFinding, StatusReport
 from streams_recovery.core.words import LAST_MOMENT, command
 from streams_recovery.ui.statuses import KnownStatus, without_paths
 
@@ -27,6 +26,10 @@ _SECONDS_COUNT: Final = 10 * _MINUTE
 UNKNOWN: Final = "unknown"
 # Of the pages with the sections of findings.
 TITLES: Final = {"alerts": "Alerts", "advisor": "Advice"}
+_DAY_MS: Final = 86_400_000
+_GROWTH_OVER_MS: Final = 7 * _DAY_MS
+# Of each text that somebody has written into a log.
+_MOST_SHOWN: Final = 500
 
 
 def size(count: float | None) -> str:
@@ -80,7 +83,7 @@ def moment(at: int | None) -> Markup:
 
 
 def runbook(address: str) -> Markup:
-    """Where a finding is explained: a link if ``monitor.docs_url`` says where the documentation is, else the section's page by its title and file."""
+    """The place that explains a finding: a link if ``monitor.docs_url`` says where the documentation is, else the section's page by its title and file."""
     address = visible_lines(address)
     if address.startswith(("https://", "http://")):
         return Markup('<a href="{0}" target="_blank" rel="noopener noreferrer">{0}</a>').format(address)
@@ -90,14 +93,8 @@ def runbook(address: str) -> Markup:
     return Markup("section <code>{}</code> of {}").format(section, page) if section else page
 
 
-_DAY_MS: Final = 86_400_000
-_GROWTH_OVER_MS: Final = 7 * _DAY_MS
-# Of each text that somebody has written into a log.
-_MOST_SHOWN: Final = 500
-
-
 class ShownState(enum.StrEnum):
-    """What is shown of an application. Besides its health: nothing was read yet, nobody has observed it, or its configuration cannot be used."""
+    """State that is shown of an application. Besides its health: nothing was read yet, nobody has observed it, or its configuration cannot be used."""
 
     BROKEN = "broken"
     TROUBLE = "trouble"
@@ -143,17 +140,17 @@ class Overview:
 
     name: str
     state: ShownState
-    old: bool
-    taken_at: int | None
     headline: tuple[Markup, ...]
-    facts: tuple[Markup, ...]
-    problem: str | None
-    next_step: str | None
-    findings: tuple[StatusFinding, ...]
+    old: bool = False
+    taken_at: int | None = None
+    facts: tuple[Markup, ...] = ()
+    problem: str | None = None
+    next_step: str | None = None
+    findings: tuple[StatusFinding, ...] = ()
 
     @property
     def shape(self) -> str:
-        """Not by colour alone."""
+        """A sign of the state: it is not told by colour alone."""
         return SHAPES[self.state]
 
     @property
@@ -163,7 +160,7 @@ class Overview:
 
     @property
     def order(self) -> tuple[int, str]:
-        """Those in trouble come first."""
+        """The place in a list: applications in trouble come first."""
         return list(ShownState).index(self.state), self.name
 
 
@@ -172,13 +169,9 @@ def broken(name: str, error: ConfigInvalid) -> Overview:
     return Overview(
         name=name,
         state=ShownState.BROKEN,
-        old=False,
-        taken_at=None,
         headline=(Markup("no savepoint is taken while its configuration cannot be used"),),
-        facts=(),
         problem=without_paths(error.reason),
         next_step=without_paths(error.next_step),
-        findings=(),
     )
 
 
@@ -217,13 +210,10 @@ def _without_status(name: str, known: KnownStatus) -> Overview:
     return Overview(
         name=name,
         state=state,
-        old=state is ShownState.UNREADABLE,
-        taken_at=None,
         headline=(Markup("not looked at yet"),),
-        facts=(),
+        old=state is ShownState.UNREADABLE,
         problem=known.problem,
         next_step=None if known.problem else "Unpause streams_monitor. It looks at each application and stores its status.",
-        findings=(),
     )
 
 
@@ -239,7 +229,7 @@ def _state(report: StatusReport, known: KnownStatus, *, stale: bool) -> ShownSta
 
 def worst_first(findings: tuple[StatusFinding, ...]) -> tuple[StatusFinding, ...]:
     """The most severe first."""
-    return tuple(sorted(findings, key=lambda found: list(Severity).index(found.severity)))
+    return tuple(sorted(findings, key=lambda found: found.severity.rank))
 
 
 def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
@@ -262,7 +252,7 @@ def headline(report: StatusReport, now: int) -> tuple[Markup, ...]:
 
 
 def _loss(report: StatusReport, *, survives: bool) -> Markup:
-    """What the loss of the cluster would cost. Ages are those of the look: what came since may be archived by now."""
+    """The cost of a loss of the cluster. Ages are those of the look: what came since may be archived by now."""
     point, loss, objective = report.recovery_point, report.loss_seconds, report.objectives.loss_seconds
     if not survives or point is None or loss is None:
         return Markup("does not survive cluster loss")
@@ -274,14 +264,14 @@ def _loss(report: StatusReport, *, survives: bool) -> Markup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitesShown:
-    """Where an application with several sites is, and what is left at others that must not run: a line each."""
+    """The place of an application with several sites, and the fenced sites that it has left: a line each."""
 
     place: Markup
     fences: tuple[Markup, ...]
 
 
 def sites(others: tuple[str, ...], entry: SiteEntry | None, now: int) -> SitesShown | None:
-    """What is said of an application whose sites besides the primary one are ``others``; None where it has none."""
+    """The text about an application whose sites besides the primary one are ``others``; None where it has none."""
     if not others:
         return None
     if entry is None:
@@ -301,7 +291,7 @@ def sites(others: tuple[str, ...], entry: SiteEntry | None, now: int) -> SitesSh
 
 
 def _written(text: str) -> str:
-    """What somebody has written into a log, as far as it is shown."""
+    """A text that somebody has written into a log, as far as it is shown."""
     return visible(text[:_MOST_SHOWN])
 
 
@@ -311,7 +301,7 @@ def _when(at: int, now: int) -> Markup:
 
 
 def _away(entry: SiteEntry | None) -> tuple[Markup, ...]:
-    """What the list of applications says of one that is not where it is at home."""
+    """The words in the list of applications for one that is not where it is at home."""
     if entry is None or (entry.arrived and entry.site == PRIMARY):
         return ()
     return (Markup("{} <strong>{}</strong>").format("at the site" if entry.arrived else "on its way to the site", _written(entry.site)),)
@@ -369,7 +359,7 @@ def last_run(report: StatusReport, kind: RunKind) -> RunSummary | None:
 
 
 def commands_of(name: str, savepoint_id: str) -> tuple[tuple[str, str], ...]:
-    """What people do with a savepoint, by what it is called."""
+    """Commands about a savepoint, ready to copy, with their titles. Words in capitals are to be filled in."""
     return (
         ("Pin", command("savepoints", "keep", name, savepoint_id, "--reason", "REASON")),
         ("Unpin", command("savepoints", "release", name, savepoint_id, "--reason", "REASON")),

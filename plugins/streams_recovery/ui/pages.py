@@ -1,6 +1,6 @@
-"""The screens: what each shows, from what is stored and what Airflow lets this visitor see. No broker, no manifest and no Parquet file is asked.
+"""The screens of the page, from stored values and the rights that Airflow gives this visitor. No broker, no manifest and no Parquet file is asked.
 
-From templates to answers. Every answer of the page goes through here, and carries its headers.
+Every answer of the page is made here, and carries its headers.
 """
 
 from __future__ import annotations
@@ -39,10 +39,8 @@ from streams_recovery.operations.context import open_repository, storage_credent
 from streams_recovery.operations.sites import entry_in, site_log
 from streams_recovery.storage.repository import Repository
 from streams_recovery.ui import actions, overview
-from streams_recovery.ui import overview as words
 from streams_recovery.ui.access import Visitor
 from streams_recovery.ui.charts import charts
-from streams_recovery.ui.overview import commands_of
 from streams_recovery.ui.plan import plan_rows
 from streams_recovery.ui.statuses import ConfigurationCache, KnownStatus, Place, Statuses, without_paths
 from streams_recovery.ui.timeline import WINDOWS, default_window, shown, timeline
@@ -60,6 +58,11 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 STATIC: Final = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
+MINUTE_MS: Final = 60_000
+_ZONED: Final = re.compile(r"(?:[A-Za-z]|[+-]\d{2}:?\d{2})\s*$")
+# Steps of the slider, about.
+_STEPS: Final = 300
+_NOT_THERE: Final = "There is no such application, or you may not see it."
 
 
 @cache
@@ -72,21 +75,23 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalized,
     )
-    found.globals |= {name: getattr(words, name) for name in ("age", "iso", "moment", "number", "runbook", "seconds", "size", "utc")}
+    found.globals |= {name: getattr(overview, name) for name in ("age", "iso", "moment", "number", "runbook", "seconds", "size", "utc")}
     found.globals |= {
         "progress_text": progress_text,
         "command": command,
         "seal_of_savepoint": seal_of_savepoint,
         "forged_text": forged_text,
+        "SEALED": SEALED,
+        "NOT_SEALED": NOT_SEALED,
+        "SEAL_IT": SEAL_IT,
+        "version": _version(),
     }
-    found.globals |= {"SEALED": SEALED, "NOT_SEALED": NOT_SEALED, "SEAL_IT": SEAL_IT}
     found.filters["without_paths"] = without_paths
-    found.globals["version"] = _version()
     return found
 
 
 def _finalized(value: Any) -> Any:
-    """What a template is given, before HTML in it is escaped. Line breaks stay: HTML takes them for spaces, and an error's lines are shown as they are."""
+    """A value for a template, before HTML in it is escaped. Line breaks stay: HTML takes them for spaces, and an error's lines are shown as they are."""
     return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
@@ -106,7 +111,7 @@ def page(template: str, *, root: str, status: int = 200, **values: Any) -> Respo
     return HTMLResponse(text, status_code=status, headers=_HEADERS | {"Cache-Control": "no-store"})
 
 
-def static(name: str) -> Response | None:
+def static_file(name: str) -> Response | None:
     """The style sheet or the script, None for any other name."""
     if name not in STATIC:
         return None
@@ -116,12 +121,6 @@ def static(name: str) -> Response | None:
 def redirected(address: str) -> Response:
     """To an address relative to this one."""
     return Response(status_code=303, headers=_HEADERS | {"Location": address, "Cache-Control": "no-store"})
-
-
-MINUTE_MS = 60_000
-_ZONED = re.compile(r"(?:[A-Za-z]|[+-]\d{2}:?\d{2})\s*$")
-_STEPS = 300
-_NOT_THERE = "There is no such application, or you may not see it."
 
 
 def now() -> int:
@@ -250,7 +249,7 @@ class Pages:
         return page("start.html", root="../../../../../", now=now(), name=name, action=action, back=back)
 
     def _inspections(self, config: ApplicationConfig, savepoint_id: str) -> tuple[list[Inspection], str | None]:
-        """What was compared and looked up in a savepoint, as far as it may be shown, and why it cannot be read."""
+        """The comparisons and look-ups of a savepoint, as far as they may be shown, and why they cannot be read."""
         found = self._statuses.inspections(config.name)
         if isinstance(found, str):
             return [], found
@@ -283,7 +282,7 @@ class Pages:
             known=known,
             check=overview.last_run(known.report, RunKind.CHECK) if known.report else None,
             used_by=_used_by(known.report, savepoint_id),
-            commands=commands_of(name, savepoint_id),
+            commands=overview.commands_of(name, savepoint_id),
             inspections=inspections,
             unread=unread,
             actions=actions.savepoint_actions(config, savepoint_id, visitor.may_trigger),
@@ -325,7 +324,7 @@ class Pages:
 
     @staticmethod
     def _runs(visitor: Visitor, config: ApplicationConfig) -> str:
-        """What the script needs to show the runs in progress, as JSON: their DAGs, as far as the visitor may see them."""
+        """JSON that the script needs to show the runs in progress: their DAGs, as far as the visitor may see them."""
         dags = actions.dags_of(config.name)
         seen = {kind: [dag for dag in ids if dag in visitor.dag_ids] for kind, ids in dags.items()}
         answers = [dag for dag in (*seen["own"], *seen["shared"]) if visitor.may_answer(dag)]
@@ -334,7 +333,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What the timeline shows and where its slider is."""
+    """The timeline, and where its slider is."""
 
     chosen: int
     at_end: bool
@@ -347,13 +346,13 @@ class View:
 
 
 def _compares(config: ApplicationConfig) -> str:
-    """What the real outputs of an application can be compared with, empty for nothing."""
+    """Words for outputs that the real ones of an application can be compared with, empty for none."""
     others = (("those of the clone", config.clone is not None), ("results of an interval", config.reprocess is not None))
     return " or ".join(what for what, there in others if there)
 
 
 def _not_shown(name: str, savepoint_id: str, report: StatusReport | None, problem: str | None) -> str:
-    """Why there is nothing to show of a savepoint, and what to do."""
+    """The reason why there is nothing to show of a savepoint, and what to do."""
     forged = next((one for one in (report.forged if report else ()) if one.savepoint_id == savepoint_id), None)
     if forged is not None:
         return (

@@ -15,7 +15,7 @@ _NAMED = 6
 
 
 def plan_rows(plan: Instant) -> tuple[ROW, ...]:
-    """What would happen, line by line. Nothing when nothing can come back."""
+    """The plan line by line. Empty when nothing can come back."""
     return tuple(_rows(plan)) if plan.base is not None else ()
 
 

@@ -1,14 +1,10 @@
-"""The stored status of each application, for requests: read in threads and kept for some seconds. A request waits for a moment only, and gets what was
-read last when that is over.
+"""Caches for requests: the stored status of each application, its savepoints, and the configurations.
 
-A reading that takes longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application's status is
-under way at a time, and few of its savepoints (``details.py``). Each application has threads of its own for that: a repository that hangs holds these, no
-request, and none that reads another application.
+A status is read in a thread and kept for some seconds. A request waits for a moment only, and then gets the status that was read last. A reading that takes
+longer than the limit is a repository that does not answer: then the reason is given too. One reading of an application's status is under way at a time, and
+few of its savepoints. Each application has threads of its own for that. A repository that hangs holds these only, and no request.
 
-Savepoints with their topics, for requests: each is read once at a time and kept, and few of an application are read at once. A repository that hangs
-holds these few threads, and none that reads another application.
-
-The configured applications, read again when a file has changed: a request must not parse fifty files.
+Configurations are read again when a file has changed: a request must not parse fifty files.
 """
 
 from __future__ import annotations
@@ -41,16 +37,33 @@ from streams_recovery.operations.status import read
 from streams_recovery.operations.status.read import StoredStatus, under_way
 from streams_recovery.storage.repository import Repository
 
-# Of one application.
-AT_ONCE: Final = 2
-_KEPT: Final = 64
+LOGGER = logger("streams_recovery.ui")
 
+# Savepoints of one application that are read at once.
+AT_ONCE: Final = 2
+# Savepoints of all applications that are kept.
+_KEPT: Final = 64
+# Of one application: its status, what people looked up, its outputs that were compared, and savepoints. None of these waits for another.
+_READERS: Final = 3 + AT_ONCE
+NOTHING: Final = Configurations(applications={}, broken={})
+# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
+# of a repository, are none: something else stands before their slash.
+_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))(?P<directory>/(?:[^\s/:'\"]+/)+)(?=[^\s/:'\"]*)")
+# Every machine has these: they tell nothing of this one, and may be what a sentence is about.
+_EVERYWHERE: Final = ("/var/tmp/", "/tmp/", "/dev/shm/", "/run/")  # noqa: S108
+
+T = TypeVar("T")
+# The names of an application and of a savepoint.
 Key = tuple[str, str]
 Found = SavepointDetail | None
+Place = tuple[Repository, Layout]
+Stamp = tuple[tuple[str, int, int], ...]
 
 
 class Details:
-    """See above. ``read`` gets the name of the application and the id of the savepoint, in a thread of the application's ``readers``."""
+    """Savepoints with their topics. Each is read once at a time and kept. ``read`` gets the name of the application and the id of the savepoint, in a thread of
+    the application's ``readers``.
+    """
 
     def __init__(self, read: Callable[[str, str], Found], readers: Callable[[str], Executor]) -> None:
         self._read, self._readers = read, readers
@@ -94,18 +107,9 @@ class Details:
             self._changed.notify_all()
 
 
-LOGGER = logger("streams_recovery.ui")
-
-# Of one application: its status, what people looked up, its outputs that were compared, and savepoints. None of these waits for another.
-_READERS: Final = 3 + AT_ONCE
-T = TypeVar("T")
-
-Place = tuple[Repository, Layout]
-
-
 @dataclass(frozen=True, slots=True)
 class KnownStatus:
-    """What is known of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
+    """Knowledge of an application. ``problem`` says why the newest reading failed, None when it did not. ``report`` is None while none is known;
     ``asked`` is false before the first reading is over. ``under_way`` is the run that works on the application, None when none does or it could not be read.
     ``sealed`` is true where what was read is believed by its seal. ``site`` is the entry that says at which site it is, None where it was never moved.
     """
@@ -123,7 +127,9 @@ class KnownStatus:
 
 
 class Statuses:
-    """See above. ``open_place`` gives the repository of an application, and may raise what opening one raises. ``site_in`` reads there at which site it is."""
+    """Statuses of all applications. ``open_place`` gives the repository of an application, and may raise what opening one raises. ``site_in`` reads there at
+    which site it is.
+    """
 
     def __init__(
         self,
@@ -146,7 +152,7 @@ class Statuses:
         self._details = Details(self._detail, self._readers_of)
 
     def of(self, names: Iterable[str], *, patient: bool = False) -> dict[str, KnownStatus]:
-        """What is known of these, after a moment; after the limit at the latest for whoever is ``patient``."""
+        """The statuses of these, after a moment; after the limit at the latest for whoever is ``patient``."""
         wanted = list(names)
         futures = [future for name in wanted if (future := self._reading(name)) is not None]
         concurrent.futures.wait(futures, timeout=self._limit if patient else self._wait)
@@ -180,7 +186,7 @@ class Statuses:
     def _newest(
         self, name: str, what: str, look: Callable[[Repository, Layout], tuple[T, ...]], *, seconds: float, late: str, older: bool = False
     ) -> tuple[T, ...] | str:
-        """What a look finds within ``seconds``; else ``late``, or what the look before has found if that may be ``older``."""
+        """The result of a look within ``seconds``; else ``late``, or the result of the look before if that may be ``older``."""
         with self._lock:
             before = future = self._lists.get((name, what))
             if future is None or future.done():
@@ -254,16 +260,6 @@ def _problem(name: str, error: Exception) -> str:
     if isinstance(error, ConfigInvalid):
         return "The repository cannot be opened: its address or its credentials are wrong. The log of the API server says which."
     return "The status could not be read. The log of the API server says why."
-
-
-NOTHING: Final = Configurations(applications={}, broken={})
-# What looks like the absolute path of a file: by itself, as a file: address, or behind the name of a machine or a volume. Other addresses, and the keys
-# of a repository, are none: something else stands before their slash.
-_PATH: Final = re.compile(r"(?:\bfile:(?://[^\s/:'\"]*)?|(?<=\w:)(?!//)|(?<![\w:/.]))(?P<directory>/(?:[^\s/:'\"]+/)+)(?=[^\s/:'\"]*)")
-# Every machine has these: they tell nothing of this one, and may be what a sentence is about.
-_EVERYWHERE: Final = ("/var/tmp/", "/tmp/", "/dev/shm/", "/run/")  # noqa: S108
-
-Stamp = tuple[tuple[str, int, int], ...]
 
 
 class ConfigurationCache:

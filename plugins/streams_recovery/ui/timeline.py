@@ -43,7 +43,7 @@ class Span:
 
 
 def shown(report: StatusReport, window: str, now: int) -> Span:
-    """What the timeline shows: up to now, back to as far as the window goes, or to the first savepoint."""
+    """The span of the timeline: up to now, back to as far as the window goes, or to the first savepoint."""
     length = WINDOWS.get(window)
     first = min((one.captured_at for one in report.savepoints), default=now - DAY)
     return Span(now - length if length is not None else min(first - HOUR, now - HOUR), now)
@@ -58,7 +58,7 @@ def default_window(report: StatusReport, now: int) -> str:
 
 
 def gaps(savepoints: Sequence[SavepointSummary], span: Span, objective_seconds: float | None) -> list[Span]:
-    """When no exact savepoint was as young as it should be: from that moment to the next one, or to the end."""
+    """Times when no exact savepoint was as young as it should be: from that moment to the next one, or to the end."""
     times = sorted(one.captured_at for one in savepoints if one.consistency is Consistency.EXACT)
     if not times:
         return [span]
@@ -132,8 +132,8 @@ def _flag(run: RunSummary, across: float) -> Markup:
         return Markup('<path class="failed" d="M{:.1f} {}l8 8m0 -8l-8 8"><title>{}</title></path>').format(
             across - 4, LINE - 4, f"failed {words}"
         )
-    return Markup('<path class="flag {}" d="M{:.1f} {}v{}m0 {}h12l-4 5l4 5h-12"><title>{}</title></path>').format(
-        run.kind.value, across, LINE, FLAGS - LINE, 0, words
+    return Markup('<path class="flag {}" d="M{:.1f} {}v{}m0 0h12l-4 5l4 5h-12"><title>{}</title></path>').format(
+        run.kind.value, across, LINE, FLAGS - LINE, words
     )
 
 

@@ -1,8 +1,7 @@
-"""What is done with savepoints that are there: checked, expired, merged, compacted, compared, looked into. And input that a restore has set aside, appended
-again.
+"""Workflows on savepoints that are there: check, merge, expiry, compaction, export, comparison, look-up, and the append of input that a restore has set aside.
 
-An application that is down between its runs: started, waited for, stopped. The waiting is a sensor's. Comparing the real outputs with those of a clone or of
-an interval. Reads only, and takes no lock.
+Two workflows take no savepoint: an application that is down between its runs is started and stopped (a sensor does the waiting in between); and the real
+outputs are compared with those of a clone or of an interval, which reads only and takes no lock.
 """
 
 from __future__ import annotations

@@ -10,12 +10,7 @@ from streams_recovery.operations.savepoint import CutSummary, GatherSummary, Tic
 from streams_recovery.workflows.step import JobStep, Step, When, Workflow
 
 _SHORT: Final = timedelta(minutes=15)
-_LONG: Final = timedelta(hours=6)
 _AT_ONCE: Final = timedelta(seconds=5)
-
-
-def _cut_message(cut: CutSummary) -> str:
-    return f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s"
 
 
 BEGIN: Final = Step(
@@ -27,7 +22,12 @@ BEGIN: Final = Step(
 )
 QUIESCE: Final = Step(name="quiesce", call=savepoint.quiesce, result=savepoint.Quiesced, needs=(BEGIN,), limit=_SHORT)
 CAPTURE_CUT: Final = Step(
-    name="capture_cut", call=savepoint.capture, result=CutSummary, needs=(BEGIN, QUIESCE), limit=_SHORT, message=_cut_message
+    name="capture_cut",
+    call=savepoint.capture,
+    result=CutSummary,
+    needs=(BEGIN, QUIESCE),
+    limit=_SHORT,
+    message=lambda cut: f"cut: {cut.consistency} over {cut.partitions} partitions, application held {cut.held_seconds:.1f} s",
 )
 RESUME: Final = Step(
     name="resume",
@@ -47,7 +47,7 @@ COPY_RECORDS: Final = JobStep(
     needs=(BEGIN, CAPTURE_CUT.part(lambda cut: cut.draft)),
     retries=2,
     delay=timedelta(seconds=30),
-    limit=_LONG,
+    limit=timedelta(hours=6),
     message=lambda copied: f"{copied.offsets} offsets in {copied.ranges} ranges copied",
 )
 VERIFY_SEGMENTS: Final = Step(

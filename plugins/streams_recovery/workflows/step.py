@@ -35,7 +35,9 @@ class When(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """What a Spark job did, and what it was planned from where later steps need that. ``result`` is None when there was nothing to do and no job ran."""
+    """The outcome of a Spark job, and the ``plan`` that it was made from, where later steps need that. ``result`` is None when there was nothing to do and no
+    job ran.
+    """
 
     result: ArtifactRef | None
     plan: ArtifactRef | None
@@ -45,7 +47,7 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ResultPart:
-    """What a step needs when it does not need the whole result of ``step``. It is None when the result is."""
+    """The part of the result of ``step`` that a step needs when it does not need the whole. It is None when the result is."""
 
     step: Step[Any]
     of: Callable[[Any], Any]
@@ -76,11 +78,11 @@ class Step(Generic[T]):
     commands: Callable[[T], tuple[str, ...]] = lambda _result: ()
 
     def part(self, of: Callable[[T], Any]) -> ResultPart:
-        """What ``of`` takes out of this step's result, for a step that needs no more of it."""
+        """The part that ``of`` takes out of this step's result, for a step that needs no more of it."""
         return ResultPart(self, of)
 
     def pause(self, attempt: int) -> timedelta:
-        """How long to wait behind this attempt, the first one being 1."""
+        """The time to wait behind this attempt, the first one being 1."""
         return self.delay if self.most_delay is None else min(self.most_delay, self.delay * 2 ** min(attempt - 1, _MOST_DOUBLINGS))
 
     @property
@@ -89,7 +91,7 @@ class Step(Generic[T]):
         return tuple(dict.fromkeys(need.step if isinstance(need, ResultPart) else need for need in self.needs))
 
     def arguments(self, results: Mapping[str, Any]) -> list[Any]:
-        """What ``call`` takes behind the applications, from the results of steps by their names."""
+        """The arguments of ``call`` behind the applications, from the results of steps by their names."""
         found = []
         for need in self.needs:
             step, of = (need.step, need.of) if isinstance(need, ResultPart) else (need, None)

@@ -8,8 +8,7 @@ import pytest
 
 from streams_recovery.config.runs import KINDS
 from tests.support.applications.rig import Rig
-from tests.support.kubernetes.pod_rig import PodRig
-from tests.support.kubernetes.running import running_cluster
+from tests.support.kubernetes.pod_rig import PodRig, running_cluster
 
 # Pods are in tests of their own where they have no supervisor, no environment of one start and no directory of ours. It takes Go to build what runs them.
 PODS = pytest.param("kubernetes", marks=pytest.mark.deep)

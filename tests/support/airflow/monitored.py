@@ -1,17 +1,17 @@
-"""Configurations that a monitor reads, and what its tasks are given, where no broker answers."""
+"""Configurations that a monitor reads, what its tasks are given where no broker answers, and a notifier that keeps what it is told."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseNotifier
 
 from tests.support.applications.fleet import programs
 from tests.support.applications.monitored import ANY_DISK
 
-LISTENER = "tests.support.airflow.listener.Listener"
+LISTENER = "tests.support.airflow.monitored.Listener"
 
 
 def configuration(directory: Path, name: str, *, notify: Any = True, schedule: str | None = "*/5 * * * *", **monitor: Any) -> None:
@@ -37,3 +37,21 @@ def configuration(directory: Path, name: str, *, notify: Any = True, schedule: s
 def context(**more: Any) -> Any:
     """What Airflow gives to a task or a callback of a backup."""
     return {"run_id": "manual__1", "dag": DAG("streams_backup_orders", schedule=None), **more}
+
+
+class Listener(BaseNotifier):
+    """``message`` is a template."""
+
+    template_fields = ("message",)
+    heard: ClassVar[list[str]] = []
+    out: ClassVar[bool] = False
+
+    def __init__(self, message: str = "{{ alert.news }} {{ alert.cause }}", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message = message
+
+    def notify(self, context: Any) -> None:  # noqa: ARG002
+        """Keep it, or fail as a mail server does that is down."""
+        if Listener.out:
+            raise ConnectionError("the mail server does not answer")
+        Listener.heard.append(self.message)

@@ -5,16 +5,23 @@ from __future__ import annotations
 import copy
 import itertools
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
 from streams_recovery.config.loader import load_application
-from streams_recovery.operations.restore.strategies import AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
-from tests.support.airflow.restore_dags import CLONE, RESTORE_DAGS
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.project import PROJECT
 
+# The DAGs that there are once, for all applications: those that a person starts to bring one back or to look into a savepoint, and the monitor. Each
+# restore's with the strategy that it asks for.
+RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for found in STRATEGIES.values() if found.DAG is not None}
+CLONE, APPEND, TOPICS, UPGRADE = "streams_clone", "streams_append_quarantine", "streams_restore_topics", "streams_upgrade"
+WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
+MONITOR: Final = "streams_monitor"
+LOOKS: Final = ("streams_compare", "streams_compare_outputs", "streams_look_up")
+OF_ALL: Final = (*WAYS_BACK, *LOOKS, MONITOR)
 PER_APPLICATION = [
     f"streams_{what}_order-processing" for what in ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")
 ]

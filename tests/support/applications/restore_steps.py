@@ -18,7 +18,7 @@ from streams_recovery.operations.restore import LoadSummary, RestoreRequest, Res
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.applications.savepoint_steps import copied
 from tests.support.applications.small import Small, asked
-from tests.support.repository.job_results import left
+from tests.support.repository.stored import left
 
 
 def opened(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:

@@ -16,7 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.savepoint import CutSummary, PublishedSavepoint, SavepointRequest, Ticket
 from streams_recovery.operations.savepoint.values import CutDraft
 from tests.support.applications.small import Small
-from tests.support.repository.job_results import left
+from tests.support.repository.stored import left
 
 
 def begun(recovery: RecoveryContext, mode: QuiesceMode = QuiesceMode.STOP, changed_state: ChangedState = ChangedState.REFUSE) -> Ticket:

@@ -1,17 +1,23 @@
-"""A real Kafka Streams application of which versions are deployed: a file says which one is started."""
+"""A real Kafka Streams application of which versions are deployed (``Versions.java``): a file says which one is started, and it says what it is without a
+cluster.
+"""
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from embedded.compiled import compiled
+from embedded.java import QUICK, find_java
 from embedded.ports import HOST, free_ports
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.reader import RangeReader
 from tests.support.applications.counting import Counting
-from tests.support.programs.versions import description, program
+from tests.support.applications.endpoints import java_endpoints
+from tests.support.programs.java import STREAMS
 
 _SECONDS = 120
 
@@ -74,3 +80,15 @@ class Versioned(Counting):
         for row in rows:
             found[row["key"].decode()] = int.from_bytes(row["value"], "big")
         return found
+
+
+def program() -> list[str]:
+    """What runs it, with the endpoints that people copy; its arguments follow."""
+    endpoints = java_endpoints()
+    class_path = (*endpoints, compiled(STREAMS / "Versions.java", endpoints))
+    return [str(find_java()), *QUICK, "-cp", ":".join(map(str, class_path)), "Versions"]
+
+
+def description(version: str, read: str = "in", written: str = "out") -> bytes:
+    """What Topology#describe() prints."""
+    return subprocess.run([*program(), "describe", version, read, written], capture_output=True, timeout=120, check=True).stdout

@@ -1,4 +1,6 @@
-"""An application in a control plane, for the contract suite: two pods of a StatefulSet that run http_program.py, or of a Deployment."""
+"""An application in a control plane, for the contract suite: two pods of a StatefulSet that run http_program.py, or of a Deployment; and the control plane
+with its kubelet, for as long as it is needed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import sys
 import time
 import urllib.request
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -17,6 +22,8 @@ from streams_recovery.application.factory import open_application
 from streams_recovery.config.runs import Runs
 from tests.support.applications.rig import APPLICATION_ID, PROGRAM, answers
 from tests.support.kubernetes.api import Answered
+from tests.support.kubernetes.control_plane import ControlPlane
+from tests.support.kubernetes.kubelet import Kubelet
 
 HERE = Path(__file__).parent
 PORT = 18_080
@@ -187,3 +194,26 @@ def wait(condition, seconds=30):
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.05)
+
+
+RECORD = "counting-streams-recovery"
+
+
+def record(one: PodRig) -> Any:
+    """The record of a stop, None when there is none."""
+    found = one.api.get(one.path("configmaps", RECORD)).get("data") or {}
+    return json.loads(found["stop"]) if "stop" in found else None
+
+
+@contextmanager
+def running_cluster(directory: Path) -> Iterator[Cluster]:
+    """Every process of it is gone at the end, those of pods too."""
+    plane = ControlPlane(directory)
+    try:
+        kubelet = Kubelet(plane.api, directory / "kubelet")
+        try:
+            yield Cluster(plane, kubelet)
+        finally:
+            kubelet.close()
+    finally:
+        plane.close()

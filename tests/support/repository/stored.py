@@ -1,4 +1,4 @@
-"""A manifest through a repository and back: its ranges travel in tables of their own."""
+"""What is stored: a manifest through a repository and back, its ranges in tables of their own; and results as a job leaves them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest
 from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -47,3 +50,10 @@ def with_keys(value: Manifest) -> Manifest:
 def store_in(directory: Path, application_id: str = "orders") -> SavepointStore:
     """Savepoints in a directory."""
     return SavepointStore(Repository(StorageLocation(backend="filesystem", path=str(directory))), Layout(application_id))
+
+
+def left(recovery: RecoveryContext, key: str, result: object) -> ArtifactRef:
+    """What a job leaves."""
+    data = codec.dumps(result)
+    recovery.repository.create(key, data)
+    return ArtifactRef.of(key, data)

@@ -13,59 +13,69 @@ import threading
 import time
 import traceback
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from streams_recovery.application import http_control
 from streams_recovery.application.http_control import token_in
-from streams_recovery.application.instances import Fleet
-from streams_recovery.application.port import AnswerTooLarge, InstanceState, InstanceStatus, NoKeyRoute
-from streams_recovery.config.runs.process import Control
+from streams_recovery.application.port import AnswerTooLarge, NoKeyRoute
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, NamedOwner
 from tests.support.kafka.secured_broker import Authority
 
 
+@contextmanager
+def served(handler, context=None):
+    """The address of a server on this machine whose requests this class handles."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Silent(BaseHTTPRequestHandler):
+    """Answers what is posted as it answers what is got."""
+
+    def do_POST(self):
+        self.do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def answering():
     """Starts a server whose every answer is the given one and yields its address and the requests it saw."""
-    servers = []
+    with ExitStack() as servers:
 
-    def start(status=200, body=b"{}", headers=(), length=None, drip=0.0):
-        seen = []
+        def start(status=200, body=b"{}", headers=(), length=None, drip=0.0):
+            seen = []
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                seen.append((self.command, self.path))
-                self.send_response(status)
-                for name, value in headers:
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body) if length is None else length))
-                self.end_headers()
-                for position in range(len(body)) if drip else ():
-                    self.wfile.write(body[position : position + 1])
-                    time.sleep(drip)
-                if not drip:
-                    self.wfile.write(body)
+            class Handler(Silent):
+                def do_GET(self):
+                    seen.append((self.command, self.path))
+                    self.send_response(status)
+                    for name, value in headers:
+                        self.send_header(name, value)
+                    self.send_header("Content-Length", str(len(body) if length is None else length))
+                    self.end_headers()
+                    for position in range(len(body)) if drip else ():
+                        self.wfile.write(body[position : position + 1])
+                        time.sleep(drip)
+                    if not drip:
+                        self.wfile.write(body)
 
-            def do_POST(self):
-                self.do_GET()
+            return servers.enter_context(served(Handler)), seen
 
-            def log_message(self, *_):
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}", seen
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield start
 
 
 @pytest.mark.parametrize(
@@ -325,15 +335,6 @@ def raw():
         server.close()
 
 
-def flood(head, piece):
-    def pieces():
-        yield head
-        while True:
-            yield piece
-
-    return pieces
-
-
 def slowly(head, piece, pause=0.02):
     def pieces():
         yield head
@@ -342,6 +343,10 @@ def slowly(head, piece, pause=0.02):
             yield piece
 
     return pieces
+
+
+def flood(head, piece):
+    return slowly(head, piece, pause=0)
 
 
 def memory(call):
@@ -424,7 +429,7 @@ def test_json_that_is_nested_too_deeply_or_holds_a_number_too_large_is_no_answer
     assert http_control.reported(url, "/health").state is None
 
 
-HTTP_TOKEN = "canary-4f2a"
+CANARY = "canary-4f2a"
 
 
 @contextmanager
@@ -432,7 +437,7 @@ def serving(*, token=None, redirect=None, context=None):
     """A server on this machine, and the method, path and authorization of each request that it saw. With ``token`` it answers nobody else."""
     seen = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Silent):
         def do_GET(self):
             seen.append((self.command, self.path, self.headers.get("Authorization")))
             known = token is None or self.headers.get("Authorization") == f"Bearer {token}"
@@ -442,22 +447,8 @@ def serving(*, token=None, redirect=None, context=None):
             self.end_headers()
             self.wfile.write(b'{"state": "RUNNING"}' if known else b"no")
 
-        def do_POST(self):
-            self.do_GET()
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        yield f"http{'s' if context else ''}://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(Handler, context) as url:
+        yield url, seen
 
 
 def ask_everything(url, token):
@@ -467,9 +458,9 @@ def ask_everything(url, token):
 
 
 def test_every_request_carries_the_token_and_none_without_one():
-    with serving(token=HTTP_TOKEN) as (url, seen):
-        ask_everything(url, HTTP_TOKEN)
-        assert {authorization for _, _, authorization in seen} == {f"Bearer {HTTP_TOKEN}"}
+    with serving(token=CANARY) as (url, seen):
+        ask_everything(url, CANARY)
+        assert {authorization for _, _, authorization in seen} == {f"Bearer {CANARY}"}
         assert len(seen) == 3
     with serving() as (url, seen):
         ask_everything(url, None)
@@ -477,7 +468,7 @@ def test_every_request_carries_the_token_and_none_without_one():
 
 
 def test_who_does_not_know_the_token_is_told_what_to_set_and_sees_no_token():
-    with serving(token=HTTP_TOKEN) as (url, _):
+    with serving(token=CANARY) as (url, _):
         found = http_control.reported(url, "/health")
         assert (found.state, found.problem) == (None, f"{url}/health answers 401")
         for ask in (
@@ -493,10 +484,10 @@ def test_who_does_not_know_the_token_is_told_what_to_set_and_sees_no_token():
 @pytest.mark.fault("F61")
 def test_a_redirect_takes_the_token_nowhere():
     with serving() as (elsewhere, seen), serving(redirect=f"{elsewhere}/here") as (url, asked):
-        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state == "RUNNING"
+        assert http_control.reported(url, "/health", token=CANARY).state == "RUNNING"
         for ask in (
-            lambda: http_control.post(url, "/pause", token=HTTP_TOKEN),
-            lambda: http_control.store(url, "/s", "x", token=HTTP_TOKEN),
+            lambda: http_control.post(url, "/pause", token=CANARY),
+            lambda: http_control.store(url, "/s", "x", token=CANARY),
         ):
             with pytest.raises(ConfigInvalid, match="answered 307"):
                 ask()
@@ -509,9 +500,9 @@ def test_an_instance_with_a_certificate_of_nobody_gets_no_token(tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*Authority(tmp_path, "nobody").issue("server"))
     with serving(context=context) as (url, seen):
-        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state is None
+        assert http_control.reported(url, "/health", token=CANARY).state is None
         with pytest.raises(ApplicationNotReady, match=r"(?i)certificate"):
-            http_control.post(url, "/pause", token=HTTP_TOKEN)
+            http_control.post(url, "/pause", token=CANARY)
         assert seen == []
 
 
@@ -520,8 +511,8 @@ def test_an_instance_with_a_certificate_is_asked(tmp_path, monkeypatch):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
-    with serving(token=HTTP_TOKEN, context=context) as (url, _):
-        assert http_control.reported(url, "/health", token=HTTP_TOKEN).state == "RUNNING"
+    with serving(token=CANARY, context=context) as (url, _):
+        assert http_control.reported(url, "/health", token=CANARY).state == "RUNNING"
 
 
 # The file
@@ -529,8 +520,8 @@ def test_an_instance_with_a_certificate_is_asked(tmp_path, monkeypatch):
 
 def test_a_token_is_read_anew_each_time(tmp_path):
     file = tmp_path / "token"
-    file.write_text(f"  {HTTP_TOKEN}\n")
-    assert token_in(str(file)) == HTTP_TOKEN
+    file.write_text(f"  {CANARY}\n")
+    assert token_in(str(file)) == CANARY
     file.write_text("another==")
     assert token_in(str(file)) == "another=="
     assert token_in(None) is None
@@ -552,26 +543,3 @@ def test_what_could_not_be_sent_is_no_token_and_is_not_shown(tmp_path, content):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigInvalid, match="nothing-here cannot be read"):
         token_in(str(tmp_path / "nothing-here"))
-
-
-# The way there
-
-
-def standing():
-    return (InstanceStatus(name="one", state=InstanceState.RUNNING, streams_state=None, closed_cleanly=None, detail=""),)
-
-
-@pytest.mark.fault("F61")
-def test_plain_http_to_another_machine_is_refused_unless_the_configuration_says_so():
-    urls = {"one": "http://order-processor:18081"}
-    with pytest.raises(ConfigInvalid, match=r"plain http to another machine.*control\.allow_http"):
-        Fleet(urls=urls, control=Control(), statuses=standing)
-    Fleet(urls=urls, control=Control(allow_http=True), statuses=standing)
-    Fleet(urls={"one": "https://order-processor:18081", "two": "http://127.0.0.1:1"}, control=Control(), statuses=standing)
-
-
-def test_a_token_that_cannot_be_read_is_no_silence(tmp_path):
-    fleet = Fleet(urls={"one": "http://127.0.0.1:9"}, control=Control(token_file=str(tmp_path / "none")), statuses=standing)
-    for ask in (lambda: fleet.reports(["one"]), fleet.pause, fleet.resume):
-        with pytest.raises(ConfigInvalid, match="token file"):
-            ask()

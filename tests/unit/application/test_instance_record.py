@@ -1,3 +1,5 @@
+"""What is known of an instance's process: how it ended, whose record it is, and whether it lives."""
+
 from __future__ import annotations
 
 import os

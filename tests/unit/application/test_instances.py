@@ -1,4 +1,4 @@
-"""Keys asked of the instances of an application: one hop, and never to an address that is not configured."""
+"""Instances of an application: keys asked in one hop, and never at an address that is not configured or that plain http would carry a token to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import ForeignOwner, InstanceState, InstanceStatus, NoKeyRoute
 from streams_recovery.config.runs.process import Control
-from streams_recovery.core.errors import ApplicationNotReady, Damaged
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
 ALICE = KeyQuestion(store="totals", key="alice")
@@ -194,3 +194,23 @@ def test_nobody_who_runs_is_nobody_who_answers(one: Instance) -> None:
     with pytest.raises(ApplicationNotReady, match="no instance is running"):
         fleet(one, gone="one").query_keys([ALICE], seconds=0)
     assert fleet(one, gone="one").query_keys([], seconds=0) == ()
+
+
+def standing() -> tuple[InstanceStatus, ...]:
+    return (InstanceStatus(name="one", state=InstanceState.RUNNING, streams_state=None, closed_cleanly=None, detail=""),)
+
+
+@pytest.mark.fault("F61")
+def test_plain_http_to_another_machine_is_refused_unless_the_configuration_says_so() -> None:
+    urls = {"one": "http://order-processor:18081"}
+    with pytest.raises(ConfigInvalid, match=r"plain http to another machine.*control\.allow_http"):
+        Fleet(urls=urls, control=Control(), statuses=standing)
+    Fleet(urls=urls, control=Control(allow_http=True), statuses=standing)
+    Fleet(urls={"one": "https://order-processor:18081", "two": "http://127.0.0.1:1"}, control=Control(), statuses=standing)
+
+
+def test_a_token_that_cannot_be_read_is_no_silence(tmp_path: Path) -> None:
+    fleet = Fleet(urls={"one": "http://127.0.0.1:9"}, control=Control(token_file=str(tmp_path / "none")), statuses=standing)
+    for ask in (lambda: fleet.reports(["one"]), fleet.pause, fleet.resume):
+        with pytest.raises(ConfigInvalid, match="token file"):
+            ask()

@@ -1,4 +1,4 @@
-""""""
+"""What of local state is removed, and that nothing else is: links are not followed."""
 
 from __future__ import annotations
 

@@ -1,12 +1,31 @@
-"""A command that is told to end, as a cluster tells a pod, brings back what it holds."""
+"""Every command speaks the same way: its options, plan and approval, what to run next, what it exits with, and how it ends when it is told to."""
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from streams_recovery.cli.app import app
+from streams_recovery.core.errors import EXIT_CODES, NotFound, PlanChanged, Refused
+from streams_recovery.core.forms import SAVEPOINT
+from streams_recovery.core.outputs.comparison import OutputsOptions
+from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
+from streams_recovery.core.sandbox.interval_log import ReprocessOptions
+from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.state.inspection import KEY, STORE
+from streams_recovery.operations.restore.strategies import STRATEGIES
 from tests.support.project import PROJECT
+from tests.support.repository.state_repository import FIRST, SECOND, environment, fill
 
 # The program itself, with a command that holds something and waits.
 _HOLDING = """
@@ -42,3 +61,174 @@ def test_sigterm_ends_a_command_by_its_teardown_and_a_second_one_does_not_distur
         program.stdin.flush()
         assert program.stdout.readline() == "teardown ends\n"
     assert program.returncode == 128 + signal.SIGTERM
+
+
+Run = Callable[..., Result]
+CHANGING = (
+    *dict.fromkeys(strategy.COMMAND for strategy in STRATEGIES.values() if strategy.COMMAND is not None),
+    *("backup", "append-quarantine", "clone", "cut-over", "roll-back", "upgrade", "compact", "merge", "state-write"),
+    *("drill", "reprocess", "expire", "undelete", "unlock", "dismiss", "savepoints keep", "savepoints release", "offsets snapshot"),
+    "offsets restore",
+)
+ADDS = {"compact", "merge", "state-write", "drill", "savepoints keep", "offsets snapshot"}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    fill(tmp_path)
+
+    def run(*words: str, typed: str = "") -> Result:
+        return CliRunner().invoke(app, [*words, "--configs", str(tmp_path)], env=environment(), input=typed)
+
+    return run
+
+
+def helps(command: str) -> str:
+    done = CliRunner().invoke(app, [*command.split(), "--help"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.mark.parametrize("command", CHANGING)
+def test_what_changes_something_shows_a_plan_and_takes_one_approval(command: str) -> None:
+    text = helps(command)
+    assert "--plan " in text
+    assert ("--approve HASH" in text) == (command not in ADDS)
+    assert not any(option in text for option in ("--yes", "--apply", "--dry-run", "--confirm"))
+
+
+def test_help_has_all_exit_codes_the_version_and_completion_and_breaks_no_line() -> None:
+    text = CliRunner().invoke(app, ["--help"]).stdout
+    for code, meaning in EXIT_CODES:
+        assert f"{code:<9} {meaning.replace('`', '')}" in text
+    assert "--install-completion" in text
+    assert CliRunner().invoke(app, ["--version"]).stdout.strip().count(".") == 2
+
+
+def test_a_plan_ends_with_the_command_that_carries_it_out(run: Run, tmp_path: Path) -> None:
+    shown = run("savepoints", "release", "shop", FIRST, "--reason", "it's over", "--plan")
+    last = shown.stderr.splitlines()[-1]
+    expected = f"    streams-recovery savepoints release shop {FIRST} --reason 'it'\"'\"'s over' --configs {tmp_path} --approve "
+    assert last.startswith(expected), shown.stderr
+    assert len(last) > 120, "one line, however long it is"
+
+
+def test_what_was_approved_is_done_without_a_question_and_nothing_else_is(run: Run) -> None:
+    words = ("savepoints", "release", "shop", SECOND, "--reason", "x")
+    approval = run("savepoints", "release", "shop", FIRST, "--reason", "x", "--plan").stderr.split()[-1]
+    other = run(*words, "--approve", approval)
+    assert isinstance(other.exception, PlanChanged)
+    assert other.exception.facts["different"] == ["the savepoint"]
+    again = other.stderr.splitlines()[-1]
+    assert again.startswith(f"    streams-recovery savepoints release shop {SECOND} ")
+    assert run(*words, "--approve", again.split()[-1]).exit_code == 0
+
+
+def test_an_expiry_asks_and_does_what_was_typed_for_or_approved(run: Run) -> None:
+    planned = json.loads(run("expire", "shop", "--plan", "--json").stdout)
+    assert planned["approve"].startswith(planned["hash"])
+    assert planned["command"].startswith("streams-recovery expire shop --json ")
+    assert planned["command"].endswith(f" --approve {planned['approve']}")
+    refused = run("expire", "shop", typed="another\n")
+    assert isinstance(refused.exception, Refused)
+    assert refused.exception.reason == "the plan was not approved"
+    assert run("expire", "shop", typed="shop\n").exit_code == 0
+    assert run("expire", "shop", "--approve", planned["hash"]).exit_code == 0
+
+
+def test_where_nobody_can_type_the_command_that_does_not_ask_is_named(run: Run) -> None:
+    refused = run("expire", "shop")
+    assert isinstance(refused.exception, Refused)
+    assert refused.stderr.splitlines()[-1].startswith("    streams-recovery expire shop ")
+
+
+def test_a_restore_without_a_reason_is_a_usage_error_and_its_plan_is_none(run: Run) -> None:
+    refused = run("restore", "shop")
+    assert (refused.exit_code, "Missing option '--reason'" in refused.stderr) == (2, True)
+    assert "Missing option" not in run("restore", "shop", "--plan").stderr
+
+
+def test_dismissing_a_restore_asks(run: Run) -> None:
+    refused = run("dismiss", "shop", "r1", typed="no\n")
+    assert isinstance(refused.exception, Refused)
+    assert refused.exception.reason == "the plan was not approved"
+    with pytest.raises(NotFound, match="there is no restore r1"):
+        raise run("dismiss", "shop", "r1", typed="shop\n").exception or AssertionError
+
+
+COMMANDS: Any = typer.main.get_command(app)
+# These mean several things, and the help of each command says which. Each reason says what it is kept with.
+SEVERAL_THINGS = {
+    "--as-of",
+    "--for",
+    "--from",
+    "--group",
+    "--in-place",
+    "--limit",
+    "--offsets",
+    "--partition",
+    "--reason",
+    "--savepoint",
+    "--state",
+    "--to",
+    "--topic",
+    "[APP]",
+    "[ID]",
+    "[RESTORE]",
+}
+
+
+def commands(group: Any) -> Iterator[Any]:
+    """Every command, those of groups too."""
+    for one in group.commands.values():
+        if hasattr(one, "commands"):
+            yield from commands(one)
+        else:
+            yield one
+
+
+def test_an_option_means_the_same_wherever_it_stands() -> None:
+    helps = defaultdict[str, set[str]](set)
+    for command in commands(COMMANDS):
+        for one in command.params:
+            helps[one.opts[0] if one.opts[0].startswith("-") else str(one.metavar)].add(str(one.help))
+    assert len(helps) > 60
+    assert {name for name, texts in helps.items() if len(texts) > 1} == SEVERAL_THINGS
+
+
+def options(*command: str) -> dict[str, Any]:
+    """The options of a command, by their names."""
+    found = COMMANDS
+    for word in command:
+        found = found.commands[word]
+    return {name: option for option in found.params for name in option.opts}
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        ("backup", SavepointRequest.FORM),
+        ("reprocess", ReprocessOptions.FORM),
+        ("compare-outputs", OutputsOptions.FORM),
+        ("drill", (SAVEPOINT,)),
+        ("peek", (STORE, KEY)),
+        ("cut-over", (MAX_LAG,)),
+        ("roll-back", (RESTORE_FIRST,)),
+        ("state", (KEY,)),
+    ],
+)
+def test_a_command_has_an_option_for_each_field_of_its_form(command: str, form: Any) -> None:
+    found = options(command)
+    for field in form:
+        if field.name == "confirm":
+            assert "--approve" in found
+        else:
+            assert found[field.option_name].help == field.option_help
+            assert field.option_help
+
+
+@pytest.mark.parametrize(
+    "command", [("compact",), ("merge",), ("seal",), ("state-write",), ("savepoints", "keep"), ("offsets", "snapshot")]
+)
+def test_a_reason_is_kept_with_what_the_command_writes(command: tuple[str, ...]) -> None:
+    assert options(*command)["--reason"].help.startswith("Kept with the ")

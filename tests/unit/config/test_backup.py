@@ -1,7 +1,4 @@
-"""The ``storage`` section and the location that is made of it.
-
-Who may restore an application, and what of that is no configuration.
-"""
+"""What is saved and where: the location of the repository, who may restore, which records survive the loss of the cluster, and how an application is held."""
 
 from __future__ import annotations
 
@@ -10,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from streams_recovery.application.factory import open_application
 from streams_recovery.config.backup import DagRight, Storage
 from streams_recovery.config.loader import load, load_all
+from streams_recovery.config.model import ApplicationConfig
+from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.kafka_types import Profile, TopicRole
 from tests.support.examples.configurations import MINIMAL, refused, written
 
 _CREDENTIALS = {"connection", "seal"}
@@ -32,7 +33,10 @@ def test_a_location_has_every_key_but_the_way_to_the_credentials() -> None:
     assert asdict(section.location) == {name: value for name, value in section if name not in _CREDENTIALS}
 
 
-def test_without_the_section_an_application_has_what_all_have(tmp_path: Path) -> None:
+# Access
+
+
+def test_without_the_section_access_an_application_has_what_all_have(tmp_path: Path) -> None:
     access = load(written(tmp_path, MINIMAL), {}).access
     assert (access.own_dags, access.roles, access.sources, access.approval.restricts) == (False, None, (), False)
 
@@ -64,3 +68,111 @@ def test_a_source_that_is_not_configured_is_named(tmp_path: Path) -> None:
     found = load_all(tmp_path, {})
     assert list(found.applications) == []
     assert "access.sources of orders: billing is not configured; known: orders" in str(found.broken["orders"])
+
+
+# Which records are archived
+
+TOPICS = "inputs: [orders-in, late-in]\n  outputs: [out]\n  globals: [rates]"
+BACKUP = "backup:\n  survive_cluster_loss: true\n"
+
+
+def configured(directory: Path, *, survive: object = True, profile: str = "full", topics: str = "") -> ApplicationConfig:
+    text = MINIMAL.replace("inputs: [orders-in]", f"{TOPICS}\n  {topics}")
+    assert BACKUP in text
+    path = directory / "orders.yaml"
+    path.write_text(text.replace(BACKUP, f"backup:\n  survive_cluster_loss: {survive}\n  profile: {profile}\n"))
+    return load(path, {})
+
+
+def archived(config: ApplicationConfig) -> set[str]:
+    declared = config.declared(Profile.FULL)
+    return {name for name, role in config.topics.declared.items() if declared.archives(name, role)}
+
+
+@pytest.mark.parametrize("section", ["", "backup: {}\n", "backup: {schedule: none}\n"])
+def test_whether_savepoints_survive_the_cluster_has_to_be_written(tmp_path: Path, section: str) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(MINIMAL.replace(BACKUP, section))
+    with pytest.raises(ConfigInvalid, match=r"backup(\.survive_cluster_loss)? is missing") as error:
+        load(path, {})
+    assert error.value.facts["file"] == str(path)
+    assert error.value.facts["lines"] != [None]
+    for word in ("survive_cluster_loss", "true", "records of inputs and globals", "false"):
+        assert word in str(error.value)
+
+
+def test_what_is_read_is_archived_where_savepoints_are_to_survive(tmp_path: Path) -> None:
+    assert archived(configured(tmp_path)) == {"orders-in", "late-in", "rates"}
+    assert archived(configured(tmp_path, topics="include: [out]")) == {"orders-in", "late-in", "rates", "out"}
+    assert archived(configured(tmp_path, survive=False)) == set()
+    assert archived(configured(tmp_path, survive=False, topics="include: ['*-in', out]\n  exclude: [late-in]")) == {"orders-in", "out"}
+    found = configured(tmp_path).declared(Profile.FULL)
+    assert found.archives("nobody-declared", TopicRole.INPUT), "an input that only its committed offsets show"
+
+
+def test_what_would_be_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"topics\.exclude takes late-in, rates out"):
+        configured(tmp_path, topics="exclude: [late-*, rates, out]")
+    assert archived(configured(tmp_path, topics="include: ['*']\n  exclude: [out]")) == {"orders-in", "late-in", "rates"}
+
+
+def test_a_minimal_savepoint_without_its_inputs_could_never_be_used(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match="orders-in, late-in are not archived"):
+        configured(tmp_path, survive=False, profile="minimal")
+    with pytest.raises(ConfigInvalid, match="records of late-in are not archived"):
+        configured(tmp_path, survive=False, profile="minimal", topics="include: ['*']\n  exclude: [late-in]")
+    configured(tmp_path, survive=False, profile="minimal", topics="include: ['*-in']")
+    configured(tmp_path, survive=True, profile="minimal")
+
+
+# How the application is held
+
+PROGRAMS = "status: [s], stop: [s], start: [s], wipe: [s]"
+COMMAND = MINIMAL[: MINIMAL.index("runs:")] + f"runs: {{kind: command, command: {{{PROGRAMS}}}}}\n"
+
+
+def with_consistency(directory: Path, text: str, consistency: str = "", **application: object) -> ApplicationConfig:
+    for key, value in application.items():
+        text = text.replace("  guarantee:", f"  {key}: {value}\n  guarantee:")
+    path = directory / "orders.yaml"
+    path.write_text(text.replace("runs:", f"  consistency: {{{consistency}}}\nruns:"))
+    return load(path, {})
+
+
+def controlled(control: str) -> str:
+    return MINIMAL.replace("    instances:", f"    control: {{{control}}}\n    instances:")
+
+
+@pytest.mark.parametrize(
+    ("text", "application", "mode"),
+    [
+        (MINIMAL, {}, "pause"),
+        (controlled("pause: null"), {}, "stop"),
+        (controlled("resume: null"), {}, "stop"),
+        (COMMAND, {}, "stop"),
+        (COMMAND.replace(PROGRAMS, f"{PROGRAMS}, pause: [p], resume: [r]"), {}, "pause"),
+        (MINIMAL, {"standby_replicas": 1}, "stop"),
+    ],
+)
+def test_by_default_it_is_paused_where_it_can_be_and_stopped_where_not(
+    tmp_path: Path, text: str, application: dict[str, object], mode: str
+) -> None:
+    config = with_consistency(tmp_path, text, **application)
+    assert config.quiesce_mode == mode
+    assert open_application(config.runs, "orders").can_pause is (config.runs.chosen.no_pause_because is None)
+
+
+@pytest.mark.parametrize("text", [controlled("pause: null"), controlled("resume: null"), COMMAND])
+@pytest.mark.parametrize("consistency", ["mode: pause", "mode: live, fallback: pause"])
+def test_a_pause_that_the_application_does_not_offer_is_refused_with_its_place(tmp_path: Path, text: str, consistency: str) -> None:
+    with pytest.raises(ConfigInvalid, match="cannot be paused") as error:
+        with_consistency(tmp_path, text, consistency)
+    assert error.value.facts["file"] == str(tmp_path / "orders.yaml")
+    assert ("runs.command has no" in error.value.reason) == (text == COMMAND)
+    assert with_consistency(tmp_path, text, "mode: live").quiesce_mode == "live"
+    assert with_consistency(tmp_path, text, "mode: stop").quiesce_mode == "stop"
+
+
+def test_a_program_that_pauses_what_no_program_resumes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid, match=r"runs\.command: pause and resume go together"):
+        with_consistency(tmp_path, COMMAND.replace(PROGRAMS, f"{PROGRAMS}, pause: [p]"))

@@ -479,9 +479,6 @@ def test_whoever_only_reads_does_not_ask_for_the_private_key(tmp_path: Path) -> 
     assert (found.public, found.private, connections.asked) == ((PUBLIC,), None, 0)
 
 
-def test_a_checkout_has_its_configurations_in_itself() -> None:
+def test_a_checkout_has_its_configurations_in_itself_unless_the_environment_names_a_directory() -> None:
     assert config_directory({"AIRFLOW_HOME": "/srv/airflow"}) == PROJECT / "include" / "configs"
-
-
-def test_the_environment_names_another_directory() -> None:
     assert config_directory({"STREAMS_RECOVERY_CONFIG_DIR": "/srv/configs"}) == Path("/srv/configs")

@@ -82,7 +82,7 @@ def test_a_file_that_is_not_there_or_has_no_end_is_refused(tmp_path: Path) -> No
     assert len(anywhere("/dev/zero")) == MAX_FILE_BYTES + 1, "and what is so long is refused when it is parsed"
 
 
-def configured_as_of(directory: Path, moment: str) -> ApplicationConfig:
+def ending_at(directory: Path, moment: str) -> ApplicationConfig:
     (directory / "orders.yaml").write_text(f"{MINIMAL}restore:\n  time_window_end: {moment}\n")
     return load(directory / "orders.yaml", {})
 
@@ -97,9 +97,9 @@ def configured_as_of(directory: Path, moment: str) -> ApplicationConfig:
     ],
 )
 def test_the_moment_that_a_run_asks_for_goes_first(tmp_path: Path, moment: str, asked: str, found: int) -> None:
-    assert as_of(configured_as_of(tmp_path, moment), asked, "position") == AsOf(moment=found, by=CutBy.POSITION)
+    assert as_of(ending_at(tmp_path, moment), asked, "position") == AsOf(moment=found, by=CutBy.POSITION)
 
 
 def test_without_a_moment_there_is_nothing_to_restore_to(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="no moment is given"):
-        as_of(configured_as_of(tmp_path, "null"), "", "timestamp")
+        as_of(ending_at(tmp_path, "null"), "", "timestamp")

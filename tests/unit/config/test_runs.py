@@ -1,4 +1,4 @@
-"""What is asked of the way in which an application runs, also of a kind that nobody has thought of yet."""
+"""How an application runs: each kind of ``runs``, also one that nobody has thought of yet; pods; and the port of each kind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from streams_recovery.application.factory import open_section
 from streams_recovery.config.fields import Argv
 from streams_recovery.config.loader import load
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.runs import KINDS, IntervalRuns, Kind, Runs, SandboxRuns, StartingKind
+from streams_recovery.config.runs.kubernetes import KubernetesRuns
 from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import SandboxName, in_sandbox, live
+from streams_recovery.core.application_kind import ApplicationKind
 from tests.support.examples.configurations import APPLICATION, written
 
 CLONE = {"restore": {"topic_map": {"real": "totals", "real-late": "late"}}, "clone": {"of": "old"}}
@@ -141,3 +144,57 @@ BOTH = """\
 def test_only_the_limits_of_the_way_that_is_chosen_count(tmp_path: Path, kind: str, limits: tuple[int, int]) -> None:
     chosen = load(written(tmp_path, (APPLICATION + BOTH).replace("kind: process", f"kind: {kind}")), {}).runs.chosen
     assert (chosen.start_timeout, chosen.stop_timeout) == limits
+
+
+PLAIN = {"namespace": "shop", "workload": "deployment/orders", "state_directory": "/var/lib/state", "port": 8080}
+
+
+def section(**more: Any) -> KubernetesRuns:
+    return KubernetesRuns.model_validate({**PLAIN, **more})
+
+
+def test_the_record_is_named_after_the_workload() -> None:
+    assert section().record_name == "orders-streams-recovery"
+    assert section(record="mine").record_name == "mine"
+
+
+def test_a_pause_needs_both_paths() -> None:
+    assert section().no_pause_because is None
+    assert section(control={"resume": None}).no_pause_because == "runs.kubernetes.control has no resume"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"workload": "orders"}, "deployment/NAME"),
+        ({"namespace": "Shop"}, "lower case"),
+        ({"state_directory": "state"}, "state directory"),
+        ({"state_directory": "/state"}, "state directory"),
+        ({"state_directory": "/a/../b"}, "state directory"),
+        ({"port": 0}, "port"),
+        ({"claims": "job"}, "wipe_image is needed"),
+        ({"claims": "delete"}, "claims: job"),
+        ({"context": "there"}, "kubeconfig"),
+        ({"claims": "keep"}, "claims"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        section(**wrong)
+
+
+def test_a_clone_or_a_sandbox_cannot_run_so() -> None:
+    runs = Runs.model_validate({"kind": "kubernetes", "kubernetes": PLAIN})
+    with pytest.raises(ValueError, match=r"drill: an application with runs\.kind kubernetes cannot be started under other names"):
+        runs.starting("drill")
+
+
+def test_each_kind_has_its_port() -> None:
+    sections = {section for kind in KINDS for section in get_args(Runs.model_fields[kind].annotation) if section is not type(None)}
+    assert len(sections) == len(KINDS)
+    assert set(open_section.registry) == {object, *sections}
+
+
+def test_a_section_without_a_port_is_a_mistake_of_ours() -> None:
+    with pytest.raises(TypeError, match="object has no port"):
+        open_section(object(), "app", ApplicationKind.KAFKA_STREAMS)

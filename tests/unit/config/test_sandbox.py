@@ -175,7 +175,7 @@ def test_what_names_no_sandbox_is_refused(which: str) -> None:
 
 
 TIME = "20261121T120000Z"
-REPROCESS_PROGRAMS = """\
+REPROCESS_BY_PROGRAMS = """\
 reprocess:
   application_id: again-orders
   parallel: 3
@@ -219,13 +219,13 @@ def test_an_interval_has_an_application_of_its_own_in_its_slot(tmp_path: Path) -
 def test_programs_are_told_interval_and_slot(tmp_path: Path) -> None:
     command = "runs:\n  kind: command\n  command: {status: [look], stop: [stop], start: [start], wipe: [wipe]}\n"
     application = APPLICATION[: APPLICATION.index("runs:")] + command
-    written(tmp_path, application + REPROCESS_PROGRAMS)
+    written(tmp_path, application + REPROCESS_BY_PROGRAMS)
     runs = load_named(f"orders:reprocess:{TIME}:2", tmp_path, {}).runs
     assert runs.command is not None
     assert runs.command.start == ("start", f"again.in-{TIME}", f"again.totals-{TIME}", f"--late=again.late-{TIME}")
     assert (runs.command.status, runs.command.environment) == (("look", "2"), {"SLOT": "slot-2"})
     assert "again.late-20261121T120000.000Z is neither" in refused(
-        tmp_path, application + REPROCESS_PROGRAMS.replace(', "--late=again.late-{interval}"', "")
+        tmp_path, application + REPROCESS_BY_PROGRAMS.replace(', "--late=again.late-{interval}"', "")
     )
 
 

@@ -1,12 +1,13 @@
 """What is stored is read as strictly as it was written.
 
-JSON is measured before it is parsed: what costs too much never becomes objects, and what is honest always does.
+JSON is measured before it is parsed: what costs too much never becomes objects, and what is honest always does. A partition has one text.
 """
 
 from __future__ import annotations
 
 import enum
 import json
+import pickle
 import tracemalloc
 from dataclasses import dataclass
 from typing import Literal
@@ -19,6 +20,7 @@ from streams_recovery.core import codec
 from streams_recovery.core import codec as bounded_json
 from streams_recovery.core.codec import Unusable, document, measure, parsed
 from streams_recovery.core.errors import ConfigInvalid, Damaged
+from streams_recovery.core.kafka_types import TopicPartition
 
 
 class Colour(enum.StrEnum):
@@ -271,3 +273,24 @@ def test_a_document_of_an_application_may_be_long_and_not_bottomless() -> None:
         with pytest.raises(Unusable, match="nested deeper than 200"):
             document(text)
     assert document(json.dumps("[" * 1_000)) == "[" * 1_000
+
+
+PARTITIONS = st.builds(TopicPartition, st.from_regex(r"\A[a-zA-Z0-9._-]{1,249}\Z"), st.integers(0, 2**31 - 1))
+
+
+@given(PARTITIONS, PARTITIONS)
+def test_every_partition_comes_back_from_its_text_and_no_two_have_one(one: TopicPartition, other: TopicPartition) -> None:
+    stored = codec.dumps({one: (one, other)})
+    assert json.loads(stored) == {str(one): [str(one), str(other)]}
+    assert codec.loads(dict[TopicPartition, tuple[TopicPartition, ...]], stored, where="x") == {one: (one, other)}
+    assert (str(one) == str(other)) == (one == other)
+    assert pickle.loads(pickle.dumps(one)) == one
+
+
+@pytest.mark.parametrize(
+    "text", ["orders", "-1", "orders-01", "orders-+1", "orders-1 ", "orders 1", "orders-\u0661", "a/b-1", "o-2147483648", 7]
+)
+def test_what_is_no_partition_is_damage_wherever_it_stands(text: object) -> None:
+    for kind, plain in ((TopicPartition, text), (dict[TopicPartition, int], {str(text): 1})):
+        with pytest.raises(Damaged, match="found 7" if plain == 7 else "is not <topic>-<partition>"):
+            codec.decode(kind, plain, where="an entry")

@@ -61,7 +61,8 @@ def test_without_progress_no_answer_is_the_answer() -> None:
 class Clock:
     """Shows the time that it is set to."""
 
-    now = 0.0
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
 
     def __call__(self) -> float:
         return self.now
@@ -110,19 +111,9 @@ def test_a_long_pause_says_what_for_and_a_short_one_does_not(monkeypatch: pytest
 RATES = st.floats(0.5, 1e6)
 
 
-class ThrottleClock:
-    """Seconds that pass when somebody says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def let_go(rate: float, asked: list[tuple[float, float]]) -> list[tuple[float, float]]:
     """Moments, counted from the beginning, at which amounts went: each asked for so many seconds after the one before it went."""
-    clock = ThrottleClock()
+    clock = Clock(1000.0)
     meter = Meter(rate, clock=clock)
     gone = []
     for idle, amount in asked:
@@ -162,7 +153,7 @@ def test_a_step_is_at_least_a_row_and_never_more_than_there_are(rows: int, paylo
 
 
 def test_the_stricter_limit_counts() -> None:
-    clock = ThrottleClock()
+    clock = Clock(1000.0)
     assert Pace(Throttle(records_per_second=10, bytes_per_second=100), clock=clock).wait(10, 500) == pytest.approx(5)
     assert Pace(Throttle(records_per_second=10, bytes_per_second=None), clock=clock).wait(10, 500) == pytest.approx(1)
     assert Pace(Throttle(records_per_second=None, bytes_per_second=None), clock=clock).wait(10, 500) == 0

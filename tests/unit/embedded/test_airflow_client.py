@@ -1,12 +1,14 @@
-"""The client of Airflow's API against a server that answers as Airflow does when its database is busy."""
+"""The client of Airflow's API: a database that is busy, and plans that are answered at once, as a person may who has read them before."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import TypeVar
 
 import pytest
 
@@ -44,12 +46,21 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+Served = TypeVar("Served", bound=ThreadingHTTPServer)
+
+
+@contextmanager
+def serving(server: Served) -> Iterator[Served]:
+    with server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as found:
-        Thread(target=found.serve_forever, daemon=True).start()
+    with serving(Server()) as found:
         yield found
-        found.shutdown()
 
 
 @pytest.fixture
@@ -73,17 +84,17 @@ def test_params_that_do_not_fit_are_not_sent_again(server: Server, client: Airfl
     assert len(server.sent) == 1
 
 
-def test_a_database_that_stays_busy_is_told(server: Server, client: AirflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [(500, Refused, "database is locked"), (HANGS_UP, ApplicationNotReady, "dagRuns was not answered")],
+    ids=["a database that stays busy", "a server that never answers"],
+)
+def test_what_lasts_is_told(
+    server: Server, client: AirflowClient, monkeypatch: pytest.MonkeyPatch, answer: int, error: type[Exception], said: str
+) -> None:
     monkeypatch.setattr(airflow_client, "_BUSY_SECONDS", 1.0)  # a minute and a half in a test of seconds
-    server.answers = [500] * 5
-    with pytest.raises(Refused, match="database is locked"):
-        client.trigger("a_dag", {})
-
-
-def test_a_server_that_never_answers_is_told(server: Server, client: AirflowClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(airflow_client, "_BUSY_SECONDS", 1.0)  # a minute and a half in a test of seconds
-    server.answers = [HANGS_UP] * 5
-    with pytest.raises(ApplicationNotReady, match="dagRuns was not answered"):
+    server.answers = [answer] * 5
+    with pytest.raises(error, match=said):
         client.trigger("a_dag", {})
 
 
@@ -109,3 +120,62 @@ def test_no_run_of_a_backfill_begins_before_all_of_them_are_there(server: Server
     attempt = {"command": ["backfill", "create"]}
     assert server.sent == [{"is_paused": True}, attempt, attempt, {"is_paused": False}]
     client.close()
+
+
+DAG, RUN, TASK = "streams_restore_full", "manual__1", "approve"
+
+
+class WaitingAirflow(ThreadingHTTPServer):
+    """An Airflow with one task that waits for an answer, and ends with it."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), WaitingHandler)
+        self.answer: str | None = None
+
+
+class WaitingHandler(BaseHTTPRequestHandler):
+    server: WaitingAirflow
+
+    def do_GET(self) -> None:
+        ended = self.server.answer is not None
+        if self.path.endswith("/hitlDetails"):
+            found = {"hitl_details": [{"body": "the plan", "task_instance": {"task_id": TASK}}]}
+        elif self.path.endswith("/taskInstances"):
+            found = {"task_instances": [{"task_id": TASK, "state": "success" if ended else "awaiting_input"}]}
+        else:
+            found = {"state": "success" if ended else "running"}
+        self.reply(found)
+
+    def do_PATCH(self) -> None:
+        sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        [self.server.answer] = sent["chosen_options"]
+        self.reply({})
+
+    def reply(self, document: object) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        pass
+
+
+@pytest.fixture
+def waiting() -> Iterator[WaitingAirflow]:
+    with serving(WaitingAirflow()) as found:
+        yield found
+
+
+def wait(waiting: WaitingAirflow, *, approve: bool = True) -> str:
+    """The run's end."""
+    client = AirflowClient(f"http://127.0.0.1:{waiting.server_port}", "admin", "secret", {})
+    try:
+        return client.wait(DAG, RUN, seconds=30, on_change=lambda *_: None, approve=lambda body: approve and body == "the plan")
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(("approve", "answer"), [(True, "Approve"), (False, "Reject")])
+def test_a_plan_is_answered_as_soon_as_it_is_there(waiting: WaitingAirflow, *, approve: bool, answer: str) -> None:
+    assert wait(waiting, approve=approve) == "success"
+    assert waiting.answer == answer

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,8 +58,9 @@ def test_a_damaged_archive_is_made_again(java: Path, tmp_path: Path) -> None:
     assert archive.read_text() == "classes\n"
 
 
-def test_an_archive_that_java_does_not_take_is_not_kept(java: Path, tmp_path: Path) -> None:
-    write_java(java, writes="half an archive")
+@pytest.mark.parametrize("java_does", [{"writes": "half an archive"}, {"archives": False}], ids=["takes none", "makes none"])
+def test_without_an_archive_that_java_takes_nothing_is_kept(java: Path, tmp_path: Path, java_does: dict[str, Any]) -> None:
+    write_java(java, **java_does)
     with pytest.raises(ConfigInvalid, match="no archive"):
         spark_start.prepare(tmp_path / "home")
     assert not list((tmp_path / "home").glob("*.jsa"))
@@ -96,10 +98,3 @@ def test_the_home_has_the_installed_sparks_programs_and_jars_and_no_zip(java: Pa
     assert (tmp_path / "home" / "jars").resolve() == (installed_spark() / "jars").resolve()
     assert (tmp_path / "home" / "bin" / "spark-submit").exists()
     assert not (tmp_path / "home" / "python").exists()
-
-
-def test_a_java_that_makes_no_archive_is_told_of_and_leaves_nothing_behind(java: Path, tmp_path: Path) -> None:
-    write_java(java, archives=False)
-    with pytest.raises(ConfigInvalid, match="no archive"):
-        spark_start.prepare(tmp_path / "home")
-    assert not list((tmp_path / "home").glob("*.jsa"))

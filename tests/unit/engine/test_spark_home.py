@@ -1,4 +1,4 @@
-""""""
+"""Which Spark is used, and the package of code that its tasks get."""
 
 from __future__ import annotations
 

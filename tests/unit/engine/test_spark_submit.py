@@ -1,4 +1,4 @@
-""""""
+"""How a job is submitted: arguments, environment, secrets, and what counts as its outcome."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from streams_recovery.engine.spark_home import find_spark_home
 from streams_recovery.engine.spark_submit import JobFiles, driver_environment, read_outcome, secrets_file, spark_call, submit_argv
 from streams_recovery.engine.submitter import run_submit, tail
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.storage.objects import read_receipt, write_receipt
+from streams_recovery.storage.objects import read_receipt, write_local
 from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
 from tests.support.project import PROJECT
@@ -231,7 +231,7 @@ def submitted(repository, tmp_path, receipt, *, code="pass"):
     """What a job becomes whose process does ``code`` and leaves this ``receipt``."""
     run_submit([sys.executable, "-c", code], {}, log=tmp_path / "logs" / "job.log")
     if receipt is not None:
-        write_receipt(tmp_path / "receipt.json", receipt)
+        write_local(tmp_path / "receipt.json", receipt)
     found = read_receipt(tmp_path / "receipt.json")
     return read_outcome(repository, found, KEY, RestoreResult, log_tail=tail(tmp_path / "logs" / "job.log"))
 

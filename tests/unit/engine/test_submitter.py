@@ -1,4 +1,4 @@
-""""""
+"""A job lives as long as its submitter, and its progress is handed on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streams_recovery.core.jobs.progress import JobProgress
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.engine.spark_submit import secrets_file
 from streams_recovery.engine.submitter import followed
-from streams_recovery.storage.progress_store import write_progress
+from streams_recovery.storage.objects import write_local
 from tests.support.project import PROJECT
 
 LOCATION = codec.dumps(StorageLocation(backend="filesystem", path="/nowhere")).decode()
@@ -111,10 +111,10 @@ def test_each_new_progress_is_handed_on_once(tmp_path: Path) -> None:
 
     with followed(path, report, every=0.01):
         for records in (1, 2):
-            write_progress(path, seen(records))
+            write_local(path, seen(records))
             assert arrived.wait(30)
             arrived.clear()
-    write_progress(path, seen(3))
+    write_local(path, seen(3))
     assert found == [1, 2]
     assert not any(thread.name == "job-progress" for thread in threading.enumerate())
 

@@ -1,4 +1,4 @@
-""""""
+"""How often a cluster is asked again, how a token is obtained, and when the time is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""""""
+"""What a connection may say, and what each client library gets of it."""
 
 from __future__ import annotations
 

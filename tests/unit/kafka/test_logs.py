@@ -1,4 +1,4 @@
-"""What a broker answers about its directories, as it travels."""
+"""Ends of logs, their settings and directories, as a broker tells them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def test_one_that_has_another_leader_by_now_is_asked_for_with_fresh_metadata(cod
     assert [verb for verb, _, _ in client.asked] == ["list_offsets", "list_topics", "list_offsets"]
 
 
-def test_one_that_never_has_an_offset_is_named() -> None:
-    client = Script(list_offsets=[offsets({0: 10, 1: OFFSET_INVALID, 2: 12})] * 50)
+@pytest.mark.parametrize("answer", [OFFSET_INVALID, NOT_LEADER], ids=["never has an offset", "stays without a leader"])
+def test_one_whose_offset_never_comes_is_named(answer: object) -> None:
+    client = Script(list_offsets=[offsets({0: 10, 1: answer, 2: 12})] * 50)
     with pytest.raises(TransientError, match="t-1"):
         ask(ScriptedClients(librdkafka=client, timeout=0.15))
 
@@ -66,12 +67,6 @@ def test_one_that_stays_unknown_is_named_soon(monkeypatch: pytest.MonkeyPatch) -
     client = Script(list_offsets=[offsets({0: 10, 1: UNKNOWN, 2: 12})] * 50, list_topics=[None] * 50)
     with pytest.raises(NotFound, match="t-1"):
         ask(ScriptedClients(librdkafka=client, timeout=60))
-
-
-def test_one_that_stays_without_a_leader_is_named() -> None:
-    client = Script(list_offsets=[offsets({0: 10, 1: 11, 2: NOT_LEADER})] * 50)
-    with pytest.raises(TransientError, match="t-2"):
-        ask(ScriptedClients(librdkafka=client, timeout=0.15))
 
 
 def test_a_missing_right_is_told_at_once_whatever_else_is_wrong() -> None:

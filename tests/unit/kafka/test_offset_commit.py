@@ -268,9 +268,6 @@ def test_a_broker_that_is_gone_for_good_leaves_the_outcome_open_and_says_so() ->
         groups(coordinator).set_offsets("g", {A: known(5)})
 
 
-ORDERS_0, ORDERS_1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
 def raw(*found: tuple[int, str]) -> dict[str, dict[PurePartition, OffsetAndMetadata]]:
     return {"g": {PurePartition("t", number): OffsetAndMetadata(*item, -1) for number, item in enumerate(found)}}
 
@@ -295,16 +292,12 @@ def settled(*offsets: int, code: int = 0, at: int = 0) -> dict[str, Any]:
 def read(pure: list[object], librdkafka: list[object], timeout: float = 5.0) -> tuple[dict[TopicPartition, CommittedOffset | None], Script]:
     client = Script(list_group_offsets=pure)
     clients = ScriptedClients(pure=client, librdkafka=Script(list_consumer_group_offsets=librdkafka), timeout=timeout)
-    return read_committed_offsets(clients, "g", [ORDERS_0, ORDERS_1]), client
-
-
-def at(offset: int, metadata: str) -> CommittedOffset:
-    return CommittedOffset(offset=offset, metadata=metadata, leader_epoch=None)
+    return read_committed_offsets(clients, "g", [A, B]), client
 
 
 def test_still_offsets_are_read_once() -> None:
     found, client = read([raw((5, "m"), (-1, ""))] * 2, [settled(5, -1001)])
-    assert found == {ORDERS_0: at(5, "m"), ORDERS_1: None}
+    assert found == {A: known(5, "m"), B: None}
     assert len(client.asked) == 2
 
 
@@ -323,7 +316,7 @@ def test_still_offsets_are_read_once() -> None:
 )
 def test_offsets_that_move_are_all_asked_for_again(pure: list[object], librdkafka: list[object]) -> None:
     found, client = read([*pure, *[raw((60, "later"), (70, "later"))] * 2], [*librdkafka, settled(60, 70)])
-    assert found == {ORDERS_0: at(60, "later"), ORDERS_1: at(70, "later")}
+    assert found == {A: known(60, "later"), B: known(70, "later")}
     everything = {"g": [PurePartition("t", 0), PurePartition("t", 1)]}
     assert [args for _, args, _ in client.asked] == [(everything,)] * 4
 
@@ -335,22 +328,21 @@ def test_partitions_that_do_not_settle_are_named() -> None:
     assert caught.value.facts["partitions"] == ["t-1"]
 
 
-def test_offsets_that_never_stand_still_are_an_error() -> None:
-    with pytest.raises(OffsetsUnstable, match="kept changing"):
-        read([raw((number, ""), (7, "")) for number in range(100)], [settled(1, 7) for _ in range(50)], timeout=0.1)
-
-
-def test_another_error_of_one_partition_is_an_error() -> None:
-    with pytest.raises(Refused, match="t-1"):
-        read([raw((5, ""), (7, ""))], [settled(5, -1001, code=KafkaError.GROUP_AUTHORIZATION_FAILED, at=1)])
-
-
-def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
-    with pytest.raises(RecoveryError, match="leaves out t-1"):
-        read([raw((5, ""))], [])
+@pytest.mark.parametrize(
+    ("pure", "librdkafka", "error", "said"),
+    [
+        ([raw((number, ""), (7, "")) for number in range(100)], [settled(1, 7) for _ in range(50)], OffsetsUnstable, "kept changing"),
+        ([raw((5, ""), (7, ""))], [settled(5, -1001, code=KafkaError.GROUP_AUTHORIZATION_FAILED, at=1)], Refused, "t-1"),
+        ([raw((5, ""))], [], RecoveryError, "leaves out t-1"),
+    ],
+    ids=["offsets that never stand still", "an error of one partition", "an answer that leaves a partition out"],
+)
+def test_what_are_no_offsets_is_an_error(pure: list[object], librdkafka: list[object], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        read(pure, librdkafka, timeout=0.1 if error is OffsetsUnstable else 5.0)
 
 
 def test_leader_epochs_are_kept_when_there_is_one() -> None:
     answer = {"g": {PurePartition("t", 0): OffsetAndMetadata(5, "", 3), PurePartition("t", 1): OffsetAndMetadata(6, None, None)}}
     found, _ = read([answer, answer], [settled(5, 6)])
-    assert found == {ORDERS_0: CommittedOffset(offset=5, metadata="", leader_epoch=3), ORDERS_1: at(6, "")}
+    assert found == {A: known(5, "", epoch=3), B: known(6, "")}

@@ -1,4 +1,4 @@
-"""Segments that are stored beside the copy of what comes next."""
+"""Segments that are stored beside the copy of what comes next, and what a consumer may fetch ahead."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import errno
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams_recovery.core.errors import BrokerUnavailable, Damaged, TransientError
 from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange
+from streams_recovery.kafka.range_consumer import size_class
 from streams_recovery.kafka.range_copy import at_once, one_behind, workspace
 
 
@@ -87,3 +90,11 @@ def test_a_directory_that_vanished_is_told():
 def test_errors_that_are_no_disk_s_pass():
     with pytest.raises(Damaged), workspace("a test runs"):
         raise Damaged("other", next_step="none")
+
+
+@given(st.integers(0, 10**9))
+def test_a_class_is_enough_for_the_range_and_less_than_four_times_it(offsets):
+    size = size_class(offsets)
+    assert size in (64, 256, 1_024, 4_096)
+    assert size >= min(offsets, 4_096)
+    assert size == 64 or size < 4 * offsets

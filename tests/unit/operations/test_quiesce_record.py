@@ -1,4 +1,7 @@
-"""An application that is let go after a pause, and one that does not survive it. Programs answer for its instance; no broker is asked."""
+"""An application that is let go after a pause, and one that does not survive it, also when strange objects lie beside the record of it.
+
+Programs answer for its instance; no broker is asked.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,18 @@ import pytest
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.runs import ProcessRuns
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, LockLost, Refused
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.quiesce_record import QuiesceRecord
+from streams_recovery.operations.renewed_lock import HeldLock
+from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import SavepointRequest
+from tests.support.applications.unreachable import opened, running, stopped
+from tests.support.leases import later
 
 # Answers with the first of the states in a file, and takes it away as long as there is another one.
 STATUS = """
@@ -201,3 +209,48 @@ def test_a_live_savepoint_brings_back_only_what_it_has_held_after_all(tmp_path: 
         assert savepoint.resume(recovery, ticket).instances == (("one",) if touched else ())
         assert quiesce_record.left(recovery) is None
     assert (tmp_path / "started").exists() is touched
+
+
+def junk(recovery: RecoveryContext, prefix: str, number: int | None = None) -> None:
+    """An object that is no entry, by default as the newest one."""
+    behind = number or len(list(recovery.repository.keys(prefix))) + 1
+    recovery.repository.create(f"{prefix}{behind:012}.json", b"{}")
+
+
+@pytest.mark.fault("F63")
+def test_an_entry_of_what_stood_still_that_cannot_be_read_is_passed_over(recovery: RecoveryContext) -> None:
+    stopped(recovery)
+    junk(recovery, recovery.layout.quiesce_records)
+    assert quiesce_record.resume_abandoned(recovery) == ("one",)
+    assert (running(recovery), quiesce_record.left(recovery)) == (True, None)
+    junk(recovery, recovery.layout.quiesce_records)
+    assert quiesce_record.left(recovery) is None
+
+
+@pytest.mark.fault("F63")
+@pytest.mark.parametrize("number", [None, 900], ids=["unreadable", "with a number far ahead"])
+def test_a_strange_record_of_the_lock_leaves_nobody_held(recovery: RecoveryContext, number: int | None) -> None:
+    ticket = HeldLock(lock=recovery.lock.acquire("savepoint", lease_seconds=60, purpose="a test"))
+    junk(recovery, recovery.layout.locks, number)
+    quiesce_record.check_may_resume(recovery, ticket)
+    quiesce_record.check_may_resume(later(recovery), ticket)
+
+
+@pytest.mark.fault("F63")
+def test_but_not_while_a_restore_is_unfinished(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery)
+    note(recovery, ticket, Phase.DESTROYING)
+    junk(recovery, recovery.layout.locks)
+    with pytest.raises(Damaged, match=recovery.layout.locks):
+        quiesce_record.check_may_resume(recovery, ticket)
+
+
+@pytest.mark.fault("F63")
+def test_nor_while_another_run_had_the_lock_as_far_as_it_can_be_read(recovery: RecoveryContext) -> None:
+    ticket = HeldLock(lock=recovery.lock.acquire("savepoint", lease_seconds=60, purpose="a test"))
+    after = later(recovery)
+    after.lock.acquire("somebody", lease_seconds=60, purpose="a test")
+    junk(recovery, recovery.layout.locks)
+    with pytest.raises(LockLost, match="the newest record is of somebody"):
+        quiesce_record.check_may_resume(after, ticket)
+    quiesce_record.check_may_resume(later(after), ticket)

@@ -6,6 +6,9 @@ What a footer may claim is read as it is, or refused; never anything else.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,7 +29,7 @@ from streams_recovery.segments.queries import rows_below
 from streams_recovery.segments.schema import SEGMENT_SCHEMA
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.rows import batch_of, rows_of
-from tests.support.memory import growth
+from tests.support.project import PROJECT
 from tests.support.repository.segment_reading import KEY, damage, reads
 
 OURS = {
@@ -307,3 +310,21 @@ def test_encodings_that_are_no_known_numbers_are_refused(encodings: object) -> N
 def test_and_those_that_are_known_are_taken() -> None:
     name, chunk = _chunk({3: {1: 6, 2: [0, 3], 3: [b"key"], 4: 6, 5: 1, 6: 2, 7: 3, 9: 4}})
     assert (name, chunk.values, chunk.unpacked, chunk.packed, chunk.start) == ("key", 1, 2, 3, 4)
+
+
+_MEASURED = """
+import resource, sys
+{prepare}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+{work}
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def growth(prepare: str, work: str, *arguments: str) -> int:
+    """MiB by which a process that has done ``prepare`` grows at most while it does ``work``: Python both, with ``arguments`` in ``sys.argv``."""
+    script = _MEASURED.format(prepare=prepare, work=work)
+    environment = {**os.environ, "PYTHONPATH": f"{PROJECT / 'plugins'}{os.pathsep}{PROJECT}"}
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, check=True, capture_output=True, text=True, timeout=300)
+    return int(done.stdout.split()[-1])

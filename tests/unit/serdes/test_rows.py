@@ -1,4 +1,4 @@
-""""""
+"""Values of Avro as text, and back to the byte."""
 
 from __future__ import annotations
 

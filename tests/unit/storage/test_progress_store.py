@@ -10,6 +10,7 @@ import pytest
 
 from streams_recovery.core.jobs.progress import JobProgress, TaskReport, progress_directory
 from streams_recovery.core.repository.layout import Layout, StorageLocation
+from streams_recovery.storage.objects import write_local
 from streams_recovery.storage.progress_store import (
     SLICE,
     progress_of_run,
@@ -18,7 +19,6 @@ from streams_recovery.storage.progress_store import (
     report_task,
     store_progress,
     task_reports,
-    write_progress,
 )
 from streams_recovery.storage.repository import Repository
 
@@ -94,7 +94,7 @@ def test_the_file_beside_the_receipt_is_replaced_each_time(tmp_path: Path) -> No
     path = progress_path(tmp_path / "receipt.json")
     assert read_progress(path) is None
     for at in (1, 2):
-        write_progress(path, seen(at))
+        write_local(path, seen(at))
         assert read_progress(path) == seen(at)
     path.write_text("torn")
     assert read_progress(path) is None

@@ -1,13 +1,9 @@
-"""The application port on a Deployment or a StatefulSet.
-
-What would keep a workload from being stopped and started, found before anything is done. The instances of a workload as the port describes them.
-"""
+"""The application port on a Deployment or a StatefulSet."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -17,118 +13,15 @@ from streams_recovery.application.kubernetes.autoscaling import require_unmanage
 from streams_recovery.application.kubernetes.cluster import Cluster, StoppedPod, StopRecord, requested
 from streams_recovery.application.kubernetes.ending import PodWatch
 from streams_recovery.application.kubernetes.wiping import require_no_wipe, wipeable, wiped
-from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
 from streams_recovery.config.runs import KubernetesRuns
-from streams_recovery.core.errors import ApplicationRunning, ConfigInvalid, ManagedByAnother, Refused
+from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.others import findings_of, rights_needed
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
-
-def findings(cluster: Cluster, *, stops: bool, wipes: bool) -> tuple[PreflightFinding, ...]:
-    """Rights that are missing, owners and autoscalers that are in the way, and state that could not be wiped. Without the rights to see these nothing is
-    known of them.
-    """
-    section = cluster.section
-    needed = rights_needed(
-        section.workload_name, section.namespace, section.record_name, stops=stops, claims=section.claims, keda=cluster.has_keda()
-    )
-    missing = cluster.missing(needed)
-    found = findings_of(missing)
-    if not stops or any(right.blocking for right in missing):
-        return found
-    workload = cluster.workload()
-    return (*found, *_kept_state(cluster, workload, wipes=wipes), *_in_the_way(cluster, workload))
-
-
-def _kept_state(cluster: Cluster, workload: Workload, *, wipes: bool) -> tuple[PreflightFinding, ...]:
-    try:
-        if wipes:
-            wipeable(cluster, workload)
-    except ConfigInvalid as error:
-        return (blocking_finding("state-not-wipeable", error.reason, error.next_step),)
-    return ()
-
-
-def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding, ...]:
-    try:
-        require_unmanaged(cluster, workload, cluster.section.argocd_namespace)
-        autoscaling.require_no_scaling_from_zero(cluster)
-    except Refused as error:
-        kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
-        return (blocking_finding(kind, error.reason, error.next_step),)
-    return ()
-
-
 _OUT_OF_MEMORY: Final = "OOMKilled"
-
-NodeOf = Callable[[str], NodeState]
-
-
-def looks(
-    workload: Workload, pods: Mapping[str, Pod], record: StopRecord | None, configured: int | None, node_of: NodeOf, now: datetime
-) -> dict[str, InstanceStatus]:
-    """Every instance that is meant to exist, by its name: those with a pod, those that are wanted, and at zero those that were stopped."""
-    found = {name: _with_pod(name, pod, node_of, now) for name, pod in pods.items()}
-    if workload.replicas:
-        missing = max(0, workload.replicas - len(pods))
-        names = [name for name in slot_names(workload.name.name, workload.replicas + len(pods), workload.first) if name not in found]
-        # A controller makes this pod at any moment.
-        found |= {name: _standing(name, InstanceState.RUNNING, f"wanted by {workload.name}, has no pod yet") for name in names[:missing]}
-        return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
-    stopped = {one.instance: one for one in record.pods} if record else {}
-    count = (record.replicas if record else configured) or int(not workload.at_rest)
-    names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
-    found |= {name: _unwanted(workload, name, stopped.get(name), node_of) for name in names if name not in found}
-    return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
-
-
-def _ordinal(name: str) -> int:
-    return int(name.rpartition("-")[2])
-
-
-def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceStatus:
-    where = f"pod {pod.name} on node {pod.node or '-'}"
-    if pod.ends_by is not None:
-        node = node_of(pod.node)
-        if node in ("lost", "absent") or pod.overdue(now):
-            why = "does not answer" if node == "lost" else "has not said that it ended"
-            return _standing(name, InstanceState.UNKNOWN, f"{where}: was to end by {pod.ends_by:%H:%M:%S}, and its node {why}")
-        return _standing(name, InstanceState.RUNNING, f"{where} is ending")
-    if pod.ended is not None or pod.waiting:
-        why = f"container ended with {pod.ended.exit_code}" if pod.ended else pod.waiting
-        return _standing(name, InstanceState.RUNNING, f"{where}: {why}, and may be started again at any moment")
-    return _standing(name, InstanceState.RUNNING, where)
-
-
-def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
-    look = _without_pod(name, stopped, node_of)
-    if workload.at_rest or look.state is not InstanceState.GONE:
-        return look
-    detail = f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
-    return _standing(name, InstanceState.UNKNOWN, detail)
-
-
-def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
-    if stopped is None:
-        return replace(_standing(name, InstanceState.GONE, "no pod, and no stop on record", clean=False), stopped_here=False)
-    where, end = f"pod {stopped.pod}", stopped.end
-    if end is None:
-        if node_of(stopped.node) == "lost":
-            detail = f"{where} was removed while its node {stopped.node} did not answer: turn that node off and delete its Node object"
-            return _standing(name, InstanceState.UNKNOWN, detail)
-        look = _standing(name, InstanceState.GONE, f"{where}: its end was not seen, asked by {stopped.request.by}", clean=False)
-        return replace(look, stopped_here=True)
-    out_of_memory = stopped.ended is not None and stopped.ended.reason == _OUT_OF_MEMORY
-    detail = f"{where}: {end}{', out of memory' if out_of_memory else ''}"
-    look = _standing(name, InstanceState.GONE, detail, clean=end.clean and not out_of_memory)
-    return replace(look, reported_closed=end.reported_closed, stopped_here=True)
-
-
-def _standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None) -> InstanceStatus:
-    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail)
-
 
 # For a program to end whose Kafka Streams took all the time to close, and for one that has to be killed.
 _END_SECONDS: Final = 1.0
@@ -136,9 +29,11 @@ _KILL_SECONDS: Final = 30.0
 # An autoscaler looks every 15 seconds.
 _AUTOSCALER_SECONDS: Final = 60.0
 
+NodeOf = Callable[[str], NodeState]
+
 
 class KubernetesApplication:
-    """See the port. An instance is a pod; since pods of a Deployment have new names each time, instances are numbered.
+    """The port for pods. An instance is a pod; since pods of a Deployment have new names each time, instances are numbered.
 
     Gone means that the pod's object does not exist, or that all its containers have ended for good, and that the workload's controller has seen that no pod
     is wanted: until then it may make one at any moment, and an instance without a pod is unknown. So is a pod whose object goes on existing on a node that
@@ -153,7 +48,6 @@ class KubernetesApplication:
 
     @property
     def can_pause(self) -> bool:
-        """See the port."""
         return self._section.no_pause_because is None
 
     def status(self) -> tuple[InstanceStatus, ...]:
@@ -211,12 +105,8 @@ class KubernetesApplication:
         self._status()[1].resume()
 
     def wipe_state(self) -> WipeReport:
-        """See that the state of every pod is gone with it, or wipe the claims that outlive pods, those of replicas that were scaled away included."""
-        running = [f"{status.name} ({status.detail})" for status in self.status() if status.state is not InstanceState.GONE]
-        if running:
-            raise ApplicationRunning(
-                f"the state of instances that are not gone cannot be wiped: {', '.join(running)}", next_step="stop them", instances=running
-            )
+        """Prove that the state of every pod is gone with it, or wipe the claims that outlive pods, those of replicas that were scaled away included."""
+        require_gone(self.status())
         return wiped(self._cluster, self._application_id)
 
     def query(self, store: str) -> dict[str, object]:
@@ -224,7 +114,7 @@ class KubernetesApplication:
         return self._status()[1].query(store, seconds=self._section.start_timeout)
 
     def query_keys(self, questions: Sequence[KeyQuestion], *, seconds: float | None = None) -> tuple[KeyAnswer, ...]:
-        """See the port: each key from the instance that has it."""
+        """Each key from the instance that has it."""
         return self._status()[1].query_keys(questions, seconds=self._section.start_timeout if seconds is None else seconds)
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
@@ -289,3 +179,97 @@ class KubernetesApplication:
 
 def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+def findings(cluster: Cluster, *, stops: bool, wipes: bool) -> tuple[PreflightFinding, ...]:
+    """Rights that are missing, owners and autoscalers that are in the way, and state that could not be wiped. Without the rights to see these nothing is
+    known of them.
+    """
+    section = cluster.section
+    needed = rights_needed(
+        section.workload_name, section.namespace, section.record_name, stops=stops, claims=section.claims, keda=cluster.has_keda()
+    )
+    missing = cluster.missing(needed)
+    found = findings_of(missing)
+    if not stops or any(right.blocking for right in missing):
+        return found
+    workload = cluster.workload()
+    return (*found, *_kept_state(cluster, workload, wipes=wipes), *_in_the_way(cluster, workload))
+
+
+def _kept_state(cluster: Cluster, workload: Workload, *, wipes: bool) -> tuple[PreflightFinding, ...]:
+    try:
+        if wipes:
+            wipeable(cluster, workload)
+    except ConfigInvalid as error:
+        return (blocking_finding("state-not-wipeable", error.reason, error.next_step),)
+    return ()
+
+
+def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding, ...]:
+    try:
+        require_unmanaged(cluster, workload, cluster.section.argocd_namespace)
+        autoscaling.require_no_scaling_from_zero(cluster)
+    except Refused as error:
+        kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
+        return (blocking_finding(kind, error.reason, error.next_step),)
+    return ()
+
+
+def looks(
+    workload: Workload, pods: Mapping[str, Pod], record: StopRecord | None, configured: int | None, node_of: NodeOf, now: datetime
+) -> dict[str, InstanceStatus]:
+    """Every instance that is meant to exist, by its name: those with a pod, those that are wanted, and at zero those that were stopped."""
+    found = {name: _with_pod(name, pod, node_of, now) for name, pod in pods.items()}
+    if workload.replicas:
+        missing = max(0, workload.replicas - len(pods))
+        names = [name for name in slot_names(workload.name.name, workload.replicas + len(pods), workload.first) if name not in found]
+        # A controller makes this pod at any moment.
+        found |= {name: standing(name, InstanceState.RUNNING, f"wanted by {workload.name}, has no pod yet") for name in names[:missing]}
+        return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
+    stopped = {one.instance: one for one in record.pods} if record else {}
+    count = (record.replicas if record else configured) or int(not workload.at_rest)
+    names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
+    found |= {name: _unwanted(workload, name, stopped.get(name), node_of) for name in names if name not in found}
+    return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
+
+
+def _ordinal(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceStatus:
+    where = f"pod {pod.name} on node {pod.node or '-'}"
+    if pod.ends_by is not None:
+        node = node_of(pod.node)
+        if node in ("lost", "absent") or pod.overdue(now):
+            why = "does not answer" if node == "lost" else "has not said that it ended"
+            return standing(name, InstanceState.UNKNOWN, f"{where}: was to end by {pod.ends_by:%H:%M:%S}, and its node {why}")
+        return standing(name, InstanceState.RUNNING, f"{where} is ending")
+    if pod.ended is not None or pod.waiting:
+        why = f"container ended with {pod.ended.exit_code}" if pod.ended else pod.waiting
+        return standing(name, InstanceState.RUNNING, f"{where}: {why}, and may be started again at any moment")
+    return standing(name, InstanceState.RUNNING, where)
+
+
+def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
+    look = _without_pod(name, stopped, node_of)
+    if workload.at_rest or look.state is not InstanceState.GONE:
+        return look
+    detail = f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
+    return standing(name, InstanceState.UNKNOWN, detail)
+
+
+def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
+    if stopped is None:
+        return standing(name, InstanceState.GONE, "no pod, and no stop on record", clean=False, stopped_here=False)
+    where, end = f"pod {stopped.pod}", stopped.end
+    if end is None:
+        if node_of(stopped.node) == "lost":
+            detail = f"{where} was removed while its node {stopped.node} did not answer: turn that node off and delete its Node object"
+            return standing(name, InstanceState.UNKNOWN, detail)
+        detail = f"{where}: its end was not seen, asked by {stopped.request.by}"
+        return standing(name, InstanceState.GONE, detail, clean=False, stopped_here=True)
+    out_of_memory = stopped.ended is not None and stopped.ended.reason == _OUT_OF_MEMORY
+    detail, clean = f"{where}: {end}{', out of memory' if out_of_memory else ''}", end.clean and not out_of_memory
+    return standing(name, InstanceState.GONE, detail, clean=clean, reported_closed=end.reported_closed, stopped_here=True)

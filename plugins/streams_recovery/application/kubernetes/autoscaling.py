@@ -1,6 +1,5 @@
-"""Autoscalers of the workload: proven off while it is at zero, and proven on again.
-
-Argo CD and Flux: a workload that one of them would scale up again is not stopped.
+"""Others that scale a workload: autoscalers are proven off while it is at zero, and proven on again. A workload that Argo CD or Flux would scale up again
+is not stopped.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def require_unmanaged(cluster: Cluster, workload: Workload, argocd_namespace: st
 
 
 def _problem(cluster: Cluster, owner: Owner) -> str:
-    """Why the owner is in the way, empty when it is not."""
+    """The reason why the owner is in the way, empty when it is not."""
     if not owner.name or not owner.namespace:
         return "whose own object is not named on the workload, so whether it is suspended cannot be seen"
     try:

@@ -1,7 +1,7 @@
-"""What is read from and written to one namespace for one workload.
+"""One namespace for one workload, through the API server.
 
-Calls to the API server through the official client, and what their failures mean. The client is an extra: it is imported when it is needed. What a stop
-writes down in a ConfigMap beside the workload, for whoever starts it again and for whoever asks how it ended.
+The official client is an extra: it is imported when it is needed. A stop is written down in a ConfigMap beside the workload, for whoever starts it again and
+for whoever asks how it ended.
 """
 
 from __future__ import annotations
@@ -53,6 +53,236 @@ _CONNECT_SECONDS, _READ_SECONDS = 5.0, 20.0
 _OK = range(200, 300)
 _BUSY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS)
 _NOT_ALLOWED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+
+_API_KINDS: Final = {"deployment": "deployment", "statefulset": "stateful_set"}
+_RECORD_KEY: Final = "stop"
+_MANAGER: Final = "kafka-streams-recovery"
+
+
+class Cluster:
+    """Reads and writes for one workload. Raises ``ControlPlaneUnavailable``, ``ConfigInvalid`` naming a right that is missing, ``NotFound``."""
+
+    def __init__(self, section: KubernetesRuns) -> None:
+        self.section = section
+        self.client = Client(section)
+        self._core, self._apps = self.client.api("CoreV1Api"), self.client.api("AppsV1Api")
+        self._custom = self.client.api("CustomObjectsApi")
+
+    def workload(self) -> Workload:
+        """The workload as it is."""
+        name = self.section.workload_name
+        read = getattr(self._apps, f"read_namespaced_{_API_KINDS[name.kind]}")
+        return workload_of(name, self.client.call(f"get {name}", read, name.name, self.section.namespace))
+
+    def scale(self, replicas: int) -> None:
+        """Set how many pods are wanted, and nothing else: the right to do this is not the right to change the workload."""
+        name = self.section.workload_name
+        patch = getattr(self._apps, f"patch_namespaced_{_API_KINDS[name.kind]}_scale")
+        body = {"spec": {"replicas": replicas}}
+        self.client.call(f"scale {name}", patch, name.name, self.section.namespace, body, field_manager=_MANAGER)
+
+    def container(self, workload: Workload) -> str:
+        """The application's container."""
+        return application_container(workload.template, self.section.container, str(workload.name))
+
+    def pods(self, workload: Workload) -> tuple[tuple[Pod, ...], str]:
+        """The pods that it selects, without those of other controllers, and the version from which a watch tells what changes."""
+        listed = self._core.list_namespaced_pod
+        found = self.client.call("list pods", listed, self.section.namespace, label_selector=workload.selector)
+        container = self.container(workload)
+        own = [one for one in found["items"] if not of_another(one, workload.name)]
+        return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
+
+    def pod_events(self, workload: Workload, version: str, *, seconds: int) -> Iterator[Mapping[str, Any]]:
+        """The changes at its pods."""
+        return self.client.events(
+            "watch pods",
+            self._core.list_namespaced_pod,
+            self.section.namespace,
+            label_selector=workload.selector,
+            resource_version=version,
+            allow_watch_bookmarks=True,
+            seconds=seconds,
+        )
+
+    def end_pod(self, pod: Pod, *, seconds: int) -> None:
+        """Have the pod killed after ``seconds``. Never with none: that would remove the object and leave the program."""
+        with contextlib.suppress(NotFound):
+            self.client.call(
+                f"delete pod {pod.name}", self._core.delete_namespaced_pod, pod.name, self.section.namespace, grace_period_seconds=seconds
+            )
+
+    def node(self, name: str) -> NodeState:
+        """The state of a node; ``unseen`` where this may not look."""
+        if not name:
+            return "absent"
+        try:
+            return node_state(self.client.call(f"get node {name}", self._core.read_node, name))
+        except NotFound:
+            return "absent"
+        except ConfigInvalid:
+            return "unseen"
+
+    def record(self) -> StopRecord | None:
+        """The record that the last stop wrote down, None when there is none. Raises ``Damaged``."""
+        name = self.section.record_name
+        try:
+            found = self.client.call(f"get configmap {name}", self._core.read_namespaced_config_map, name, self.section.namespace)
+        except NotFound:
+            return None
+        text = (found.get("data") or {}).get(_RECORD_KEY)
+        return codec.loads(StopRecord, text.encode(), where=f"configmap {name}") if text else None
+
+    def write(self, record: StopRecord | None) -> None:
+        """Replace what is written down, and make the ConfigMap where this may."""
+        name, namespace = self.section.record_name, self.section.namespace
+        data = {_RECORD_KEY: None if record is None else codec.dumps(record).decode()}
+        try:
+            self.client.call(f"patch configmap {name}", self._core.patch_namespaced_config_map, name, namespace, {"data": data})
+        except NotFound:
+            if record is not None:
+                self._create_record(name, namespace, data)
+
+    def _create_record(self, name: str, namespace: str, data: Mapping[str, str | None]) -> None:
+        try:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+            self.client.call(f"create configmap {name}", self._core.create_namespaced_config_map, namespace, body)
+        except ConfigInvalid as error:
+            raise ConfigInvalid(
+                f"there is no configmap {name} to write the replica count down in, and {error.reason}",
+                next_step="create it, see include/kubernetes/rbac.yaml",
+                record=name,
+            ).then(f"kubectl create configmap {name} -n {namespace}") from error
+
+    def autoscalers(self) -> tuple[Autoscaler, ...]:
+        """The HorizontalPodAutoscalers of the workload."""
+        listed = self.client.api("AutoscalingV2Api").list_namespaced_horizontal_pod_autoscaler
+        found = self.client.call("list horizontalpodautoscalers", listed, self.section.namespace)
+        return autoscalers_of(self.section.workload_name, found["items"])
+
+    def has_keda(self) -> bool:
+        """True when the cluster knows KEDA's objects."""
+        groups = self.client.call("list the groups of the API", self.client.api("ApisApi").get_api_versions)
+        return any(group["name"] == KEDA_GROUP for group in groups["groups"])
+
+    def scaled_objects(self) -> tuple[ScaledObject, ...]:
+        """KEDA's ScaledObjects of the workload."""
+        if not self.has_keda():
+            return ()
+        listed = self._custom.list_namespaced_custom_object
+        found = self.client.call("list scaledobjects", listed, KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL)
+        return scaled_objects_of(self.section.workload_name, found["items"])
+
+    def pause_scaled_object(self, name: str, *, paused: bool) -> None:
+        """Set or remove the annotation by which KEDA leaves a workload alone."""
+        body = {"metadata": {"annotations": {KEDA_PAUSED: "true" if paused else None}}}
+        patch = self._custom.patch_namespaced_custom_object
+        place = (KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL, name)
+        self.client.call(f"patch scaledobject {name}", patch, *place, body, _content_type="application/merge-patch+json")
+
+    def owner(self, owner: Owner) -> Mapping[str, Any]:
+        """The object of a tool that owns the workload."""
+        read = self._custom.get_namespaced_custom_object
+        place = (owner.group, owner.version, owner.namespace, owner.plural, owner.name)
+        found: Mapping[str, Any] = self.client.call(f"get {owner}", read, *place)
+        return found
+
+    def missing(self, rights: Iterable[Right]) -> tuple[Right, ...]:
+        """The rights among these that this does not have."""
+        return tuple(right for right in rights if not self._allowed(right))
+
+    def _allowed(self, right: Right) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        attributes = {
+            "verb": right.verb,
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "namespace": right.namespace,
+            "name": right.name,
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        review = self.client.api("AuthorizationV1Api").create_self_subject_access_review
+        return bool(self.client.call("ask for its own rights", review, body)["status"]["allowed"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRecord:
+    """One stop. ``replicas`` is how many it had, ``paused`` are the ScaledObjects that it has paused. ``wiped``: the state of these pods is gone."""
+
+    replicas: int
+    pods: tuple[StoppedPod, ...] = ()
+    paused: tuple[str, ...] = ()
+    wiped: bool = False
+
+    @property
+    def instances(self) -> dict[str, str]:
+        """The names of the instances by the uids of their pods."""
+        return {one.uid: one.instance for one in self.pods}
+
+    def with_ends(self, seen: Iterable[Pod]) -> StopRecord:
+        """With the ends of containers that were seen. The last one counts: a container that crashed may have been started again."""
+        ends = {pod.uid: pod.ended for pod in seen if pod.ended is not None}
+        return replace(self, pods=tuple(replace(one, ended=ends.get(one.uid, one.ended)) for one in self.pods))
+
+    def with_answers(self, answers: Mapping[str, bool]) -> StopRecord:
+        """With what the pods said when they were asked to close, by their uids."""
+        return replace(
+            self,
+            pods=tuple(
+                replace(one, request=replace(one.request, reported_closed=answers[one.uid])) if one.uid in answers else one
+                for one in self.pods
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedPod:
+    """One pod that was asked to end. ``ended`` is None until the end of its container was seen."""
+
+    instance: str
+    pod: str
+    uid: str
+    node: str
+    request: StopRequest
+    ended: ContainerEnd | None
+
+    @property
+    def end(self) -> Ended | None:
+        """Its end as the other kinds of runs know it."""
+        if self.ended is None:
+            return None
+        return Ended(run=self.uid, status=self.ended.exit_code, left_behind=0, stop_request=self.request, at=self.request.at)
+
+
+def requested(
+    pods: Mapping[str, Pod], reports: Mapping[str, Reported], before: StopRecord | None, *, closes: bool
+) -> tuple[StoppedPod, ...]:
+    """These pods, asked to end now. What the first request found counts: a later one finds an instance that is closing. ``closes``: they can be asked to
+    close Kafka Streams, and did not answer yet.
+    """
+    by, at = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}", time.time_ns() // 1_000_000
+    known = {one.uid: one for one in before.pods} if before else {}
+    asked = tuple(
+        known.get(pod.uid)
+        or StoppedPod(
+            instance=instance,
+            pod=pod.name,
+            uid=pod.uid,
+            node=pod.node,
+            request=StopRequest(
+                run=pod.uid,
+                by=by,
+                at=at,
+                state_before=reports[instance].state if instance in reports else None,
+                reported_closed=False if closes else None,
+            ),
+            ended=None,
+        )
+        for instance, pod in pods.items()
+    )
+    present = {one.uid for one in asked}
+    return (*(one for uid, one in known.items() if uid not in present), *asked)
 
 
 class Client:
@@ -177,235 +407,3 @@ def _message(body: bytes) -> str:
         text = body.decode(errors="replace")
     # Before it is cut: a half of a secret is not known to be one.
     return masked(text)[:500]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedPod:
-    """One pod that was asked to end. ``ended`` is None until the end of its container was seen."""
-
-    instance: str
-    pod: str
-    uid: str
-    node: str
-    request: StopRequest
-    ended: ContainerEnd | None
-
-    @property
-    def end(self) -> Ended | None:
-        """Its end as the other kinds of runs know it."""
-        if self.ended is None:
-            return None
-        return Ended(run=self.uid, status=self.ended.exit_code, left_behind=0, stop_request=self.request, at=self.request.at)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopRecord:
-    """One stop. ``replicas`` is how many it had, ``paused`` are the ScaledObjects that it has paused. ``wiped``: the state of these pods is gone."""
-
-    replicas: int
-    pods: tuple[StoppedPod, ...] = ()
-    paused: tuple[str, ...] = ()
-    wiped: bool = False
-
-    @property
-    def instances(self) -> dict[str, str]:
-        """The names of the instances by the uids of their pods."""
-        return {one.uid: one.instance for one in self.pods}
-
-    def with_ends(self, seen: Iterable[Pod]) -> StopRecord:
-        """With the ends of containers that were seen. The last one counts: a container that crashed may have been started again."""
-        ends = {pod.uid: pod.ended for pod in seen if pod.ended is not None}
-        return replace(self, pods=tuple(replace(one, ended=ends.get(one.uid, one.ended)) for one in self.pods))
-
-    def with_answers(self, answers: Mapping[str, bool]) -> StopRecord:
-        """With what the pods said when they were asked to close, by their uids."""
-        return replace(
-            self,
-            pods=tuple(
-                replace(one, request=replace(one.request, reported_closed=answers[one.uid])) if one.uid in answers else one
-                for one in self.pods
-            ),
-        )
-
-
-def requested(
-    pods: Mapping[str, Pod], reports: Mapping[str, Reported], before: StopRecord | None, *, closes: bool
-) -> tuple[StoppedPod, ...]:
-    """These pods, asked to end now. What the first request found counts: a later one finds an instance that is closing. ``closes``: they can be asked to
-    close Kafka Streams, and did not answer yet.
-    """
-    by, at = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}", time.time_ns() // 1_000_000
-    known = {one.uid: one for one in before.pods} if before else {}
-    asked = tuple(
-        known.get(pod.uid)
-        or StoppedPod(
-            instance=instance,
-            pod=pod.name,
-            uid=pod.uid,
-            node=pod.node,
-            request=StopRequest(
-                run=pod.uid,
-                by=by,
-                at=at,
-                state_before=reports[instance].state if instance in reports else None,
-                reported_closed=False if closes else None,
-            ),
-            ended=None,
-        )
-        for instance, pod in pods.items()
-    )
-    present = {one.uid for one in asked}
-    return (*(one for uid, one in known.items() if uid not in present), *asked)
-
-
-_RECORD_KEY: Final = "stop"
-_MANAGER: Final = "kafka-streams-recovery"
-
-
-class Cluster:
-    """See the module. Raises ``ControlPlaneUnavailable``, ``ConfigInvalid`` naming a right that is missing, ``NotFound``."""
-
-    def __init__(self, section: KubernetesRuns) -> None:
-        self.section = section
-        self.client = Client(section)
-        self._core, self._apps = self.client.api("CoreV1Api"), self.client.api("AppsV1Api")
-        self._custom = self.client.api("CustomObjectsApi")
-
-    def workload(self) -> Workload:
-        """The workload as it is."""
-        name = self.section.workload_name
-        kind = {"deployment": "deployment", "statefulset": "stateful_set"}[name.kind]
-        read = getattr(self._apps, f"read_namespaced_{kind}")
-        return workload_of(name, self.client.call(f"get {name}", read, name.name, self.section.namespace))
-
-    def scale(self, replicas: int) -> None:
-        """Set how many pods are wanted, and nothing else: the right to do this is not the right to change the workload."""
-        name = self.section.workload_name
-        kind = {"deployment": "deployment", "statefulset": "stateful_set"}[name.kind]
-        patch = getattr(self._apps, f"patch_namespaced_{kind}_scale")
-        body = {"spec": {"replicas": replicas}}
-        self.client.call(f"scale {name}", patch, name.name, self.section.namespace, body, field_manager=_MANAGER)
-
-    def container(self, workload: Workload) -> str:
-        """The application's container."""
-        return application_container(workload.template, self.section.container, str(workload.name))
-
-    def pods(self, workload: Workload) -> tuple[tuple[Pod, ...], str]:
-        """The pods that it selects, without those of other controllers, and the version from which a watch tells what changes."""
-        listed = self._core.list_namespaced_pod
-        found = self.client.call("list pods", listed, self.section.namespace, label_selector=workload.selector)
-        container = self.container(workload)
-        own = [one for one in found["items"] if not of_another(one, workload.name)]
-        return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
-
-    def pod_events(self, workload: Workload, version: str, *, seconds: int) -> Iterator[Mapping[str, Any]]:
-        """What changes at its pods."""
-        return self.client.events(
-            "watch pods",
-            self._core.list_namespaced_pod,
-            self.section.namespace,
-            label_selector=workload.selector,
-            resource_version=version,
-            allow_watch_bookmarks=True,
-            seconds=seconds,
-        )
-
-    def end_pod(self, pod: Pod, *, seconds: int) -> None:
-        """Have the pod killed after ``seconds``. Never with none: that would remove the object and leave the program."""
-        with contextlib.suppress(NotFound):
-            self.client.call(
-                f"delete pod {pod.name}", self._core.delete_namespaced_pod, pod.name, self.section.namespace, grace_period_seconds=seconds
-            )
-
-    def node(self, name: str) -> NodeState:
-        """How a node is; ``unseen`` where this may not look."""
-        if not name:
-            return "absent"
-        try:
-            return node_state(self.client.call(f"get node {name}", self._core.read_node, name))
-        except NotFound:
-            return "absent"
-        except ConfigInvalid:
-            return "unseen"
-
-    def record(self) -> StopRecord | None:
-        """What the last stop wrote down, None when nothing is. Raises ``Damaged``."""
-        name = self.section.record_name
-        try:
-            found = self.client.call(f"get configmap {name}", self._core.read_namespaced_config_map, name, self.section.namespace)
-        except NotFound:
-            return None
-        text = (found.get("data") or {}).get(_RECORD_KEY)
-        return codec.loads(StopRecord, text.encode(), where=f"configmap {name}") if text else None
-
-    def write(self, record: StopRecord | None) -> None:
-        """Replace what is written down, and make the ConfigMap where this may."""
-        name, namespace = self.section.record_name, self.section.namespace
-        data = {_RECORD_KEY: None if record is None else codec.dumps(record).decode()}
-        try:
-            self.client.call(f"patch configmap {name}", self._core.patch_namespaced_config_map, name, namespace, {"data": data})
-        except NotFound:
-            if record is not None:
-                self._create_record(name, namespace, data)
-
-    def _create_record(self, name: str, namespace: str, data: Mapping[str, str | None]) -> None:
-        try:
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-            self.client.call(f"create configmap {name}", self._core.create_namespaced_config_map, namespace, body)
-        except ConfigInvalid as error:
-            raise ConfigInvalid(
-                f"there is no configmap {name} to write the replica count down in, and {error.reason}",
-                next_step="create it, see include/kubernetes/rbac.yaml",
-                record=name,
-            ).then(f"kubectl create configmap {name} -n {namespace}") from error
-
-    def autoscalers(self) -> tuple[Autoscaler, ...]:
-        """The HorizontalPodAutoscalers of the workload."""
-        listed = self.client.api("AutoscalingV2Api").list_namespaced_horizontal_pod_autoscaler
-        found = self.client.call("list horizontalpodautoscalers", listed, self.section.namespace)
-        return autoscalers_of(self.section.workload_name, found["items"])
-
-    def has_keda(self) -> bool:
-        """True when the cluster knows KEDA's objects."""
-        groups = self.client.call("list the groups of the API", self.client.api("ApisApi").get_api_versions)
-        return any(group["name"] == KEDA_GROUP for group in groups["groups"])
-
-    def scaled_objects(self) -> tuple[ScaledObject, ...]:
-        """KEDA's ScaledObjects of the workload."""
-        if not self.has_keda():
-            return ()
-        listed = self._custom.list_namespaced_custom_object
-        found = self.client.call("list scaledobjects", listed, KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL)
-        return scaled_objects_of(self.section.workload_name, found["items"])
-
-    def pause_scaled_object(self, name: str, *, paused: bool) -> None:
-        """Set or remove the annotation by which KEDA leaves a workload alone."""
-        body = {"metadata": {"annotations": {KEDA_PAUSED: "true" if paused else None}}}
-        patch = self._custom.patch_namespaced_custom_object
-        place = (KEDA_GROUP, KEDA_VERSION, self.section.namespace, KEDA_PLURAL, name)
-        self.client.call(f"patch scaledobject {name}", patch, *place, body, _content_type="application/merge-patch+json")
-
-    def owner(self, owner: Owner) -> Mapping[str, Any]:
-        """The object of a tool that owns the workload."""
-        read = self._custom.get_namespaced_custom_object
-        place = (owner.group, owner.version, owner.namespace, owner.plural, owner.name)
-        found: Mapping[str, Any] = self.client.call(f"get {owner}", read, *place)
-        return found
-
-    def missing(self, rights: Iterable[Right]) -> tuple[Right, ...]:
-        """Those of the rights that this does not have."""
-        return tuple(right for right in rights if not self._allowed(right))
-
-    def _allowed(self, right: Right) -> bool:
-        resource, _, subresource = right.resource.partition("/")
-        attributes = {
-            "verb": right.verb,
-            "group": right.group,
-            "resource": resource,
-            "subresource": subresource,
-            "namespace": right.namespace,
-            "name": right.name,
-        }
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
-        review = self.client.api("AuthorizationV1Api").create_self_subject_access_review
-        return bool(self.client.call("ask for its own rights", review, body)["status"]["allowed"])

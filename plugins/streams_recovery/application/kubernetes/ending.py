@@ -32,7 +32,7 @@ class PodWatch:
 
     @property
     def left(self) -> tuple[Pod, ...]:
-        """Those that are not gone: their objects are there, and something runs in them or may."""
+        """Pods that are not gone: their objects are there, and something runs in them or may."""
         return tuple(pod for pod in self._pods.values() if pod.active)
 
     def await_gone(self, *, seconds: float) -> None:

@@ -1,6 +1,6 @@
 """Local state of a workload at zero: proven gone with its pods, or wiped on the claims that outlive them.
 
-Jobs that wipe local state on claims, in the place of the pods that are gone. PersistentVolumeClaims with local state.
+A Job wipes a claim, in the place of the pods that are gone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,72 @@ CLAIM, APPLICATION, WIPE = (f"kafka-streams-recovery/{what}" for what in ("claim
 _AS_THE_APPLICATION: Final = ("securityContext", "imagePullSecrets", "tolerations", "nodeSelector", "runtimeClassName", "priorityClassName")
 # A namespace with a quota takes no pod without.
 _LITTLE: Final = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}}
+
+
+def wiped(cluster: Cluster, application_id: str) -> WipeReport:
+    """Wipe the state of a workload whose pods are all gone."""
+    workload, section = cluster.workload(), cluster.section
+    volume = wipeable(cluster, workload)
+    if volume.lasting == "pod":
+        return _gone_with_pods(cluster)
+    claims = Claims(cluster)
+    names = claims_of(volume, workload, claims.names())
+    if section.claims == "delete":
+        remaining = claims.deleted(names, seconds=section.start_timeout)
+    else:
+        remaining = WipingJobs(cluster, application_id, workload.template["spec"]).wipe(names, volume, seconds=section.start_timeout)
+    held = [name for name in names if any(left.startswith((f"claim {name},", f"claim {name}:")) for left in remaining)]
+    return WipeReport(removed=tuple(f"claim {name}" for name in names if name not in held), remaining=remaining)
+
+
+def wipeable(cluster: Cluster, workload: Workload) -> StateVolume:
+    """The volume with the state. Raises ``ConfigInvalid`` when it could not be wiped."""
+    section = cluster.section
+    volume = state_volume(workload, cluster.container(workload), section.state_directory)
+    if volume.lasting != "pod" and section.claims is None:
+        raise ConfigInvalid(
+            f"the state of {section.workload} lies on claims that outlive its pods: {volume.name}",
+            next_step="set runs.kubernetes.claims to delete or to job",
+            claim=volume.name,
+        )
+    if volume.lasting == "claim" and section.claims == "delete":
+        raise ConfigInvalid(
+            f"claims is delete, and nothing would make claim {volume.name} of {section.workload} again",
+            next_step="set runs.kubernetes.claims to job",
+            claim=volume.name,
+        )
+    return volume
+
+
+def require_no_wipe(cluster: Cluster, application_id: str, workload: Workload) -> None:
+    """Remove Jobs that a run which was killed has left: one that gets its claim later would wipe the state of an application that runs. Raises
+    ``ApplicationNotReady`` for those that do not go.
+    """
+    section = cluster.section
+    if section.claims != "job":
+        return
+    try:
+        volume = wipeable(cluster, workload)
+    except ConfigInvalid:
+        # No job was ever made for such state. The preflight check of a restore says so, and a savepoint need not.
+        return
+    names = claims_of(volume, workload, Claims(cluster).names())
+    left = WipingJobs(cluster, application_id, workload.template["spec"]).remove(names, seconds=section.start_timeout)
+    if left:
+        raise ApplicationNotReady(
+            f"jobs that wipe the state of {section.workload} are still there: {', '.join(left)}",
+            next_step="see why they do not go (kubectl describe job), then run this again",
+            jobs=left,
+        )
+
+
+def _gone_with_pods(cluster: Cluster) -> WipeReport:
+    """The pods that were stopped are gone, so their state is: no other pod ever gets a volume of theirs."""
+    record = cluster.record()
+    gone = [one.pod for one in record.pods] if record and not record.wiped else []
+    if record is not None:
+        cluster.write(replace(record, wiped=True))
+    return WipeReport(removed=tuple(f"{cluster.section.state_directory} of pod {pod}" for pod in gone), remaining=())
 
 
 class WipingJobs:
@@ -72,7 +138,7 @@ class WipingJobs:
         return tuple(job for job in jobs if self._job(job) is not None)
 
     def _created(self, claim: str, name: str, volume: StateVolume, seconds: float) -> str:
-        """Why the Job is not there, empty when it is."""
+        """Create the Job. Returns why it is not there, empty when it is."""
         body = wiping_job(claim, volume, self._section, self._application_id, self._pod, wipe=self._wipe, seconds=seconds)
         try:
             self._call("create a job", self._batch.create_namespaced_job, self._section.namespace, body)
@@ -100,7 +166,7 @@ class WipingJobs:
         return found
 
     def _end(self, job: str, deadline: float) -> str:
-        """Why a job did not do its work, empty when it did."""
+        """Wait for a job's end. Returns why it did not do its work, empty when it did."""
 
         def ended() -> str | None:
             found = self._job(job)
@@ -208,69 +274,3 @@ class Claims:
             if any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in pod["spec"].get("volumes") or ())
         ]
         return f"claim {claim}, " + (f"which is in use by pod {', '.join(holders)}" if holders else "which no pod of the namespace uses")
-
-
-def wiped(cluster: Cluster, application_id: str) -> WipeReport:
-    """Wipe the state of a workload whose pods are all gone."""
-    workload, section = cluster.workload(), cluster.section
-    volume = wipeable(cluster, workload)
-    if volume.lasting == "pod":
-        return _gone_with_pods(cluster)
-    claims = Claims(cluster)
-    names = claims_of(volume, workload, claims.names())
-    if section.claims == "delete":
-        remaining = claims.deleted(names, seconds=section.start_timeout)
-    else:
-        remaining = WipingJobs(cluster, application_id, workload.template["spec"]).wipe(names, volume, seconds=section.start_timeout)
-    held = [name for name in names if any(left.startswith((f"claim {name},", f"claim {name}:")) for left in remaining)]
-    return WipeReport(removed=tuple(f"claim {name}" for name in names if name not in held), remaining=remaining)
-
-
-def wipeable(cluster: Cluster, workload: Workload) -> StateVolume:
-    """The volume with the state. Raises ``ConfigInvalid`` when it could not be wiped."""
-    section = cluster.section
-    volume = state_volume(workload, cluster.container(workload), section.state_directory)
-    if volume.lasting != "pod" and section.claims is None:
-        raise ConfigInvalid(
-            f"the state of {section.workload} lies on claims that outlive its pods: {volume.name}",
-            next_step="set runs.kubernetes.claims to delete or to job",
-            claim=volume.name,
-        )
-    if volume.lasting == "claim" and section.claims == "delete":
-        raise ConfigInvalid(
-            f"claims is delete, and nothing would make claim {volume.name} of {section.workload} again",
-            next_step="set runs.kubernetes.claims to job",
-            claim=volume.name,
-        )
-    return volume
-
-
-def require_no_wipe(cluster: Cluster, application_id: str, workload: Workload) -> None:
-    """Remove Jobs that a run which was killed has left: one that gets its claim later would wipe the state of an application that runs. Raises
-    ``ApplicationNotReady`` for those that do not go.
-    """
-    section = cluster.section
-    if section.claims != "job":
-        return
-    try:
-        volume = wipeable(cluster, workload)
-    except ConfigInvalid:
-        # No job was ever made for such state. The preflight check of a restore says so, and a savepoint need not.
-        return
-    names = claims_of(volume, workload, Claims(cluster).names())
-    left = WipingJobs(cluster, application_id, workload.template["spec"]).remove(names, seconds=section.start_timeout)
-    if left:
-        raise ApplicationNotReady(
-            f"jobs that wipe the state of {section.workload} are still there: {', '.join(left)}",
-            next_step="see why they do not go (kubectl describe job), then run this again",
-            jobs=left,
-        )
-
-
-def _gone_with_pods(cluster: Cluster) -> WipeReport:
-    """The pods that were stopped are gone, so their state is: no other pod ever gets a volume of theirs."""
-    record = cluster.record()
-    gone = [one.pod for one in record.pods] if record and not record.wiped else []
-    if record is not None:
-        cluster.write(replace(record, wiped=True))
-    return WipeReport(removed=tuple(f"{cluster.section.state_directory} of pod {pod}" for pod in gone), remaining=())

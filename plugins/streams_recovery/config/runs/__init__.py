@@ -1,6 +1,6 @@
-"""How an application is stopped, started, held and asked: the ``runs`` section, and what a sandbox has in its place.
+"""The ``runs`` section, and the sections that a sandbox has in its place: the way in which an application is stopped, started, held and asked.
 
-A kind is a file of this package, and a line in each class here that offers it. What others need to know of a kind they ask its section (``kind.py``).
+A kind is a file of this package, and a line in each class here that offers it. Others know a kind by the base classes in ``kind``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ KINDS: Final[tuple[str, ...]] = get_args(KindName)
 
 
 class SandboxRuns(Section):
-    """How a sandbox runs: a section for each kind that can run in one."""
+    """The way in which a sandbox runs: a section for each kind that can run in one."""
 
     process: SandboxProcess | None = None
     command: CommandRuns | None = None
 
 
 class IntervalRuns(Section):
-    """How what processes intervals again runs: a section for each kind that can."""
+    """The way in which the applications run that process intervals again: a section for each kind that can."""
 
     process: ReprocessProcess | None = None
     command: CommandRuns | None = None
@@ -39,7 +39,7 @@ class IntervalRuns(Section):
 
 
 class Runs(Section):
-    """Which way it runs. Sections of ways not chosen are checked but unused, so that a variable can choose between them."""
+    """The way in which an application runs. Sections of ways not chosen are checked but unused, so that a variable can choose between them."""
 
     kind: KindName
     process: ProcessRuns | None = None
@@ -53,7 +53,7 @@ class Runs(Section):
         return found
 
     def starting(self, wanted_by: str) -> StartingKind:
-        """The same, for a clone or a sandbox, which ``wanted_by`` names. Raises ``ValueError`` for a kind that cannot run one."""
+        """The chosen section for a clone or a sandbox, which ``wanted_by`` names. Raises ``ValueError`` for a kind that cannot run one."""
         if isinstance(self.chosen, StartingKind):
             return self.chosen
         raise ValueError(
@@ -61,11 +61,11 @@ class Runs(Section):
         )
 
     def cut_over(self, environment: Environment, command: Argv | None) -> Self:
-        """How it runs with ``environment`` laid over its own, and with ``command`` in place of its own. Raises ``ValueError``."""
+        """The section with ``environment`` laid over its own, and with ``command`` in place of its own. Raises ``ValueError``."""
         return self._with(self.starting("clone").cut_over(environment, command))
 
     def in_sandbox(self, sandbox: SandboxRuns, section: str) -> Self:
-        """How the sandbox of the section ``section`` runs. Raises ``ValueError`` when it does not say that for this kind, or cannot run this way."""
+        """The ``runs`` section of the sandbox of ``section``. Raises ``ValueError`` when that says nothing of this kind, or cannot run this way."""
         own = self.starting(section)
         found = getattr(sandbox, self.kind, None)
         if found is None:

@@ -27,23 +27,22 @@ class CommandRuns(StartingKind, IntervalSection):
     timeout_seconds: Seconds = 120
 
     def is_as(self, other: Kind) -> bool:
-        """See Kind: it is asked by the same program."""
+        """True if it is controlled by the same program."""
         return isinstance(other, CommandRuns) and (self.status, self.environment) == (other.status, other.environment)
 
     @property
     def no_pause_because(self) -> str | None:
-        """Why it cannot be paused, None when it can."""
         return "runs.command has no pause and no resume" if self.pause is None else None
 
     def start_texts(self) -> Iterable[Iterable[str]]:
-        """See StartingKind: those of the one program that starts all instances."""
+        """The texts of the one program that starts all instances."""
         return [[*self.start, *self.environment.values()]]
 
     def cut_over(self, environment: Mapping[str, str], command: Argv | None) -> Self:
         return self.model_copy(update={"environment": {**self.environment, **environment}, "start": command or self.start})
 
     def in_sandbox(self, section: CommandRuns) -> CommandRuns:
-        """See StartingKind: a sandbox has programs of its own for everything."""
+        """The section itself: a sandbox has programs of its own for everything."""
         return section
 
     def in_slot(self, slot: int, filled: Callable[[str], str]) -> CommandRuns:  # noqa: ARG002 - the same programs serve every slot

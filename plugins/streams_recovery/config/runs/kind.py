@@ -1,4 +1,4 @@
-"""What others ask of the way in which an application runs. Each kind is a file beside this one."""
+"""Base classes of the ways in which an application runs. Each kind is a file beside this one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Kind(Section):
     @property
     @abstractmethod
     def no_pause_because(self) -> str | None:
-        """Why it cannot be paused, None when it can."""
+        """The reason why it cannot be paused, None when it can."""
 
 
 class StartingKind(Kind):
@@ -96,16 +96,16 @@ class StartingKind(Kind):
         """As the sandbox runs whose ``section`` of this kind it is. Raises ``ValueError``."""
 
     def shared_with(self, sandbox: Self, section: str) -> Iterable[str]:  # noqa: ARG002 - a kind may have nothing of its own
-        """What the sandbox of ``section`` must not have in common with this and has, each with its key."""
+        """Everything that the sandbox of ``section`` must not have in common with this and has, each with its key."""
         return ()
 
 
 class IntervalSection(Section):
-    """How the applications run that process intervals again. ``{interval}`` and ``{slot}`` stand in it."""
+    """A section for the applications that process intervals again. ``{interval}`` and ``{slot}`` stand in it."""
 
     @property
     def most_slots(self) -> int | None:
-        """How many intervals can go on at once, None for any number."""
+        """The number of intervals that can go on at once, None for any number."""
         return None
 
     @abstractmethod

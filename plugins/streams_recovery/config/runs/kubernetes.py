@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from streams_recovery.config.fields import Integer, LocalPath, Seconds, Text
+from streams_recovery.config.fields import Integer, LocalPath, Seconds, Text, accepted_by
 from streams_recovery.config.runs.kind import Kind
 from streams_recovery.config.runs.process import Control
 from streams_recovery.core.kubernetes.workload import WorkloadName
@@ -21,11 +21,6 @@ _LEAST_PARTS: Final = 3
 def _object_name(value: str) -> str:
     if not _NAME.fullmatch(value):
         raise ValueError(f"{value[:60]!r} is not the name of an object in Kubernetes: use lower case letters, digits, - and .")
-    return value
-
-
-def _workload(value: str) -> str:
-    WorkloadName.parse(value)
     return value
 
 
@@ -45,7 +40,7 @@ class KubernetesRuns(Kind):
     """
 
     namespace: ObjectName
-    workload: Annotated[str, AfterValidator(_workload)]
+    workload: Annotated[str, AfterValidator(accepted_by(WorkloadName.parse))]
     state_directory: Annotated[str, AfterValidator(_state_directory)]
     port: Annotated[Integer, Field(ge=1, le=65_535)]
     container: ObjectName | None = None
@@ -61,12 +56,12 @@ class KubernetesRuns(Kind):
     stop_timeout_seconds: Seconds = 60
 
     def is_as(self, other: Kind) -> bool:
-        """See Kind: a workload of the same name in another context, or by another file, is another one."""
+        """True for the same workload. A workload of the same name in another context, or by another file, is another one."""
         return isinstance(other, KubernetesRuns) and self.place == other.place
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What tells it from every other workload."""
+        """The facts that tell it from every other workload."""
         return self.kubeconfig, self.context, self.namespace, self.workload_name
 
     @property
@@ -79,7 +74,6 @@ class KubernetesRuns(Kind):
 
     @property
     def no_pause_because(self) -> str | None:
-        """Why it cannot be paused, None when it can."""
         return self.control.no_pause_because("runs.kubernetes.control")
 
     @property

@@ -1,4 +1,4 @@
-"""``runs.process``: an application whose instances are processes on the machine that runs the tasks, and what a sandbox of one has of its own."""
+"""``runs.process``: an application whose instances are processes on the machine that runs the tasks, and the sections of its sandboxes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Control(Section):
     allow_http: Switch = False
 
     def no_pause_because(self, section: str) -> str | None:
-        """Why instances with this interface, which is ``section``, cannot be paused. None when they can."""
+        """The reason why instances with this interface, which is ``section``, cannot be paused. None when they can."""
         lacking = [verb for verb in ("pause", "resume") if getattr(self, verb) is None]
         return f"{section} has no {' and no '.join(lacking)}" if lacking else None
 
@@ -91,7 +91,6 @@ class ProcessRuns(StartingKind):
 
     @property
     def no_pause_because(self) -> str | None:
-        """Why it cannot be paused, None when it can."""
         return self.control.no_pause_because("runs.process.control")
 
     def command_of(self, instance: ProcessInstance) -> list[str]:
@@ -99,7 +98,7 @@ class ProcessRuns(StartingKind):
         return [instance.filled(argument) for argument in self.command]
 
     def environment_of(self, instance: ProcessInstance) -> dict[str, str]:
-        """What one instance finds in its environment besides what it inherits."""
+        """The environment of one instance, besides the variables that it inherits."""
         return {name: instance.filled(value) for name, value in {**self.environment, **instance.environment}.items()}
 
     def start_texts(self) -> Iterable[Iterable[str]]:
@@ -110,7 +109,7 @@ class ProcessRuns(StartingKind):
         return self.model_copy(update={"environment": {**self.environment, **environment}, "command": command or self.command})
 
     def in_sandbox(self, section: SandboxProcess) -> Self:
-        """See StartingKind. Raises ``ValueError`` for an address that would have to be encrypted."""
+        """The section for the sandbox. Raises ``ValueError`` for an address that would have to be encrypted."""
         check_addresses(section.instances, self.control)
         changes = {"directory": section.directory, "instances": section.instances}
         return self.model_copy(update=changes).cut_over(section.environment, section.command)
@@ -196,7 +195,7 @@ def _require_apart(instances: Iterable[ProcessInstance]) -> None:
 
 
 def _twice(instances: Iterable[ProcessInstance]) -> Iterator[tuple[str, str]]:
-    """What two of them have in common and must not, with the first value that is there twice."""
+    """Each kind of value that two of them have in common and must not, with the first such value."""
     every = list(instances)
     for what in ("name", "url", "state_directory"):
         counted = Counter(getattr(instance, what) for instance in every)

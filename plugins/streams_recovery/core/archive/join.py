@@ -1,4 +1,4 @@
-"""Making the small files of an archive into larger ones, and the entry that has all that is behind the newest savepoint."""
+"""The archive behind the newest savepoint: its small files made into larger ones, and the part of it that a savepoint takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Man
 
 
 def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
-    """What of an archive is behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes across
-    that; and the one before it, where the topic was created again since the savepoint.
+    """The logs of an archive behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes
+    across that; and the one before it, where the topic was created again since the savepoint.
     """
     images = {} if base is None else partition_images(base.topics)
     ids = {} if base is None else {topic.name: topic.topic_id for topic in base.topics}
@@ -28,7 +28,7 @@ def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tupl
 
 
 def _rest(log: ArchivedLog, image: PartitionImage) -> ArchivedLog | None:
-    """What is behind the end of a savepoint, all of a log where a file goes across that: what the savepoint has before may fit; None where nothing can."""
+    """The log behind the end of a savepoint, all of it where a file goes across that: what the savepoint has before may fit; None where nothing can."""
     if log.replaces(image):
         return log
     return log.from_boundary(image.end) or (log if log.start <= image.end < log.end else None)
@@ -40,13 +40,7 @@ def groups_to_join(
     """The files of each partition behind its boundary that become one."""
     limits = MergeLimits(max_records=file_records, least_files=2)
     return tuple(
-        GroupToMerge(
-            tp=tp,
-            start=pieces[0].start,
-            end=pieces[-1].end,
-            compacted=None,
-            files=tuple(piece.file for piece in pieces if piece.file is not None),
-        )
+        GroupToMerge.of(tp, pieces)
         for tp, several in sorted(logs.items())
         for pieces in groups(tuple(one for one in several[-1].ranges if one.start >= archive.boundaries.get(tp, 0)), limits)
         if sum(piece.file is not None for piece in pieces) > 1
@@ -62,17 +56,14 @@ def with_joined(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], accepted
 
 
 def _with(log: ArchivedLog, merged: Sequence[CopiedRange]) -> ArchivedLog:
-    return replace(log, ranges=tuple(sorted((*_outside(log, merged), *merged), key=lambda piece: piece.start)))
-
-
-def _outside(log: ArchivedLog, merged: Sequence[CopiedRange]) -> list[CopiedRange]:
-    return [piece for piece in log.ranges if not any(one.start <= piece.start and piece.end <= one.end for one in merged)]
+    outside = [piece for piece in log.ranges if not any(one.start <= piece.start and piece.end <= one.end for one in merged)]
+    return replace(log, ranges=tuple(sorted((*outside, *merged), key=lambda piece: piece.start)))
 
 
 def taken(cut: LogAtCut, role: TopicRole, parent: PartitionImage, log: ArchivedLog | None) -> ArchivedLog | None:
-    """What a savepoint takes of the archive of an input or a global, behind what its ``parent`` has of it; None where nothing goes on there. It may have come
-    after the cut: an application that is restored reads it as it would have. One that begins at the end of a log that it has read nothing of must not: it would
-    skip it.
+    """The log that a savepoint takes of the archive of an input or a global, behind what its ``parent`` has of it; None where nothing goes on there. It may
+    have come after the cut: an application that is restored reads it as it would have. One that begins at the end of a log that it has read nothing of must
+    not: it would skip it.
     """
     behind = None if log is None or role not in ARCHIVED_ROLES else log.from_boundary(parent.end)
     if behind is None or behind.end == parent.end:

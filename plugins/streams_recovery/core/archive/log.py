@@ -37,12 +37,12 @@ class _Topic(Protocol):
 
 
 def goes_into_archive(topic: _Topic) -> bool:
-    """Whether an archiver copies a topic, by its role and by whether savepoints have its records."""
+    """True if an archiver copies a topic, by its role and by whether savepoints have its records."""
     return topic.role in ARCHIVED_ROLES and topic.archived
 
 
 class ArchiveEvent(enum.StrEnum):
-    """What an entry tells. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint waits for what is
+    """The event of an entry. ``begun``, ``ended``: of an archiver. ``copied``: records came, ``still``: none did. ``asked``: a savepoint waits for what is
     archived by now, and ``joined``: this is all of it, in as few files as it may have. ``kept``: somebody uses the files that there are.
     """
 
@@ -86,7 +86,6 @@ class ArchivedLog:
 
     @property
     def files(self) -> int:
-        """How many files it has."""
         return sum(one.file is not None for one in self.ranges)
 
     def goes_on(self, before: ArchivedLog | None) -> bool:
@@ -109,7 +108,7 @@ class ArchivedLog:
         )
 
     def from_boundary(self, at: int) -> ArchivedLog | None:
-        """What is behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
+        """The log behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
         if not self.start <= at <= self.end or any(file is not None and file.first_offset < at for file in across):
             return None
@@ -135,7 +134,7 @@ class ArchiveEntry:
     logs: tuple[ArchivedLog, ...] = ()
 
     def checked(self, application_id: str, where: str) -> ArchiveEntry:
-        """The same entry. Raises ``Damaged`` for one that names what is not this application's."""
+        """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""
         # Only an entry that has them all may have two of one partition: the log before it came anew, and the one behind.
         whole = self.event is ArchiveEvent.JOINED
         check_partitions("the archive", {log.tp for log in self.logs} if whole else [log.tp for log in self.logs], where=where)
@@ -151,8 +150,8 @@ class ArchiveEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """What entries amount to. ``number`` is that of the newest one, 0 when there is none; ``event``, ``at`` and ``safe_at`` are what an archiver said last, and
-    so is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
+    """The sum of entries. ``number`` is that of the newest one, 0 when there is none; ``event``, ``at`` and ``safe_at`` are what an archiver said last, and so
+    is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
     one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when they
     were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered``
     who has it.
@@ -183,12 +182,11 @@ class Archive:
 
     @property
     def files(self) -> int:
-        """How many files are behind the savepoints."""
         return sum(log.files for logs in self.logs.values() for log in logs)
 
     @property
     def newest(self) -> dict[TopicPartition, ArchivedLog]:
-        """Of each partition the log that goes on."""
+        """The log of each partition that goes on."""
         return {tp: logs[-1] for tp, logs in self.logs.items()}
 
     def with_entry(self, number: int, entry: ArchiveEntry) -> Archive:
@@ -233,8 +231,8 @@ def _ends_of(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]]) -> Mapping[
 
 
 def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = None) -> Archive:
-    """What entries with their numbers amount to, from the newest back: none before the last one that ``joined`` is read. With ``upto``, what was archived up to
-    the entry of this number, and what was promised of it since.
+    """The archive of these entries with their numbers, from the newest back: none before the last one that ``joined`` is read. With ``upto``, what was archived
+    up to the entry of this number, and what was promised of it since.
     """
     needed: list[tuple[int, ArchiveEntry]] = []
     for number, entry in entries:

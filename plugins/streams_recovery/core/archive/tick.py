@@ -1,4 +1,4 @@
-"""What an archiver is told and does. One look at its logs: what is to be copied, where an archive begins anew, and up to which moment nothing is missing."""
+"""The work of an archiver. One look at its logs: what is to be copied, where an archive begins anew, and up to which moment nothing is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_LOOKS: Final = 256
 
 
 def is_at_work(archive: Archive, now: int) -> bool:
-    """Whether an archiver has said something lately. Of one whose clock is far ahead of ``now`` nobody can tell: it counts as gone."""
+    """True if an archiver has said something lately. Of one whose clock is far ahead of ``now`` nobody can tell: it counts as gone."""
     silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
     return archive.runs and archive.at is not None and abs(now - archive.at) < silence
 
@@ -47,7 +47,7 @@ class LogNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedTo:
-    """How far a partition is archived, and in which log. ``anew`` says why that is not where the archive itself ends, empty where it is."""
+    """The end of what is archived of a partition, in its log. ``anew`` says why that is not where the archive itself ends, empty where it is."""
 
     topic_id: str
     end: int
@@ -56,7 +56,7 @@ class ArchivedTo:
 
     @classmethod
     def of(cls, log: ArchivedLog) -> Self:
-        """As far as this log goes."""
+        """The end of this log."""
         return cls(topic_id=log.topic_id, end=log.end, leader_epoch=log.leader_epoch)
 
 
@@ -71,7 +71,7 @@ class TickLimits:
     payload: int | None = None
 
     def of_records(self, mean: float) -> TickLimits:
-        """The same, the limit of bytes as one of records that have ``mean`` bytes each."""
+        """These limits, that of bytes as one of records that have ``mean`` bytes each."""
         if self.payload is None:
             return self
         return replace(self, records=max(1, min(self.records, int(self.payload / max(mean, 1.0)))))
@@ -92,7 +92,7 @@ class ArchiveSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveResult:
-    """What one archiver has done: entries that it has added, and records that it has copied."""
+    """The result of one archiver: entries that it has added, and records that it has copied."""
 
     entries: int
     records: int
@@ -101,7 +101,7 @@ class ArchiveResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickPart:
-    """What one look does for a partition: it copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is.
+    """One partition in a look, which copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is.
     ``truncated``: because the log was cut back.
     """
 
@@ -114,7 +114,7 @@ class TickPart:
 
     @property
     def begins(self) -> int:
-        """Where its entry begins."""
+        """The start of its entry."""
         return self.start if self.gap is None else self.gap.start
 
 
@@ -128,7 +128,7 @@ class Tick:
 
     @property
     def ranges(self) -> tuple[RangeToCopy, ...]:
-        """What is to be copied, the largest backlog divided into several."""
+        """The ranges to copy, the largest backlog divided into several."""
         step = self.limits.file_records
         return tuple(
             RangeToCopy(tp=part.now.tp, start=start, end=min(start + step, part.end), size_hint=min(step, part.end - start), may_lose=True)
@@ -148,9 +148,9 @@ class Tick:
 
 
 def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, ArchivedTo]:
-    """Behind which offsets an archiver goes on: where the archive ends, or the savepoint ``base`` where the archive does not go on from that one: it has copied
-    records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is none, and
-    ``ids`` are those of the topics that are there now.
+    """The ends behind which an archiver goes on: that of the archive, or of the savepoint ``base`` where the archive does not go on from that one: it has
+    copied records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is
+    none, and ``ids`` are those of the topics that are there now.
     """
     newest = archive.newest
     found = {tp: ArchivedTo.of(log) for tp, log in newest.items()}
@@ -168,7 +168,7 @@ def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str])
 
 
 def plan_tick(logs: Iterable[LogNow], archived: Mapping[TopicPartition, ArchivedTo], limits: TickLimits) -> Tick:
-    """What is to be copied of ``logs`` behind what is ``archived``. Where there is more than the limit every partition gets a part of it."""
+    """The look that copies ``logs`` behind what is ``archived``. Where there is more than the limit every partition gets a part of it."""
     several = [_part(now, archived.get(now.tp)) for now in logs]
     backlog = sum(part.end - part.start for part in several)
     share = min(1.0, limits.records / backlog) if backlog else 1.0
@@ -214,7 +214,7 @@ def _shortened(part: TickPart, share: float) -> TickPart:
 
 
 def archived_logs(tick: Tick, result: BackupResult | None) -> tuple[ArchivedLog, ...]:
-    """What an entry says of a look, once its ranges were copied. Raises ``Damaged`` unless they are all there, whole, and nothing else is."""
+    """The logs of an entry on a look, once its ranges were copied. Raises ``Damaged`` unless they are all there, whole, and nothing else is."""
     copied: dict[TopicPartition, list[RangeCopied]] = {}
     lost: dict[TopicPartition, list[RangeLost]] = {}
     for piece in () if result is None else result.ranges:
@@ -244,19 +244,19 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
 
 @dataclass(slots=True)
 class Safety:
-    """Up to which moment all that was committed is archived. A look notes where the logs ended; that moment is safe once everything up to there is archived,
-    whatever came in between: a backlog, or a transaction that stayed open.
+    """The moment up to which all that was committed is archived. A look notes where the logs ended; that moment is safe once everything up to there is
+    archived, whatever came in between: a backlog, or a transaction that stayed open.
     """
 
     _looks: list[tuple[int, dict[TopicPartition, int]]] = field(default_factory=list)
     _safe_at: int | None = None
 
     def forget(self) -> None:
-        """What was noted is of logs that are gone."""
+        """Forget what was noted: it is of logs that are gone."""
         self._looks.clear()
 
     def look(self, at: int, high: Mapping[TopicPartition, int]) -> None:
-        """The logs ended there, read at a moment after ``at`` (ms)."""
+        """Note the ends of the logs, read at a moment after ``at`` (ms)."""
         self._looks.append((at, dict(high)))
         # As many as an archive that lags for hours would gather say nothing more than some of them.
         if len(self._looks) > _MOST_LOOKS:

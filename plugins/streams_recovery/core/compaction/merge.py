@@ -1,4 +1,4 @@
-"""Joining small files of a partition that lie side by side: which ones, what a job has to show for it, and the savepoint with the joined ones.
+"""Merging small files of a partition that lie side by side: the groups of files, what a job has to show for them, and the savepoint with the merged ones.
 
 A merge keeps every record. It is worth it when a file becomes full, or when many files of similar size become one: so a record is written again only a few
 times, however many savepoints add files.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import Final, Self
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
@@ -35,16 +35,16 @@ class MergeLimits:
     max_bytes: int = MOST_BYTES
 
     def allow(self, rows: int, size: int) -> bool:
-        """Whether one file may have so many rows and bytes."""
+        """True if one file may have so many rows and bytes."""
         return rows <= self.max_records and size <= self.max_bytes
 
     def full(self, rows: int, size: int) -> bool:
-        """Whether a file with so many rows and bytes stays as it is for good."""
+        """True if a file with so many rows and bytes stays as it is for good."""
         return 2 * rows >= self.max_records or 2 * size >= self.max_bytes
 
     @property
     def growth(self) -> int:
-        """How many times the largest file of a group its rows are at least, unless they make a full one. Files that are to be few need not be as alike."""
+        """The least ratio of a group's rows to those of its largest file, unless they make a full one. Files that are to be few need not be as alike."""
         return max(2, min(_GROWTH, self.least_files // 3))
 
 
@@ -58,9 +58,14 @@ class GroupToMerge:
     compacted: Compaction | None
     files: tuple[SegmentFile, ...]
 
+    @classmethod
+    def of(cls, tp: TopicPartition, pieces: Sequence[CopiedRange]) -> Self:
+        """The group of these ranges, one of the ``groups`` of a partition."""
+        files = tuple(piece.file for piece in pieces if piece.file is not None)
+        return cls(tp=tp, start=pieces[0].start, end=pieces[-1].end, compacted=pieces[0].compacted, files=files)
+
     @property
     def rows(self) -> int:
-        """Number of rows in it."""
         return sum(file.rows for file in self.files)
 
 
@@ -96,7 +101,7 @@ class MergeResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """What of a savepoint with so many ``files`` would be merged. ``waiting`` groups are left to the next run, because one may read ``MOST_FILES``."""
+    """The groups of a savepoint with so many ``files`` that would be merged. ``waiting`` ones are left to the next run, because one may read ``MOST_FILES``."""
 
     application_id: str
     savepoint_id: str
@@ -106,12 +111,10 @@ class MergePlan:
 
     @property
     def rows(self) -> int:
-        """Rows that would be written again."""
         return sum(group.rows for group in self.groups)
 
     @property
     def files_after(self) -> int:
-        """How many files the savepoint would have."""
         return self.files - sum(len(group.files) - 1 for group in self.groups)
 
 
@@ -131,26 +134,15 @@ def plan_merge(source: Manifest, limits: MergeLimits, *, most_files: int = MOST_
     )
 
 
-def _perhaps(topic: TopicImage, image: PartitionImage) -> bool:
-    # No savepoint shares the tail of a repartition topic, so nothing piles up there.
-    return topic.role is not TopicRole.REPARTITION and image.ranges.facts.files > 1
-
-
 def _of_partition(topic: TopicImage, image: PartitionImage, limits: MergeLimits) -> Iterator[GroupToMerge]:
-    if not _perhaps(topic, image):
-        return
-    for pieces in groups(image.ranges, limits):
-        yield GroupToMerge(
-            tp=TopicPartition(topic.name, image.partition),
-            start=pieces[0].start,
-            end=pieces[-1].end,
-            compacted=pieces[0].compacted,
-            files=tuple(piece.file for piece in pieces if piece.file is not None),
-        )
+    # No savepoint shares the tail of a repartition topic, so nothing piles up there.
+    if topic.role is not TopicRole.REPARTITION and image.ranges.facts.files > 1:
+        for pieces in groups(image.ranges, limits):
+            yield GroupToMerge.of(TopicPartition(topic.name, image.partition), pieces)
 
 
 def groups(ranges: Sequence[CopiedRange], limits: MergeLimits) -> Iterator[Sequence[CopiedRange]]:
-    """Of a partition's ranges those that become one, in offset order. Each group begins and ends with a file, and those between that have none are taken in."""
+    """Groups of a partition's ranges that become one, in offset order. Each begins and ends with a file, and ranges between that have none are taken in."""
     for run in _runs(ranges, limits):
         yield from _groups_of_run(run, limits)
 

@@ -32,7 +32,6 @@ class PartitionToCompact:
 
     @property
     def rows(self) -> int:
-        """Number of rows before the compaction."""
         return sum(file.rows for file in self.files)
 
     @property
@@ -84,12 +83,10 @@ class TopicCompaction:
 
     @property
     def rows(self) -> int:
-        """Number of rows to compact."""
         return sum(partition.rows for partition in self.partitions)
 
     @property
     def payload_bytes(self) -> int:
-        """Bytes of their keys and values."""
         return sum(file.payload_bytes for partition in self.partitions for file in partition.files)
 
 
@@ -103,7 +100,6 @@ class CompactionPlan:
 
     @property
     def partitions(self) -> tuple[PartitionToCompact, ...]:
-        """All partitions to compact."""
         return tuple(partition for topic in self.topics for partition in topic.partitions)
 
 
@@ -134,7 +130,7 @@ def _planned(topic: TopicImage, application_id: str, declared: Mapping[str, Stor
 
 
 def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
-    """Why a changelog must not be compacted to the newest row of each key, None if it may."""
+    """The reason why a changelog must not be compacted to the newest row of each key, None if it may."""
     if kind is StoreKind.UNKNOWN:
         return "the kind of its store is not known; declare it under `stores`"
     if kind not in COMPACTABLE:
@@ -149,7 +145,7 @@ def why_never(topic: TopicImage, kind: StoreKind) -> str | None:
 
 
 def _not_now(image: PartitionImage) -> str | None:
-    """Why one partition is not compacted."""
+    """The reason why one partition is not compacted, None if it is."""
     if image.gaps:
         return "it has a gap"
     if not image.rows:

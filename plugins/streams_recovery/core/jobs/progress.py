@@ -1,4 +1,4 @@
-"""How far a Spark job has come: from what its tasks report to a rate, a percentage and the time that is left. Pure.
+"""The progress of a Spark job: from what its tasks report to a rate, a percentage and the time that is left. Pure.
 
 A task that Spark starts again begins at nothing, so what is done may become less. Then the percentage falls too, and nothing is ever negative. Until the end
 there is no 100 %: a result is only there when everything was checked.
@@ -26,7 +26,7 @@ MISSED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What one attempt of a task has done so far. ``task`` is its number in its phase."""
+    """Work that one attempt of a task has done so far. ``task`` is its number in its phase."""
 
     task: int
     records: int
@@ -69,11 +69,11 @@ class PhaseMeter:
         self._samples: deque[tuple[float, int, int]] = deque([(began, 0, 0)])
 
     def running(self, reports: Iterable[TaskReport]) -> None:
-        """What tasks say that are not over. The last word of a task counts: an attempt that failed is begun anew."""
+        """Take reports of tasks that are not over. The last word of a task counts: an attempt that failed is begun anew."""
         self._running |= {report.task: report for report in reports}
 
     def finished(self, reports: Iterable[TaskReport]) -> None:
-        """What tasks have done that are over."""
+        """Take reports of tasks that are over."""
         self._finished |= {report.task: report for report in reports}
 
     @property
@@ -83,7 +83,7 @@ class PhaseMeter:
         return sum(report.records for report in last.values()), sum(report.payload_bytes for report in last.values())
 
     def look(self, now: float, at: int) -> JobProgress:
-        """How far it is ``now``; ``at`` is the same moment in milliseconds since the epoch."""
+        """The progress ``now``; ``at`` is the same moment in milliseconds since the epoch."""
         records, size = self.done
         self._samples.append((now, records, size))
         while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW:  # noqa: PLR2004  # two are needed for a rate
@@ -125,7 +125,7 @@ def is_alive(progress: JobProgress, *, now: int) -> bool:
 
 
 def store_pause(seconds: float) -> float:
-    """After how many seconds a driver stores its progress again when its phase runs for ``seconds``: some hundred objects for the longest job."""
+    """Seconds after which a driver stores its progress again when its phase runs for ``seconds``: some hundred objects for the longest job."""
     return max(STORE_SECONDS, seconds / _STORE_SHARE)
 
 
@@ -141,7 +141,7 @@ def progress_directory(result_key: str) -> str:
 
 
 def job_key(result_key: str, number: int) -> str:
-    """Where a job stores how far it is, the ``number``-th time."""
+    """The key at which a job stores its progress the ``number``-th time."""
     return f"{progress_directory(result_key)}{number:06}.json"
 
 
@@ -151,7 +151,7 @@ def tasks_prefix(directory: str, phase: int, slice_number: int) -> str:
 
 
 def progress_text(progress: JobProgress) -> str:
-    """Such as ``loading: 1,200,000 of 3,400,000 records (35 %), 120 MB, 61,234 records/s, 2.1 MB/s, 36 s left, 3 of 16 tasks done``."""
+    """A line such as ``loading: 1,200,000 of 3,400,000 records (35 %), 120 MB, 61,234 records/s, 2.1 MB/s, 36 s left, 3 of 16 tasks done``."""
     total = "" if progress.records_total is None else f" of {progress.records_total:,}"
     share = "" if progress.percent is None else f" ({progress.percent} %)"
     parts = [f"{progress.records:,}{total} records{share}", size(progress.bytes)]

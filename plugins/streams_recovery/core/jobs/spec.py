@@ -1,4 +1,4 @@
-"""What an orchestrator and a Spark job say to each other: a specification goes in, a result comes out, both JSON, neither with secrets.
+"""Messages between an orchestrator and a Spark job: a specification goes in, a result comes out, both JSON, neither with secrets.
 
 Rows never appear here. The driver sees one specification row and one result row per range, partition or store.
 """
@@ -63,7 +63,7 @@ class RangeLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeOutcome:
-    """What became of one range: pieces that were copied and pieces that were lost, which together are the range."""
+    """The outcome of one range: pieces that were copied and pieces that were lost, which together are the range."""
 
     copied: tuple[RangeCopied, ...]
     lost: tuple[RangeLost, ...]
@@ -276,7 +276,7 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFailure:
-    """What a job leaves instead of a result: the error that ended it, so that whoever waits raises the same one. Facts travel as text."""
+    """The error that ended a job, left instead of a result, so that whoever waits raises the same one. Facts travel as text."""
 
     error: str
     reason: str
@@ -285,7 +285,6 @@ class JobFailure:
 
     @classmethod
     def of(cls, error: errors.RecoveryError) -> JobFailure:
-        """The description of ``error``."""
         facts = {name: str(value) for name, value in error.facts.items()}
         return cls(error=type(error).__name__, reason=error.reason, next_step=error.next_step, facts=facts)
 
@@ -316,7 +315,7 @@ NO_JOB = JobPlan(spec=None, result_key=None, ranges=0, offsets=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOrder:
-    """What a job is to do: its specification in the repository, and the key to create with the result, which must be new for each attempt."""
+    """The order for a job: its specification in the repository, and the key to create with the result, which must be new for each attempt."""
 
     spec: ArtifactRef
     result_key: str
@@ -324,8 +323,8 @@ class JobOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReceipt:
-    """What a job's driver tells its submitter on the machine they share: the result that it has stored, or the error that ended it. What lies in the
-    repository alone may be anybody's.
+    """A driver's receipt for its submitter on the machine they share: the result that it has stored, or the error that ended it. What lies in the repository
+    alone may be anybody's.
     """
 
     result: ArtifactRef | None
@@ -333,6 +332,6 @@ class JobReceipt:
 
 
 def failure_key(result_key: str) -> str:
-    """Where a job leaves its failure: beside the result it could not write."""
+    """The key at which a job leaves its failure: beside the result it could not write."""
     directory, _, name = result_key.rpartition("/")
     return f"{directory}/failure.{name}"

@@ -1,1 +1,1 @@
-"""What is decided about an application in Kubernetes, from objects as its API returns them."""
+"""Decisions about an application in Kubernetes, from objects as its API returns them."""

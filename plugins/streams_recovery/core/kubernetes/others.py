@@ -1,7 +1,7 @@
-"""Others that act on a workload in Kubernetes: tools that own it and autoscalers. And the rights that we need there.
+"""Others that act on a workload in Kubernetes, and the rights that stopping, starting and wiping an application need there.
 
-Tools that write a workload's replica count back to what a Git repository says, and whether they are suspended. Autoscalers of a workload: a
-HorizontalPodAutoscaler of Kubernetes, a ScaledObject of KEDA. Rights in Kubernetes that stopping, starting and wiping an application need.
+An owner is the object of a tool that writes a workload's replica count back to what a Git repository says, unless it is suspended. An autoscaler is a
+HorizontalPodAutoscaler of Kubernetes, or a ScaledObject of KEDA.
 """
 
 from __future__ import annotations
@@ -13,22 +13,26 @@ from typing import Any, Final, Literal
 from streams_recovery.core.kubernetes.workload import API_KINDS, Workload, WorkloadName
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 
-_ARGO_GROUP, _ARGO_VERSION = "argoproj.io", "v1alpha1"
 _ARGO_TRACKING: Final = "argocd.argoproj.io/tracking-id"
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
 # What Argo CD before 3.0 tracks by, unless it is told otherwise. Helm and others write it too.
 _COMMON_LABEL: Final = "app.kubernetes.io/instance"
 _KUSTOMIZE: Final = "kustomize.toolkit.fluxcd.io"
 _FLUX: Final = {
-    "kustomize.toolkit.fluxcd.io": ("Kustomization", "kustomizations", "v1"),
+    _KUSTOMIZE: ("Kustomization", "kustomizations", "v1"),
     "helm.toolkit.fluxcd.io": ("HelmRelease", "helmreleases", "v2"),
 }
-_FLUX_DISABLED: Final = "kustomize.toolkit.fluxcd.io/reconcile"
+_FLUX_DISABLED: Final = f"{_KUSTOMIZE}/reconcile"
+KEDA_GROUP, KEDA_VERSION, KEDA_PLURAL = "keda.sh", "v1alpha1", "scaledobjects"
+KEDA_PAUSED: Final = "autoscaling.keda.sh/paused"
+_KEDA_PAUSED_AT: Final = "autoscaling.keda.sh/paused-replicas"
+# What an autoscaler says of itself while its target is at zero.
+_OFF: Final = "ScalingDisabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The object of such a tool. ``name`` is empty when only the tool's name on the workload's fields is known."""
+    """The object of a tool that owns a workload. ``name`` is empty when only the tool's name on the workload's fields is known."""
 
     tool: str
     kind: str
@@ -43,14 +47,14 @@ class Owner:
 
     @property
     def suspend(self) -> str:
-        """What a person does before the workload is stopped."""
+        """The command for a person to run before the workload is stopped."""
         if self.tool == "Argo CD":
             return f"argocd app set {self.name or 'APPLICATION'} --sync-policy none"
         return f"flux suspend {self.kind.lower()} {self.name} -n {self.namespace}"
 
 
 def owners_of(workload: Workload, argocd_namespace: str) -> tuple[Owner, ...]:
-    """Every such object that owns the workload."""
+    """Every owner of the workload."""
     return (*_argo(workload, argocd_namespace), *_flux(workload))
 
 
@@ -74,8 +78,8 @@ def _argo(workload: Workload, namespace: str) -> tuple[Owner, ...]:
         Owner(
             tool="Argo CD",
             kind="Application",
-            group=_ARGO_GROUP,
-            version=_ARGO_VERSION,
+            group="argoproj.io",
+            version="v1alpha1",
             plural="applications",
             namespace=place or namespace,
             name=name,
@@ -98,13 +102,6 @@ def _flux(workload: Workload) -> tuple[Owner, ...]:
         for group, (kind, plural, version) in _FLUX.items()
         if f"{group}/name" in workload.labels and not (left_alone and group == _KUSTOMIZE)
     )
-
-
-KEDA_GROUP, KEDA_VERSION, KEDA_PLURAL = "keda.sh", "v1alpha1", "scaledobjects"
-KEDA_PAUSED: Final = "autoscaling.keda.sh/paused"
-_KEDA_PAUSED_AT: Final = "autoscaling.keda.sh/paused-replicas"
-# What an autoscaler says of itself while its target is at zero.
-_OFF: Final = "ScalingDisabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +143,12 @@ class ScaledObject:
 
 
 def autoscalers_of(target: WorkloadName, found: Iterable[Mapping[str, Any]]) -> tuple[Autoscaler, ...]:
-    """Those that scale the workload."""
+    """The autoscalers of the workload."""
     return tuple(_autoscaler(one) for one in found if _targets(one["spec"]["scaleTargetRef"], target, default=""))
 
 
 def scaled_objects_of(target: WorkloadName, found: Iterable[Mapping[str, Any]]) -> tuple[ScaledObject, ...]:
-    """Those that scale the workload. A ScaledObject that names no kind means a Deployment."""
+    """The objects of KEDA that scale the workload. A ScaledObject that names no kind means a Deployment."""
     return tuple(_scaled_object(one) for one in found if _targets(one["spec"]["scaleTargetRef"], target, default="Deployment"))
 
 
@@ -184,9 +181,6 @@ def _condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return next((one for one in conditions if one.get("type") == kind), {})
 
 
-CLUSTER = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
     """One right. ``namespace`` is empty for one on the whole cluster, ``name`` for one on all objects of the kind. Without one that is not ``blocking``
@@ -210,7 +204,7 @@ class Right:
 def rights_needed(
     workload: WorkloadName, namespace: str, record: str, *, stops: bool, claims: Literal["delete", "job"] | None, keda: bool
 ) -> tuple[Right, ...]:
-    """Those that are needed. ``stops``: the application may be stopped. ``keda``: the cluster has KEDA."""
+    """The rights that are needed. ``stops``: the application may be stopped. ``keda``: the cluster has KEDA."""
     plural = f"{workload.kind}s"
 
     def right(verb: str, group: str, resource: str, why: str, *, name: str = "") -> Right:
@@ -233,17 +227,17 @@ def rights_needed(
             verb="get",
             group="",
             resource="nodes",
-            namespace=CLUSTER,
+            namespace="",
             why="to know whether the node of a pod that vanished is lost: without it a pod that was deleted by force counts as gone",
             blocking=False,
         ),
     )
-    verbs = {"delete": ("delete",), "job": ()}
     wiping = [right("list", "", "persistentvolumeclaims", "to find the claims with state")] if claims else []
-    wiping += [right(verb, "", "persistentvolumeclaims", "to delete the claims with state") for verb in verbs.get(claims or "job", ())]
+    if claims == "delete":
+        wiping.append(right("delete", "", "persistentvolumeclaims", "to delete the claims with state"))
     if claims == "job":
         wiping += [right(verb, "batch", "jobs", "to wipe the claims with state") for verb in ("create", "get", "delete")]
-    pausing = [right(verb, "keda.sh", "scaledobjects", "to pause KEDA meanwhile") for verb in ("list", "patch")] if keda else []
+    pausing = [right(verb, KEDA_GROUP, KEDA_PLURAL, "to pause KEDA meanwhile") for verb in ("list", "patch")] if keda else []
     return (*looking, *stopping, *wiping, *pausing)
 
 

@@ -1,7 +1,4 @@
-"""The Deployment or StatefulSet that runs an application.
-
-Pods: what their objects prove about the programs in them. Where an application's local state lies, and what outlives its pods.
-"""
+"""The Deployment or StatefulSet that runs an application, what its pods prove about the programs in them, and the volume with the local state."""
 
 from __future__ import annotations
 
@@ -17,18 +14,24 @@ from streams_recovery.core.errors import ConfigInvalid
 WorkloadKind = Literal["deployment", "statefulset"]
 # As the API calls them.
 API_KINDS: Final[Mapping[WorkloadKind, str]] = {"deployment": "Deployment", "statefulset": "StatefulSet"}
+NodeState = Literal["ready", "lost", "absent", "unseen"]
+# "pod": gone with the pod. "templates": a claim for each pod, made by the StatefulSet. "claim": one claim that all pods share.
+Lasting = Literal["pod", "templates", "claim"]
+_OVER: Final = ("Succeeded", "Failed")
+# A kubelet that works removes a pod within seconds of its grace period.
+_OVERDUE: Final = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadName:
-    """Which workload, as ``kubectl`` writes it: ``deployment/orders``."""
+    """The name of a workload, as ``kubectl`` writes it: ``deployment/orders``."""
 
     kind: WorkloadKind
     name: str
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ``ValueError`` for what is no such name."""
+        """Parse ``kind/name``. Raises ``ValueError`` for what is no such name."""
         kind, _, name = text.partition("/")
         if kind not in API_KINDS or not name or "/" in name:
             raise ValueError(f"{text[:80]!r} is no workload: write deployment/NAME or statefulset/NAME")
@@ -40,7 +43,7 @@ class WorkloadName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaler:
-    """Who wrote the replica count last, and when, as far as the object says it."""
+    """The last writer of the replica count, and when it wrote, as far as the object says it."""
 
     manager: str
     at: str
@@ -68,8 +71,55 @@ class Workload:
     claim_templates: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerEnd:
+    """The end of a container: what the kubelet saw, not what somebody expects. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``."""
+
+    exit_code: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod. ``ended`` is the end of the application's container, None while it runs, waits to be started again, or nothing is known of it.
+    ``all_ended`` is true when every container of the pod has ended. ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has
+    asked it to end.
+    """
+
+    name: str
+    uid: str
+    created: str
+    node: str
+    ip: str
+    phase: str
+    ends_by: datetime | None
+    waiting: str
+    ended: ContainerEnd | None
+    all_ended: bool
+
+    @property
+    def active(self) -> bool:
+        """False only for one that ended by itself, whose object may stay for long. One that was asked to end is active until its object is gone: only then its
+        volumes are.
+        """
+        return not (self.phase in _OVER and self.all_ended and self.ends_by is None)
+
+    def overdue(self, now: datetime) -> bool:
+        """True when it should have been gone for a while. Then its node may be lost."""
+        return self.ends_by is not None and now > self.ends_by + _OVERDUE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateVolume:
+    """The volume with the state. ``name`` is that of the claim or of the claim template, ``mount`` how the container mounts it."""
+
+    lasting: Lasting
+    name: str
+    mount: Mapping[str, Any]
+
+
 def workload_of(name: WorkloadName, found: Mapping[str, Any]) -> Workload:
-    """From the object. Raises ``ConfigInvalid`` for one that selects pods in a way that is not known."""
+    """The workload of an object. Raises ``ConfigInvalid`` for one that selects pods in a way that is not known."""
     metadata, spec = found["metadata"], found["spec"]
     written = metadata.get("managedFields") or ()
     replicas = 1 if spec.get("replicas") is None else spec["replicas"]
@@ -117,49 +167,6 @@ def _scaler(entries: Iterable[Mapping[str, Any]]) -> Scaler:
     return Scaler(manager=newest.get("manager") or "a client that left no name", at=newest.get("time") or "")
 
 
-_OVER: Final = ("Succeeded", "Failed")
-# A kubelet that works removes a pod within seconds of its grace period.
-_OVERDUE: Final = timedelta(seconds=30)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerEnd:
-    """How a container ended: what the kubelet saw, not what somebody expects. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``."""
-
-    exit_code: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
-    """One pod. ``ended`` is the end of the application's container, None while it runs, waits to be started again, or nothing is known of it.
-    ``all_ended`` is true when every container of the pod has ended. ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has
-    asked it to end.
-    """
-
-    name: str
-    uid: str
-    created: str
-    node: str
-    ip: str
-    phase: str
-    ends_by: datetime | None
-    waiting: str
-    ended: ContainerEnd | None
-    all_ended: bool
-
-    @property
-    def active(self) -> bool:
-        """False only for one that ended by itself, whose object may stay for long. One that was asked to end is active until its object is gone: only then its
-        volumes are.
-        """
-        return not (self.phase in _OVER and self.all_ended and self.ends_by is None)
-
-    def overdue(self, now: datetime) -> bool:
-        """True when it should have been gone for a while. Then its node may be lost."""
-        return self.ends_by is not None and now > self.ends_by + _OVERDUE
-
-
 def of_another(found: Mapping[str, Any], workload: WorkloadName) -> bool:
     """True for the pod of another controller, such as a Job, that has the labels of the workload's. It is no instance, and not for us to end. One without a
     controller the workload's takes over.
@@ -175,7 +182,7 @@ def of_another(found: Mapping[str, Any], workload: WorkloadName) -> bool:
 
 
 def pod_of(found: Mapping[str, Any], container: str) -> Pod:
-    """From the object. ``container`` is the application's."""
+    """The pod of an object. ``container`` is the application's."""
     metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
     states = {one["name"]: one.get("state") or {} for one in status.get("containerStatuses") or ()}
     own = states.get(container, {})
@@ -188,7 +195,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         node=spec.get("nodeName") or "",
         ip=status.get("podIP") or "",
         phase=status.get("phase") or "",
-        ends_by=None if deletion is None else _moment(deletion),
+        ends_by=None if deletion is None else datetime.fromisoformat(deletion).astimezone(UTC),
         waiting=(own.get("waiting") or {}).get("reason") or "",
         ended=None if ended is None else ContainerEnd(exit_code=ended.get("exitCode", -1), reason=ended.get("reason") or ""),
         all_ended=bool(states) and all("terminated" in state for state in states.values()),
@@ -230,38 +237,19 @@ def slot_names(workload: str, count: int, first: int = 0) -> Sequence[str]:
     return [f"{workload}-{number}" for number in range(first, first + count)]
 
 
-NodeState = Literal["ready", "lost", "absent", "unseen"]
-
-
 def node_state(found: Mapping[str, Any] | None) -> NodeState:
-    """Whether a node answers; None is one whose object does not exist. The kubelet of one that answers has ended what the API has no pod for."""
+    """The state of a node; None is one whose object does not exist. The kubelet of one that answers has ended what the API has no pod for."""
     if found is None:
         return "absent"
     conditions = {one["type"]: one["status"] for one in (found.get("status") or {}).get("conditions") or ()}
     return "ready" if conditions.get("Ready") == "True" else "lost"
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).astimezone(UTC)
-
-
-# "pod": gone with the pod. "templates": a claim for each pod, made by the StatefulSet. "claim": one claim that all pods share.
-Lasting = Literal["pod", "templates", "claim"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateVolume:
-    """The volume with the state. ``name`` is that of the claim or of the claim template, ``mount`` how the container mounts it."""
-
-    lasting: Lasting
-    name: str
-    mount: Mapping[str, Any]
-
-
 def state_volume(workload: Workload, container: str, state_directory: str) -> StateVolume:
     """The volume in which ``state_directory`` lies. Raises ``ConfigInvalid`` for one that can neither be proven gone nor be wiped from here."""
     spec = workload.template["spec"]
-    mount = _mount_of(_container(spec, container).get("volumeMounts") or (), PurePosixPath(state_directory))
+    own = next(one for one in spec["containers"] if one["name"] == container)
+    mount = _mount_of(own.get("volumeMounts") or (), PurePosixPath(state_directory))
     if mount is None:
         # The container's own layer, which is gone with the container.
         return StateVolume(lasting="pod", name="", mount={})
@@ -292,6 +280,11 @@ def _on_claim(lasting: Lasting, name: str, mount: Mapping[str, Any], workload: W
     return StateVolume(lasting=lasting, name=name, mount=mount)
 
 
+def _mount_of(mounts: Iterable[Mapping[str, Any]], directory: PurePosixPath) -> Mapping[str, Any] | None:
+    around = [one for one in mounts if directory.is_relative_to(one["mountPath"])]
+    return max(around, key=lambda one: len(PurePosixPath(one["mountPath"]).parts), default=None)
+
+
 def claims_of(volume: StateVolume, workload: Workload, existing: Iterable[str]) -> tuple[str, ...]:
     """The claims with state. Those of replicas that were scaled away before are among them: their state would be taken up again one day."""
     if volume.lasting == "pod":
@@ -301,13 +294,3 @@ def claims_of(volume: StateVolume, workload: Workload, existing: Iterable[str]) 
     pattern = re.compile(rf"{re.escape(volume.name)}-{re.escape(workload.name.name)}-(\d+)")
     numbered = [(int(found[1]), name) for name in existing if (found := pattern.fullmatch(name))]
     return tuple(name for _, name in sorted(numbered))
-
-
-def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one for one in spec["containers"] if one["name"] == name)
-    return found
-
-
-def _mount_of(mounts: Iterable[Mapping[str, Any]], directory: PurePosixPath) -> Mapping[str, Any] | None:
-    around = [one for one in mounts if directory.is_relative_to(one["mountPath"])]
-    return max(around, key=lambda one: len(PurePosixPath(one["mountPath"]).parts), default=None)

@@ -155,7 +155,7 @@ class _Search:
 
 
 class _Decision:
-    """What both ways to decide have: ``split`` is the number of the first match that is like an unread record."""
+    """Base of both ways to decide. ``split`` is the number of the first match that is like an unread record."""
 
     def __init__(self, search: _Search) -> None:
         self.search, self.log, self.window = search, search.log, search.window
@@ -274,7 +274,7 @@ class _InOrder(_Decision):
         return last
 
     def _back(self, front: Sequence[_Match]) -> int:
-        """How many matches up to the last one in front stand there as in the old log. Between two of them is nothing: see ``_check_extra``."""
+        """Number of matches up to the last one in front that stand there as in the old log. Between two of them is nothing: see ``_check_extra``."""
         count = 0
         for match, record in zip(reversed(front), reversed(self.before), strict=False):
             if match.digest != record.digest:
@@ -351,7 +351,7 @@ class _Cleaned(_Decision):
         return (*self.before, *self.behind)[self.numbers[match.digest]]
 
     def _check_missing(self, tail: Sequence[_Match]) -> None:
-        """What is unread and not there was replaced by a later record of its key; or it is behind the end of what was mirrored."""
+        """A record that is unread and not there was replaced by a later one of its key; or it is behind the end of what was mirrored."""
         place = tail[0].rank - 1 if tail else self.matches[-1].rank
         ranks = {self.numbers[match.digest]: match.rank for match in tail}
         # Nothing is known of where the others of one form are.
@@ -376,7 +376,7 @@ class _Cleaned(_Decision):
         return record.tombstone or self.search.newest.get(record.key, -1) > rank or self.deleted.get(record.key, -1) > number
 
     def _back(self, front: Sequence[_Match]) -> int:
-        """How many matches up to the last one in front are in order."""
+        """Number of matches up to the last one in front that are in order."""
         count = 0
         bound = len(self.before)
         for match in reversed(front):
@@ -386,7 +386,7 @@ class _Cleaned(_Decision):
         return count
 
     def _check_strangers(self, run: Sequence[_Match]) -> None:
-        """What the old log no longer has was replaced by a later record of its key."""
+        """A record that the old log no longer has was replaced by a later one of its key."""
         extra = [
             key
             for rank, key in self.search.strangers

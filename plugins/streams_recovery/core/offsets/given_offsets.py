@@ -13,23 +13,13 @@ from streams_recovery.core.codec import Unusable, document
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 
-ReadFile = Callable[[str], bytes]
 MAX_FILE_BYTES = 16 << 20
-
 _GIVEN = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10})=(\d{1,18})")
 _LINE = re.compile(r".*,\d+,\d+\s*$", re.ASCII | re.MULTILINE)
 _LARGEST = 2**63 - 1
 _LOOKED_AT = 24
-
-
+ReadFile = Callable[[str], bytes]
 Given = dict[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    topic: str
-    partition: int
-    offset: int
 
 
 def parse_list(argument: str) -> Given:
@@ -58,6 +48,22 @@ def parse_file(content: bytes, *, where: str, group: str, several: bool = False)
     return found
 
 
+def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
+    """The offsets of groups as ``kafka-consumer-groups --export`` writes them, a line each, ordered."""
+    return "".join(
+        f"{_cell(group) + ',' if with_group else ''}{_cell(tp.topic)},{tp.partition},{offset}\n"
+        for group, known in sorted(offsets.items())
+        for tp, offset in sorted(known.items())
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    topic: str
+    partition: int
+    offset: int
+
+
 def _json(text: str, where: str) -> Iterable[tuple[TopicPartition, int]]:
     try:
         found: tuple[_Item, ...] = codec.decode(tuple[_Item, ...], document(text), where=where)
@@ -69,21 +75,6 @@ def _json(text: str, where: str) -> Iterable[tuple[TopicPartition, int]]:
         if item.partition < 0 or not 0 <= item.offset <= _LARGEST:
             raise _unreadable(where, f"{item.topic}-{item.partition} at {item.offset} cannot be")
         yield TopicPartition(item.topic, item.partition), item.offset
-
-
-def csv_text(offsets: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> str:
-    """The offsets of groups as ``kafka-consumer-groups --export`` writes them, a line each, ordered."""
-    return "".join(
-        f"{_cell(group) + ',' if with_group else ''}{_cell(tp.topic)},{tp.partition},{offset}\n"
-        for group, known in sorted(offsets.items())
-        for tp, offset in sorted(known.items())
-    )
-
-
-def _cell(text: str) -> str:
-    # As Kafka's writer of CSV decides it: it looks for what needs quotes in short texts only.
-    plain = len(text) <= _LOOKED_AT and all(one >= "-" for one in text)
-    return text if plain else '"' + text.replace('"', '""') + '"'
 
 
 def _csv(text: str, where: str, group: str, *, several: bool) -> Iterable[tuple[TopicPartition, int]]:
@@ -109,6 +100,12 @@ def _csv(text: str, where: str, group: str, *, several: bool) -> Iterable[tuple[
             yield _given(named)
     except csv.Error as error:
         raise _unreadable(where, str(error)) from error
+
+
+def _cell(text: str) -> str:
+    # As Kafka's writer of CSV decides it: it looks for what needs quotes in short texts only.
+    plain = len(text) <= _LOOKED_AT and all(one >= "-" for one in text)
+    return text if plain else '"' + text.replace('"', '""') + '"'
 
 
 def _parts(argument: str) -> Iterable[tuple[TopicPartition, int]]:

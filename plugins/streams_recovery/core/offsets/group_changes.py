@@ -23,10 +23,12 @@ _SCOPED = re.compile(r"([a-zA-Z0-9._-]{1,249}):(\d{1,10}(?:,\d{1,10})*)", re.ASC
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 # What is approved of an offset that the log has: it is another one a moment later.
 _BY_RULE = "by the rule"
+# Of the offsets that a log limits so many are named.
+_SHOWN = 5
 
 
 class GroupAction(enum.StrEnum):
-    """What is done with groups."""
+    """An action on groups."""
 
     RESET = "reset"
     DELETE_OFFSETS = "delete-offsets"
@@ -56,7 +58,6 @@ class PartitionScope:
 
     @classmethod
     def of(cls, partitions: Iterable[TopicPartition]) -> PartitionScope:
-        """These partitions."""
         found: dict[str, frozenset[int] | None] = {}
         for tp in partitions:
             found[tp.topic] = (found.get(tp.topic) or frozenset()) | {tp.partition}
@@ -74,7 +75,7 @@ class PartitionScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequest:
-    """What a person asks for. Without ``groups`` the application's own is meant, unless it is ``all_groups``."""
+    """A person's request. Without ``groups`` the application's own is meant, unless it is ``all_groups``."""
 
     action: GroupAction
     groups: tuple[str, ...] = ()
@@ -104,7 +105,7 @@ class GroupNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlan:
-    """What happens to one group. ``changes`` has the partitions in the order of their names. ``by_rule`` are those whose offset the log decides."""
+    """The plan for one group. ``changes`` has the partitions in the order of their names. ``by_rule`` are those whose offset the log decides."""
 
     group_id: str
     kind: str
@@ -121,8 +122,8 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChangePlan:
-    """What happens to all of them. ``what`` is how it was asked for. ``left_out`` are groups with members, which are left as they are because all groups
-    were asked for.
+    """The plan for all of them. ``what`` is how it was asked for. ``left_out`` are groups with members, which are left as they are because all groups were
+    asked for.
     """
 
     application_id: str
@@ -133,7 +134,7 @@ class GroupChangePlan:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of all groups, and of those that are left out."""
+        """Warnings of all groups, and of those that are left out."""
         out = (f"groups with members are left as they are: {first_names(self.left_out)}",) if self.left_out else ()
         return (*out, *(warning for group in self.groups for warning in group.warnings))
 
@@ -161,8 +162,8 @@ class GroupChangePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChangeDone:
-    """What was done. ``before`` is the snapshot of the previous offsets, so that they can be restored; None if there were none. ``moved`` counts changed
-    offsets by group.
+    """The result. ``before`` is the snapshot of the previous offsets, so that they can be restored; None if there were none. ``moved`` counts changed offsets
+    by group.
     """
 
     action: GroupAction
@@ -287,6 +288,6 @@ def _of_logs(scenario: ResetScenario, wanted: Mapping[TopicPartition, int], logs
     return found
 
 
-def _limits(limited: Mapping[TopicPartition, int], bounded: Mapping[TopicPartition, int], most: int = 5) -> str:
-    shown = ", ".join(f"{tp} gets {bounded[tp]} in place of {asked}" for tp, asked in sorted(limited.items())[:most])
-    return shown + (f" and {len(limited) - most} more" if len(limited) > most else "")
+def _limits(limited: Mapping[TopicPartition, int], bounded: Mapping[TopicPartition, int]) -> str:
+    shown = ", ".join(f"{tp} gets {bounded[tp]} in place of {asked}" for tp, asked in sorted(limited.items())[:_SHOWN])
+    return shown + (f" and {len(limited) - _SHOWN} more" if len(limited) > _SHOWN else "")

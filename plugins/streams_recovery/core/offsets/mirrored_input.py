@@ -1,6 +1,7 @@
-"""Where the inputs go on at another cluster, as a plan holds it: each partition with its place and the proof, and the refusal of any other offset.
+"""Places at which the inputs go on at another cluster: each partition with its place and the proof, and the refusal of any other offset.
 
-A mirrored log, the records of the old one that are looked for in it, and a place that was found or not: the values of ``by_content``.
+The values of ``by_content`` are here: a mirrored log, the records of the old one that are looked for in it, and a place that was found or not. A place at
+the same offset needs no search: see ``same_offset``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicPartition
 
 LEAST_RUN: Final = 50
+# Records in a row that are compared where offsets are said to be the same.
+SAMPLE: Final = 50
 
 
 class LogRecord(NamedTuple):
@@ -50,15 +53,15 @@ class Window:
 
     @property
     def unseen(self) -> int:
-        """How many offsets lie between the last record that was read and the committed offset."""
+        """Number of offsets between the last record that was read and the committed offset."""
         return self.committed - self.before[-1].offset - 1 if self.before else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredLog:
-    """What is known of a mirrored partition besides its records: its first offset, its last stable one, and from where on it is read. ``compacted`` if the
-    cleaner works on either side. ``committed_only`` if somebody answers for a mirror that reads committed records only. ``timestamps`` is False where the
-    target's broker sets its own, so that digests are without them.
+    """A mirrored partition without its records: its first offset, its last stable one, and from where on it is read. ``compacted`` if the cleaner works on
+    either side. ``committed_only`` if somebody answers for a mirror that reads committed records only. ``timestamps`` is False where the target's broker sets
+    its own, so that digests are without them.
     """
 
     start: int
@@ -76,7 +79,7 @@ class MirroredLog:
 
 
 class Doubt(enum.StrEnum):
-    """Why no place was proven."""
+    """The reason why no place was proven."""
 
     NOTHING_KNOWN = "nothing_known"
     NOT_THERE = "not_there"
@@ -134,7 +137,7 @@ class ExactPlace:
 
     @property
     def proof(self) -> str:
-        """What proves it, as a sentence without its subject."""
+        """The proof as a sentence without its subject."""
         if self.first is None or self.last is None:
             return "nothing was ever written there, and the old log has nothing that was read"
         counted = f"{self.before} records in front of it and {self.behind} behind it"
@@ -170,10 +173,6 @@ class UnprovenPlace:
 Place = ExactPlace | UnprovenPlace
 
 
-# Records in a row that are compared where offsets are said to be the same.
-SAMPLE: Final = 50
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameOffset:
     """The committed offset itself is the place: ``compared`` records, in so many ``stretches`` between the old offsets ``first`` and ``last``, stand at
@@ -190,12 +189,12 @@ class SameOffset:
 
     @property
     def proof(self) -> str:
-        """What proves it, as a sentence without its subject."""
+        """The proof as a sentence without its subject."""
         return f"{self.compared} records in {self.stretches} places between offsets {self.first} and {self.last} stand at their old offsets"
 
 
 class KnownFrom(enum.StrEnum):
-    """Where the records of the old log were read."""
+    """The source of the records of the old log."""
 
     SAVEPOINT = "savepoint"
     OLD_CLUSTER = "old_cluster"
@@ -219,7 +218,7 @@ class InputPlace:
 
     @property
     def offset(self) -> int | None:
-        """What to commit. Without a proof what was found by time, which makes a restore *ahead*; None if nothing may be committed."""
+        """The offset to commit. Without a proof the one by time, which makes a restore *ahead*; None if nothing may be committed."""
         return self.place.by_time if isinstance(self.place, UnprovenPlace) else self.place.offset
 
     @property
@@ -275,20 +274,20 @@ def check_offsets(places: Sequence[InputPlace], given: Mapping[TopicPartition, i
 
 
 class Stretch(NamedTuple):
-    """The same offsets in both logs: all records that each has there."""
+    """All records that the old and the new log have at the same offsets."""
 
     old: tuple[LogRecord, ...]
     new: tuple[LogRecord, ...]
 
 
 def sample_starts(first: int, committed: int, *, there_from: int) -> tuple[int, ...]:
-    """Where in the archive stretches begin that are compared besides the window: at the first offset that both have, and half way to the committed one."""
+    """Offsets at which the stretches begin that are compared besides the window: the first that both have, and half way to the committed one."""
     begin = max(first, there_from)
     return () if begin >= committed else tuple(sorted({begin, begin + (committed - begin) // 2}))
 
 
 def same_offset(window: Window, stretches: Sequence[Stretch], log: MirroredLog) -> SameOffset | UnprovenPlace:
-    """Whether ``window.committed`` means the same in the mirrored log, as with Cluster Linking. ``stretches`` have the window and samples of the rest.
+    """The proof that ``window.committed`` means the same in the mirrored log, as with Cluster Linking. ``stretches`` have the window and samples of the rest.
 
     Every record that is compared must be equal in everything, and none may be there that the old log does not have at that offset; the log cleaner may have
     taken one of two. ``SAMPLE`` of them are needed, or all that there are, and never none. There must be some of those in front of the offset, or behind it

@@ -1,4 +1,4 @@
-"""Where a group is to go on, as Kafka's own group tools name it: one scenario for each option of ``kafka-consumer-groups --reset-offsets``.
+"""Scenarios for new offsets of a group, as Kafka's own group tools name them: one for each option of ``kafka-consumer-groups --reset-offsets``.
 
 The offsets are those that Kafka's tools set, so that a command can be taken over as it is. A restore has strategies of its own for its inputs: they know
 a savepoint, and stop before transactions that are open.

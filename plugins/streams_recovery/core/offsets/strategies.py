@@ -1,14 +1,7 @@
-"""What every strategy for input offsets says of itself, and decides.
+"""Strategies for the offsets at which an application goes on in its inputs after a restore.
 
-A moment, or a length of time before the plan. The beginning and the end of the log. Offsets that a person names. Inputs that are not named stay exact.
-Offsets that are reckoned, and limited to the log: a distance from where the state ends, and one number for all inputs.
-
-Where an application is to go on in its inputs after a restore, as a person asks for it: one line of text, the same in a configuration, a run's params
-and on the command line. Nothing of it needs anything in the records themselves.
-
-``OffsetStrategy`` is the list of all strategies. Patterns, help texts and the schema come from it.
-
-The inputs as they are on the cluster when a plan is made.
+A person asks for one in a line of text, the same in a configuration, a run's params and on the command line. No strategy needs anything in the records
+themselves. ``OffsetStrategy`` is the list of all strategies. Patterns, help texts and the schema come from it.
 """
 
 from __future__ import annotations
@@ -35,7 +28,7 @@ class Logs:
     at_time: Mapping[TopicPartition, int | None]
 
     def lag(self, tp: TopicPartition, offset: int) -> Lag:
-        """How far a group will be behind that is given this offset."""
+        """The lag of a group that is given this offset."""
         return Lag(committed=offset, start=self.starts[tp], stable=self.stable[tp], end=self.ends[tp])
 
 
@@ -44,8 +37,7 @@ ReadOffsets = Callable[[str], Mapping[TopicPartition, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way to choose the offsets at which an application goes on in its inputs. ``text`` is how it was asked for: ``KIND`` alone, or with a colon and
-    an argument behind it.
+    """One way to choose the offsets. ``text`` is how it was asked for: ``KIND`` alone, or with a colon and an argument behind it.
 
     ``FORM`` is an example of it, ``PATTERN`` is what a configuration and a run's params may say, whole. ``HELP`` and ``REBUILD_HELP`` complete "the inputs
     go on ..." for a restore and for a rebuild, which has no state. A strategy without ``REBUILD_HELP`` has no meaning there, and refuses it.
@@ -76,9 +68,8 @@ class Strategy:
         return cls.KIND if cls.FORM == cls.KIND else f"{cls.KIND}:..."
 
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The offset for an input partition. ``exact`` is the one of the state, in a rebuild the one that is committed now.
-
-        And whether it is this number that was asked for, and not a place in a log that moves.
+        """The offset for an input partition, and True if this number was asked for, and not a place in a log that moves. ``exact`` is the offset of the state,
+        in a rebuild the one that is committed now.
         """
 
     def moment(self, now: int) -> int | None:
@@ -100,6 +91,64 @@ class Strategy:
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> None:
         """Raise ``Refused`` where it means nothing without state. ``begun`` are those of ``inputs`` whose offset it chooses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact(Strategy):
+    """The only one that agrees with the restored state."""
+
+    KIND: ClassVar = "exact"
+    FORM: ClassVar = "exact"
+    PATTERN: ClassVar = "exact"
+    HELP: ClassVar = "at the offset committed at the savepoint"
+    REBUILD_HELP: ClassVar = ""
+    NEXT_STEP_OUTSIDE: ClassVar = (
+        "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
+    )
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        return exact, True
+
+    def check_rebuild(
+        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> None:
+        raise Refused(
+            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
+            next_step="choose earliest, or restore from a savepoint",
+            strategy=self.text,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earliest(Strategy):
+    """The first offset that is still there."""
+
+    KIND: ClassVar = "earliest"
+    FORM: ClassVar = "earliest"
+    PATTERN: ClassVar = "earliest"
+    HELP: ClassVar = "at the first offset that is still there"
+    REBUILD_HELP: ClassVar = HELP
+    FROM_LOG: ClassVar = True
+    FROM_START: ClassVar = True
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        return logs.starts[tp], False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest(Strategy):
+    """The end, so that nothing is read again."""
+
+    KIND: ClassVar = "latest"
+    FORM: ClassVar = "latest"
+    PATTERN: ClassVar = "latest"
+    HELP: ClassVar = "at the end"
+    REBUILD_HELP: ClassVar = HELP
+    FROM_LOG: ClassVar = True
+
+    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
+        """The last stable offset. Behind it are records of transactions that are still open: to begin at the high watermark would skip them unread."""
+        return logs.stable[tp], False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +184,12 @@ class Timestamp(_ByTime):
 
     @classmethod
     def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """A time with its time zone."""
         at = parse_moment(argument)
         if at < 0:
             raise ConfigInvalid(f"{argument[:80]!r} is before 1970", next_step="use earliest for the beginning of the log")
         return cls(text=text, at=at)
 
     def moment(self, now: int) -> int:
-        """The time itself."""
         return self.at
 
 
@@ -160,73 +207,80 @@ class Duration(_ByTime):
 
     @classmethod
     def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """A duration of ISO 8601."""
         return cls(text=text, back=milliseconds(argument))
 
     def moment(self, now: int) -> int:
-        """The time so long before ``now``."""
         return max(0, now - self.back)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exact(Strategy):
-    """The only one that agrees with the restored state."""
+class Shift(Strategy):
+    """``by`` counts offsets, and is negative for those before."""
 
-    KIND: ClassVar = "exact"
-    FORM: ClassVar = "exact"
-    PATTERN: ClassVar = "exact"
-    HELP: ClassVar = "at the offset committed at the savepoint"
-    REBUILD_HELP: ClassVar = ""
-    NEXT_STEP_OUTSIDE: ClassVar = (
-        "restore into another cluster with the inputs, rebuild from the input, or choose another strategy for the offsets"
-    )
+    KIND: ClassVar = "shift"
+    FORM: ClassVar = "shift:-100"
+    PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
+    HELP: ClassVar = "this many offsets before or after the exact one, within the log"
+    REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
+
+    by: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        if not re.fullmatch(r"[+-]?\d{1,18}", argument):
+            raise ConfigInvalid(f"{argument[:80]!r} is not a number of offsets", next_step="write it like shift:-100 or shift:100")
+        return cls(text=text, by=int(argument))
 
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The offset of the state."""
-        return exact, True
+        """The shifted offset. Where it is outside the log, the end of the log on that side."""
+        return _within(tp, exact + self.by, logs)
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        return (f"the shift is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
 
     def check_rebuild(
         self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
     ) -> None:
-        """Raise ``Refused``: there is no state."""
-        raise Refused(
-            "exact offsets belong to a savepoint's state, and a rebuild begins without state",
-            next_step="choose earliest, or restore from a savepoint",
-            strategy=self.text,
-        )
+        """Raise ``Refused`` where no offset is committed to shift from."""
+        if without := set(begun) - set(committed):
+            raise Refused(
+                f"no committed offset to shift from: {first_names(without)}",
+                next_step="choose earliest, a time, or specific offsets",
+                strategy=self.text,
+                partitions=sorted(map(str, without)),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earliest(Strategy):
-    """The first offset that is still there."""
+class OneOffset(Strategy):
+    """``at`` is the offset of every input partition."""
 
-    KIND: ClassVar = "earliest"
-    FORM: ClassVar = "earliest"
-    PATTERN: ClassVar = "earliest"
-    HELP: ClassVar = "at the first offset that is still there"
+    KIND: ClassVar = "offset"
+    FORM: ClassVar = "offset:1000"
+    PATTERN: ClassVar = r"offset:\d{1,18}"
+    HELP: ClassVar = "at this offset in every partition, within the log"
     REBUILD_HELP: ClassVar = HELP
-    FROM_LOG: ClassVar = True
-    FROM_START: ClassVar = True
+
+    at: int
+
+    @classmethod
+    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
+        if not re.fullmatch(r"\d{1,18}", argument):
+            raise ConfigInvalid(f"{argument[:80]!r} is not an offset", next_step="write it like offset:1000, or shift:-100 for a distance")
+        return cls(text=text, at=int(argument))
 
     def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The start of the log."""
-        return logs.starts[tp], False
+        """The offset. Where it is outside the log, the end of the log on that side."""
+        return _within(tp, self.at, logs)
+
+    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
+        return (f"offset {self.at} is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latest(Strategy):
-    """The end, so that nothing is read again."""
-
-    KIND: ClassVar = "latest"
-    FORM: ClassVar = "latest"
-    PATTERN: ClassVar = "latest"
-    HELP: ClassVar = "at the end"
-    REBUILD_HELP: ClassVar = HELP
-    FROM_LOG: ClassVar = True
-
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The last stable offset. Behind it are records of transactions that are still open: to begin at the high watermark would skip them unread."""
-        return logs.stable[tp], False
+def _within(tp: TopicPartition, wanted: int, logs: Logs) -> tuple[int, bool]:
+    """The offset, or the end of the log on the side where it is outside; and whether it is the one that was wanted."""
+    bounded = max(logs.starts[tp], min(wanted, logs.stable[tp]))
+    return bounded, bounded == wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +333,6 @@ class Specific(_Named):
 
     @classmethod
     def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """Offsets in one line."""
         return cls(text=text, given=parse_list(argument))
 
 
@@ -296,96 +349,18 @@ class File(_Named):
 
     @classmethod
     def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """The name of a file, which is read."""
         return cls(text=text, given=read(argument))
 
     def _passes_over(self, tp: TopicPartition, repartition: Collection[str]) -> bool:
         return tp.topic in repartition
 
 
-def _within(tp: TopicPartition, wanted: int, logs: Logs) -> tuple[int, bool]:
-    """The offset, or the end of the log on the side where it is outside; and whether it is the one that was wanted."""
-    bounded = max(logs.starts[tp], min(wanted, logs.stable[tp]))
-    return bounded, bounded == wanted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shift(Strategy):
-    """``by`` counts offsets, and is negative for those before."""
-
-    KIND: ClassVar = "shift"
-    FORM: ClassVar = "shift:-100"
-    PATTERN: ClassVar = r"shift:[+-]?\d{1,18}"
-    HELP: ClassVar = "this many offsets before or after the exact one, within the log"
-    REBUILD_HELP: ClassVar = "this many offsets before or after the committed one, within the log"
-
-    by: int
-
-    @classmethod
-    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """A number of offsets with its sign."""
-        if not re.fullmatch(r"[+-]?\d{1,18}", argument):
-            raise ConfigInvalid(f"{argument[:80]!r} is not a number of offsets", next_step="write it like shift:-100 or shift:100")
-        return cls(text=text, by=int(argument))
-
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The shifted offset. Where it is outside the log, the end of the log on that side."""
-        return _within(tp, exact + self.by, logs)
-
-    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
-        """Say where the log ended the shift."""
-        return (f"the shift is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
-
-    def check_rebuild(
-        self, begun: Collection[TopicPartition], inputs: Collection[TopicPartition], committed: Mapping[TopicPartition, int]
-    ) -> None:
-        """Raise ``Refused`` where no offset is committed to shift from."""
-        if without := set(begun) - set(committed):
-            raise Refused(
-                f"no committed offset to shift from: {first_names(without)}",
-                next_step="choose earliest, a time, or specific offsets",
-                strategy=self.text,
-                partitions=sorted(map(str, without)),
-            )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneOffset(Strategy):
-    """``at`` is the offset of every input partition."""
-
-    KIND: ClassVar = "offset"
-    FORM: ClassVar = "offset:1000"
-    PATTERN: ClassVar = r"offset:\d{1,18}"
-    HELP: ClassVar = "at this offset in every partition, within the log"
-    REBUILD_HELP: ClassVar = HELP
-
-    at: int
-
-    @classmethod
-    def parse(cls, text: str, argument: str, read: ReadOffsets) -> Self:
-        """An offset."""
-        if not re.fullmatch(r"\d{1,18}", argument):
-            raise ConfigInvalid(f"{argument[:80]!r} is not an offset", next_step="write it like offset:1000, or shift:-100 for a distance")
-        return cls(text=text, at=int(argument))
-
-    def place(self, tp: TopicPartition, exact: int, logs: Logs) -> tuple[int, bool]:
-        """The offset. Where it is outside the log, the end of the log on that side."""
-        return _within(tp, self.at, logs)
-
-    def cut_off(self, moved: Collection[TopicPartition]) -> tuple[str, ...]:
-        """Say where it is not that offset."""
-        return (f"offset {self.at} is limited to the start and end of the logs: {first_names(moved)}",) if moved else ()
-
-
 OffsetStrategy = Exact | Earliest | Latest | Timestamp | Duration | Shift | OneOffset | Specific | File
-
 STRATEGIES: Final[tuple[type[OffsetStrategy], ...]] = get_args(OffsetStrategy)
 PATTERN: Final = "|".join(strategy.PATTERN for strategy in STRATEGIES)
 HELP: Final = "; ".join(f"{strategy.FORM} ({strategy.HELP})" for strategy in STRATEGIES)
 REBUILD_HELP: Final = "; ".join(f"{strategy.FORM} ({strategy.REBUILD_HELP})" for strategy in STRATEGIES if strategy.REBUILD_HELP)
-SHORT_FORMS: Final = tuple(strategy.short_form() for strategy in STRATEGIES)
 EXACT: Final = Exact(text=Exact.FORM)
-
 _BY_KIND: Final = {strategy.KIND: strategy for strategy in STRATEGIES}
 _NEXT_STEP: Final = f"use one of {'; '.join(strategy.FORM for strategy in STRATEGIES)}"
 

@@ -1,4 +1,4 @@
-"""Comparing the outputs of two runs of an application over the same input: what is asked, what a Spark job is told and finds, and what is kept of it. Pure."""
+"""Comparing the outputs of two runs of an application over the same input: the request, the work and the result of the Spark job, and the report. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS: Final = ("output", "partition", "key", "window", "what", "real", "other
 
 
 class Against(enum.StrEnum):
-    """Whose outputs are compared with the real ones: those of a ``clone``, or of an ``interval`` that was processed again."""
+    """The outputs that are compared with the real ones: those of a ``clone``, or of an ``interval`` that was processed again."""
 
     CLONE = "clone"
     INTERVAL = "interval"
@@ -114,7 +114,7 @@ def _number(text: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRange:
-    """Offsets ``[start, end)`` of a log. Records below ``settled`` are settled, see ``keys``."""
+    """Offsets ``[start, end)`` of a log. Records below ``settled`` are settled, see ``outputs/keys.py``."""
 
     tp: TopicPartition
     start: int
@@ -163,7 +163,7 @@ class DifferingKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCompared:
-    """What was found of a pair: exact numbers, and the first keys that are not equal."""
+    """Result for a pair: exact numbers, and the first keys that are not equal."""
 
     counts: KeyCounts
     differing: tuple[DifferingKey, ...]
@@ -206,7 +206,7 @@ class ComparedOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputsReport:
-    """What a comparison has found, as it is kept. ``found`` has keys and values of the application, if its configuration allows to show them."""
+    """Result of a comparison, as it is kept. ``found`` has keys and values of the application, if its configuration allows to show them."""
 
     against: Against
     other: str
@@ -223,7 +223,7 @@ class OutputsReport:
 
 
 def outputs_outcome(counts: Iterable[KeyCounts]) -> Outcome:
-    """Of all outputs together. One key that is wrong outweighs everything that is equal, and outputs without one compared key prove nothing."""
+    """The outcome of all outputs together. One key that is wrong outweighs everything that is equal, and outputs without one compared key prove nothing."""
     every = list(counts)
     if any(one.wrong for one in every):
         return Outcome.DIFFERENT
@@ -295,7 +295,7 @@ def _allowed(tolerance: Tolerance) -> str:
 
 
 def newest_text(report: OutputsReport | None, *, now: int) -> str:
-    """What a cut-over's plan says of the newest comparison with this clone."""
+    """Text for a cut-over's plan about the newest comparison with this clone."""
     if report is None:
         return "The outputs of the clone were not compared with the real ones since it was made."
     compared = sum(one.counts.compared for one in report.outputs)

@@ -1,4 +1,4 @@
-"""What is said of one key of two outputs, the real one and the other one, and the numbers of all of them. Pure.
+"""Judges one key of two outputs, the real one and the other one, and counts the keys of each finding. Pure.
 
 The real output is read up to two ends: the other application had processed everything that caused the records below the first one, the *settled* ones, and
 the real application had processed everything that the other one has, when the second end was read. So of each key
@@ -20,14 +20,14 @@ Same = Callable[[bytes | None, bytes | None], bool]
 
 
 class ReadBy(enum.StrEnum):
-    """How an output is read: as a table, by the ``latest`` record of each key, or as a stream, by all ``records`` of each key in their order."""
+    """The way an output is read: as a table, by the ``latest`` record of each key, or as a stream, by all ``records`` of each key in their order."""
 
     LATEST = "latest"
     RECORDS = "records"
 
 
 class KeyFinding(enum.StrEnum):
-    """What a key is. ``behind``: the records of one side are the first ones of the other side. ``in flux``: results of the key came while the comparison was
+    """Finding of a key. ``behind``: the records of one side are the first ones of the other side. ``in flux``: results of the key came while the comparison was
     prepared, and nothing can be said of it. ``superseded``: the newest record of the key is later than the compared interval.
     """
 
@@ -49,7 +49,7 @@ _WRONG = frozenset({KeyFinding.DIFFERENT, KeyFinding.BEHIND, KeyFinding.ONLY_HER
 
 
 class RecordPart(enum.IntEnum):
-    """Which part of an output a record is in: ``SETTLED``, between the two ends (``ARRIVED``), or ``LATER`` than the compared interval, of a table."""
+    """The part of an output that a record is in: ``SETTLED``, between the two ends (``ARRIVED``), or ``LATER`` than the compared interval, of a table."""
 
     SETTLED = 0
     ARRIVED = 1
@@ -68,7 +68,7 @@ class SeenRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What is said of a key. ``records`` is by how many the ``behind`` one is behind. ``position`` is that of the first record that differs. ``here`` and
+    """The judgement of a key. ``records`` is by how many the ``behind`` one is behind. ``position`` is that of the first record that differs. ``here`` and
     ``there`` are records that show it, None where a side has none.
     """
 

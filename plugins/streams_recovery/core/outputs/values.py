@@ -1,4 +1,4 @@
-"""Whether two values of an output say the same: bytes as bytes, numbers within a tolerance, JSON as a document without the fields to be ignored. Pure."""
+"""Compares two values of an output: bytes as bytes, numbers within a tolerance, JSON as a document without the fields to be ignored. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SESSION: Final = struct.Struct(">qq")
 
 
 class Windowed(enum.StrEnum):
-    """What stands behind the application's key in a record's key: nothing, the start of a window (8 bytes, as Kafka Streams' serialiser of
+    """The part behind the application's key in a record's key: nothing, the start of a window (8 bytes, as Kafka Streams' serialiser of
     windowed keys writes it), or the end and the start of a session (16 bytes).
     """
 
@@ -41,7 +41,7 @@ class Windowed(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far two numbers may be apart: by ``absolute``, or by this part (``relative``) of the larger one. 0 and 0 is not at all."""
+    """The distance that two numbers may be apart: by ``absolute``, or by this part (``relative``) of the larger one. 0 and 0 is not at all."""
 
     absolute: float = 0.0
     relative: float = 0.0
@@ -55,7 +55,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """How an output's records are read. ``ignore`` are fields of JSON values, with a dot between a field and the one that it is in; inside a list they are
+    """Form of an output's records. ``ignore`` are fields of JSON values, with a dot between a field and the one that it is in; inside a list they are
     those of each element.
     """
 
@@ -153,7 +153,7 @@ def _is_number(value: Any) -> bool:
 
 
 def identity(value: bytes | None, form: RecordForm, decode: Decode) -> bytes:
-    """What records without a key are told apart by: a digest of the value, for JSON of the document without the ignored fields. No tolerance: numbers that
+    """Mark that tells records without a key apart: a digest of the value, for JSON of the document without the ignored fields. No tolerance: numbers that
     are merely near have different ones.
     """
     if value is None:

@@ -1,12 +1,10 @@
-"""Checks what is unsafe or impossible on this cluster before a savepoint or a restore. Reports everything at once. Pure.
-
-Checks the settings and replicas of topics, existing ones and those that a restore would create. What a site lacks that an application would fail over to:
-inputs that nobody carries there, space on its disks. Pure.
+"""Checks what is unsafe or impossible on a cluster before a savepoint, a restore or a failover: settings and replicas of topics, the group and its members,
+outputs, inputs and disk space. They report everything at once. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
@@ -31,122 +29,10 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import first_names, size
 
-
-def partitions(
-    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: PreflightSeverity
-) -> list[PreflightFinding]:
-    """Internal topics that have another number of partitions than in the savepoint."""
-    return [
-        PreflightFinding(
-            severity=severity,
-            kind="partitions",
-            text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
-            "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
-            remedy="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
-        )
-        for name, image in made.items()
-        if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
-    ]
-
-
-def too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
-    """Topics that need more replicas than there are running brokers."""
-    wanted = max(replicas.values(), default=0)
-    if wanted <= cluster.brokers:
-        return []
-    names = [name for name, factor in replicas.items() if factor > cluster.brokers]
-    return [
-        PreflightFinding(
-            severity=PreflightSeverity.BLOCKING,
-            kind="replication",
-            text=f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up",
-            remedy=f"bring up {wanted - cluster.brokers} more",
-        )
-    ]
-
-
-def too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Topics that no producer could write to, because they need more in-sync replicas than they have."""
-    names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
-    if not names:
-        return []
-    return [
-        PreflightFinding(
-            severity=PreflightSeverity.BLOCKING,
-            kind="min-insync",
-            text=f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
-            remedy=f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas",
-        )
-    ]
-
-
-def too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Records that may be too large for their topic. A manifest has only the average record size of each file; the largest record is at least that
-    large. A broker checks the compressed size. Records that are too large even with zstd block, because a restore uses lz4. Others only give a
-    warning.
-    """
-    found = []
-    for name, topic in topics.items():
-        limit = _number(settings[name], MAX_MESSAGE, 0)
-        facts = [partition.ranges.facts for partition in topic.partitions]
-        plain = max((one.payload_a_row for one in facts), default=0)
-        packed = max((one.bytes_a_row for one in facts), default=0)
-        if limit and plain > limit:
-            fits = packed <= limit
-            found.append(
-                PreflightFinding(
-                    severity=PreflightSeverity.WARNING if fits else PreflightSeverity.BLOCKING,
-                    kind="record-size",
-                    text=f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
-                    + (": they fit only as far as they can be compressed" if fits else ""),
-                    remedy="raise message.max.bytes of the brokers",
-                )
-            )
-    return found
-
-
-def weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Settings that can lose acknowledged records of these topics, or create wrong topics."""
-
-    def having(holds: Callable[[str], bool]) -> list[str]:
-        return [name for name in replicas if holds(name)]
-
-    single = having(lambda name: replicas[name] == 1 and cluster.brokers > 1)
-    thin = having(lambda name: replicas[name] > 1 and _number(settings[name], MIN_IN_SYNC, 2) == 1)
-    unclean = having(lambda name: settings[name].get(UNCLEAN) == "true")
-    checks = (
-        (single, "has one replica: its state is lost with one disk", "raise replication.factor of the application's internal topics"),
-        (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
-        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
-    )
-    found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
-    if cluster.settings.get(AUTO_CREATE) == "true":
-        found.append(
-            warning(
-                AUTO_CREATE,
-                "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
-                f"set {AUTO_CREATE}=false",
-            )
-        )
-    return found
-
-
-def replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Changelogs in which the broker would replace the timestamps of restored records."""
-    names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
-    if not names:
-        return []
-    what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
-    return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
-
-
-def _number(settings: Mapping[str, str], name: str, default: int) -> int:
-    text = settings.get(name, "")
-    return int(text) if text.isdecimal() else default
-
-
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
+# What is left of a disk that is nearly full.
+_TIGHT = 2
 
 
 def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
@@ -155,8 +41,35 @@ def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], applicatio
     settings = {topic.name: topic.settings for topic in internal}
     replicas = {topic.name: topic.replication_factor for topic in internal}
     return (
-        *weak_topics(cluster, replicas, settings),
-        *replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
+        *_weak_topics(cluster, replicas, settings),
+        *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
+        *_strangers(application),
+    )
+
+
+def before_restore(
+    cluster: BrokerFacts,
+    manifest: Manifest,
+    made: Mapping[str, TopicImage],
+    existing: Iterable[TopicFacts],
+    application: ApplicationFacts,
+    *,
+    replacing: bool = False,
+) -> tuple[PreflightFinding, ...]:
+    """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names. ``existing`` are those of them that
+    already exist. ``replacing``: existing topics may be replaced.
+    """
+    settings = {name: _created_settings(cluster, image) for name, image in made.items()}
+    replicas = {name: image.replication_factor for name, image in made.items()}
+    severity = PreflightSeverity.WARNING if replacing else PreflightSeverity.BLOCKING
+    return (
+        *_partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
+        *_too_few_brokers(cluster, replicas),
+        *_too_few_replicas(replicas, settings),
+        *_too_large(made, settings),
+        *_group_trap(cluster, manifest, application),
+        *_weak_topics(cluster, replicas, settings),
+        *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
         *_strangers(application),
     )
 
@@ -166,13 +79,8 @@ def stopped_by_default(application_id: str, no_pause_because: str | None) -> tup
     if no_pause_because is None:
         return ()
     what = f"{application_id} is closed and started again for every savepoint, because it cannot be paused: {no_pause_because}"
-    return (
-        warning(
-            "hold",
-            what,
-            "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application",
-        ),
-    )
+    remedy = "set backup.consistency.mode to stop if that is intended; otherwise use live, or make it possible to pause the application"
+    return (warning("hold", what, remedy),)
 
 
 def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightFinding, ...]:
@@ -183,13 +91,8 @@ def unattributed(application_id: str, topics: Sequence[str]) -> tuple[PreflightF
         f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: no restore and no rebuild deletes or "
         "replaces what is not proven to be"
     )
-    return (
-        warning(
-            "unattributed",
-            what,
-            f"name the stores of {application_id} under `stores`, its other topics under topics.owned, and those of another application under topics.foreign",
-        ),
-    )
+    remedy = f"name the stores of {application_id} under `stores`, its other topics under topics.owned, and those of another application under topics.foreign"
+    return (warning("unattributed", what, remedy),)
 
 
 def lost_with_cluster(application_id: str, declared: Declared) -> tuple[PreflightFinding, ...]:
@@ -210,33 +113,6 @@ def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFindin
     return (warning("unread-input", what, f"give the application what it needs: {dialect.loses_unread}"),)
 
 
-def before_restore(
-    cluster: BrokerFacts,
-    manifest: Manifest,
-    made: Mapping[str, TopicImage],
-    existing: Iterable[TopicFacts],
-    application: ApplicationFacts,
-    *,
-    replacing: bool = False,
-) -> tuple[PreflightFinding, ...]:
-    """Findings before a restore of ``manifest``. ``made`` are the topics that it creates, by their new names. ``existing`` are those of them that
-    already exist. ``replacing``: existing topics may be replaced.
-    """
-    settings = {name: _created_settings(cluster, image) for name, image in made.items()}
-    replicas = {name: image.replication_factor for name, image in made.items()}
-    severity = PreflightSeverity.WARNING if replacing else PreflightSeverity.BLOCKING
-    return (
-        *partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
-        *too_few_brokers(cluster, replicas),
-        *too_few_replicas(replicas, settings),
-        *too_large(made, settings),
-        *_group_trap(cluster, manifest, application),
-        *weak_topics(cluster, replicas, settings),
-        *replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
-        *_strangers(application),
-    )
-
-
 def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, against: Collection[str]) -> tuple[PreflightFinding, ...]:
     """A blocking finding if an application must not be restored: because its clone writes its outputs, or because it is a live clone and the state is
     that of the application it replaced. ``against`` is what contradicts the entry: then it keeps nobody from a restore, unless both might write.
@@ -246,16 +122,14 @@ def outputs_transferred(last: OwnershipEntry, application_id: str, source: str, 
         return (warning("outputs-transferred", said, "find out who wrote the log"),)
     if against:
         remedy = f"find out which of the two is to write the outputs, stop the other one, then cut over or roll back {application_id}"
-        return (PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="outputs-transferred", text=said, remedy=remedy),)
+        return (blocking_finding("outputs-transferred", said, remedy),)
     if last.role is not Role.RETIRED and not (last.role is Role.LIVE and source == last.other):
         return ()
     if last.role is Role.RETIRED:
         text = f"{application_id} transferred its outputs to {last.other} and cannot be started"
     else:
         text = f"{application_id} writes the outputs of {last.other}: a state of that one would take back what it has done since"
-    return (
-        PreflightFinding(severity=PreflightSeverity.BLOCKING, kind="outputs-transferred", text=text, remedy="roll the clone back first"),
-    )
+    return (blocking_finding("outputs-transferred", text, "roll the clone back first"),)
 
 
 def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartition, int]) -> tuple[PreflightFinding, ...]:
@@ -274,55 +148,15 @@ def written_again(outputs: Mapping[str, TopicImage], ends: Mapping[TopicPartitio
     return (warning("outputs", what, "tell those who read them: the same results come twice, behind those that are there"),)
 
 
-def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:
-    defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
-    return defaults | topic.config
-
-
 def brokers_with_group_trap(metadata_level: int | None) -> tuple[PreflightSeverity, str] | None:
-    """Whether setting offsets for a group that does not exist can hurt on brokers of this level: it creates a classic group, and if a streams application
-    then takes that over, a coordinator of these releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
+    """The danger of setting offsets for a group that does not exist, on brokers of this level; None without any. It creates a classic group. If a streams
+    application then takes that over, a coordinator of these releases can fail to load its partition, with the offsets of every group in it (KAFKA-20254).
     """
     if metadata_level in _LEVELS_41:
         return PreflightSeverity.BLOCKING, "Kafka 4.1, which has"
     if metadata_level in _LEVELS_42:
         return PreflightSeverity.WARNING, "Kafka 4.2, whose 4.2.0 has (and 4.2.1 has not)"
     return None
-
-
-def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
-    found = brokers_with_group_trap(cluster.metadata_level)
-    if manifest.group_type != "streams" or application.group_kind == "streams" or found is None:
-        return []
-    severity, which = found
-    return [
-        PreflightFinding(
-            severity=severity,
-            kind="group-trap",
-            text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
-            f"now; the brokers run {which} defect KAFKA-20254: after offsets were set for such a group its coordinator may fail to load",
-            remedy="use brokers of 4.2.1 or newer; or start the application once, stop it and delete its internal topics, so that its group is there",
-        )
-    ]
-
-
-def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
-    """More member processes than known instances. All threads of one process share a client id prefix (StreamThread#create)."""
-    processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
-    if len(processes) <= len(application.instances):
-        return []
-    return [
-        warning(
-            "instances",
-            f"the group has members of {len(processes)} processes, and {len(application.instances)} instances run here as far as is known: one "
-            "that is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error",
-            "add every instance to the configuration, or wait until the sessions of those that died have timed out",
-        )
-    ]
-
-
-# What is left of a disk that is nearly full.
-_TIGHT = 2
 
 
 def inputs_there(
@@ -371,9 +205,138 @@ def bytes_to_make(images: Mapping[str, TopicImage], described: Collection[str]) 
 
 
 def space_there(needed: int, free: int | None) -> list[PreflightFinding]:
-    """Whether the disks of all brokers have room. ``free`` is None where the brokers do not tell."""
+    """A finding if the disks of all brokers have too little room, or little. ``free`` is None where the brokers do not tell."""
     if free is None or needed * _TIGHT <= free:
         return []
     text = f"a restore writes about {size(needed)} there, replicas included, and the disks of the brokers have {size(free)} free"
     remedy = "give the brokers of that cluster more room"
     return [blocking_finding("space", text, remedy) if needed > free else warning("space", text, remedy)]
+
+
+def _partitions(
+    manifest: Manifest, made: Mapping[str, TopicImage], existing: Mapping[str, TopicFacts], severity: PreflightSeverity
+) -> list[PreflightFinding]:
+    """Internal topics that have another number of partitions than in the savepoint."""
+    return [
+        PreflightFinding(
+            severity=severity,
+            kind="partitions",
+            text=f"internal topic {name} has {found.partitions} partitions, {len(image.partitions)} in savepoint {manifest.savepoint_id}; "
+            "the application that made it would stop at the restored one with `Existing internal topic has invalid partitions`",
+            remedy="deploy the version of the application that the savepoint was taken of, and let the topic be replaced; or choose another savepoint",
+        )
+        for name, image in made.items()
+        if image.role.internal and (found := existing.get(name)) is not None and found.partitions != len(image.partitions)
+    ]
+
+
+def _too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[PreflightFinding]:
+    """Topics that need more replicas than there are running brokers."""
+    wanted = max(replicas.values(), default=0)
+    if wanted <= cluster.brokers:
+        return []
+    names = [name for name, factor in replicas.items() if factor > cluster.brokers]
+    text = f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up"
+    return [blocking_finding("replication", text, f"bring up {wanted - cluster.brokers} more")]
+
+
+def _too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Topics that no producer could write to, because they need more in-sync replicas than they have."""
+    names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
+    if not names:
+        return []
+    text = f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written"
+    return [blocking_finding("min-insync", text, f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas")]
+
+
+def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Records that may be too large for their topic. A manifest has only the average record size of each file; the largest record is at least that
+    large. A broker checks the compressed size. Records that are too large even with zstd block, because a restore uses lz4. Others only give a
+    warning.
+    """
+    found = []
+    for name, topic in topics.items():
+        limit = _number(settings[name], MAX_MESSAGE, 0)
+        facts = [partition.ranges.facts for partition in topic.partitions]
+        plain = max((one.payload_a_row for one in facts), default=0)
+        packed = max((one.bytes_a_row for one in facts), default=0)
+        if limit and plain > limit:
+            text = f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
+            remedy = "raise message.max.bytes of the brokers"
+            if packed > limit:
+                found.append(blocking_finding("record-size", text, remedy))
+            else:
+                found.append(warning("record-size", f"{text}: they fit only as far as they can be compressed", remedy))
+    return found
+
+
+def _weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Settings that can lose acknowledged records of these topics, or create wrong topics."""
+    single = [name for name, factor in replicas.items() if factor == 1 and cluster.brokers > 1]
+    thin = [name for name, factor in replicas.items() if factor > 1 and _number(settings[name], MIN_IN_SYNC, 2) == 1]
+    unclean = [name for name in replicas if settings[name].get(UNCLEAN) == "true"]
+    checks = (
+        (single, "has one replica: its state is lost with one disk", "raise replication.factor of the application's internal topics"),
+        (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
+        (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
+    )
+    found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
+    if cluster.settings.get(AUTO_CREATE) == "true":
+        found.append(
+            warning(
+                AUTO_CREATE,
+                "the brokers create topics on first use: a client that comes too early makes one with the wrong partitions and settings",
+                f"set {AUTO_CREATE}=false",
+            )
+        )
+    return found
+
+
+def _replaced_times(changelogs: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+    """Changelogs in which the broker would replace the timestamps of restored records."""
+    names = [name for name, settings in changelogs.items() if settings.get(TIMESTAMP_TYPE) == LOG_APPEND]
+    if not names:
+        return []
+    what = f"{first_names(names)} replaces the times of records ({TIMESTAMP_TYPE}={LOG_APPEND}), and times are part of the state"
+    return [warning("timestamps", what, f"set {TIMESTAMP_TYPE}=CreateTime")]
+
+
+def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: ApplicationFacts) -> list[PreflightFinding]:
+    found = brokers_with_group_trap(cluster.metadata_level)
+    if manifest.group_type != "streams" or application.group_kind == "streams" or found is None:
+        return []
+    severity, which = found
+    return [
+        PreflightFinding(
+            severity=severity,
+            kind="group-trap",
+            text=f"the group of {manifest.application_id} used the streams protocol, and {application.application_id} is {application.group_kind} "
+            f"now; the brokers run {which} defect KAFKA-20254: after offsets were set for such a group its coordinator may fail to load",
+            remedy="use brokers of 4.2.1 or newer; or start the application once, stop it and delete its internal topics, so that its group is there",
+        )
+    ]
+
+
+def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
+    """More member processes than known instances. All threads of one process share a client id prefix (StreamThread#create)."""
+    processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
+    if len(processes) <= len(application.instances):
+        return []
+    return [
+        warning(
+            "instances",
+            f"the group has members of {len(processes)} processes, and {len(application.instances)} instances run here as far as is known: one "
+            "that is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error",
+            "add every instance to the configuration, or wait until the sessions of those that died have timed out",
+        )
+    ]
+
+
+def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:
+    defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
+    return defaults | topic.config
+
+
+def _number(settings: Mapping[str, str], name: str, default: int) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else default

@@ -1,7 +1,4 @@
-"""Findings of a preflight check.
-
-Facts that a preflight check has read: the cluster, its topics and the application.
-"""
+"""Findings of a preflight check, and the facts that it has read: the cluster, its topics and the application."""
 
 from __future__ import annotations
 
@@ -11,6 +8,22 @@ from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import TopicRole
+
+MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "message.timestamp.type",
+    "max.message.bytes",
+)
+AUTO_CREATE = "auto.create.topics.enable"
+# The broker setting that applies to a topic without an override.
+BROKER_DEFAULTS = {
+    MIN_IN_SYNC: MIN_IN_SYNC,
+    UNCLEAN: UNCLEAN,
+    TIMESTAMP_TYPE: "log.message.timestamp.type",
+    MAX_MESSAGE: "message.max.bytes",
+}
+LOG_APPEND = "LogAppendTime"
 
 
 class PreflightSeverity(enum.StrEnum):
@@ -64,23 +77,6 @@ def warning(kind: str, text: str, remedy: str) -> PreflightFinding:
 def blocking_finding(kind: str, text: str, remedy: str) -> PreflightFinding:
     """A finding that blocks."""
     return PreflightFinding(severity=PreflightSeverity.BLOCKING, kind=kind, text=text, remedy=remedy)
-
-
-MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
-    "min.insync.replicas",
-    "unclean.leader.election.enable",
-    "message.timestamp.type",
-    "max.message.bytes",
-)
-AUTO_CREATE = "auto.create.topics.enable"
-# The broker setting that applies to a topic without an override.
-BROKER_DEFAULTS = {
-    MIN_IN_SYNC: MIN_IN_SYNC,
-    UNCLEAN: UNCLEAN,
-    TIMESTAMP_TYPE: "log.message.timestamp.type",
-    MAX_MESSAGE: "message.max.bytes",
-}
-LOG_APPEND = "LogAppendTime"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

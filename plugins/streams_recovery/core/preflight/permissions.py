@@ -1,9 +1,7 @@
-"""Compares the permissions that a Kafka user needs with those it has, and makes the commands that grant the missing ones.
+"""Compares the permissions that a Kafka user needs for a savepoint or a restore with those it has, and makes the commands that grant the missing ones.
 
-Operations have the names of the Kafka protocol, such as ``DESCRIBE_CONFIGS``. Some operations imply others; a broker's answer about a user's
-permissions includes the implied ones.
-
-The minimum permissions that a savepoint and a restore need, each with the step that would fail without it.
+Each need is the minimum, with the step that would fail without it. Operations have the names of the Kafka protocol, such as ``DESCRIBE_CONFIGS``. Some
+operations imply others. A broker's answer about a user's permissions includes the implied ones.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
+from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, warning
 from streams_recovery.core.words import first_names, shell
 
 DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = "DESCRIBE", "DESCRIBE_CONFIGS", "ALTER_CONFIGS"
@@ -79,6 +77,42 @@ class Rights:
         return None if self.cluster is None else self.cluster | ({DESCRIBE_CONFIGS} if self.cluster_readable else frozenset())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInUse:
+    """A topic that a run uses. ``archived``: its records are read. ``compacted``: the log cleaner must be stopped. ``made``: a restore creates and
+    loads it.
+    """
+
+    name: str
+    role: TopicRole
+    archived: bool
+    compacted: bool
+    made: bool = False
+
+
+def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[RequiredAcl, ...]:
+    """Permissions for a savepoint. ``stops``: the application may be stopped for it. ``transactional``: the application is exactly-once."""
+    return (
+        *(_topic_need(application_id, topic, _backup_operations(topic), "to read records, offsets and settings") for topic in topics),
+        _group(application_id, {DESCRIBE, READ} if stops else {DESCRIBE}, "to read offsets" + (", and to remove members" if stops else "")),
+        *_common(application_id, transactional=stops and transactional),
+    )
+
+
+def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[RequiredAcl, ...]:
+    """Permissions for a restore in place. ``archived`` and ``compacted`` of ``topics`` are for its safety savepoint."""
+    return (
+        *(
+            _topic_need(
+                application_id, topic, _restore_operations(topic), "to make it anew" if topic.made else "to see it and set its offsets"
+            )
+            for topic in topics
+        ),
+        _group(application_id, {DESCRIBE, READ}, "to set offsets, and to remove members"),
+        *_common(application_id, transactional=transactional),
+    )
+
+
 def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFinding, ...]:
     """Every missing permission, each with the command that grants it, and a warning if the cluster does not report permissions."""
     # One command for each prefix. Topics that are granted by name share a command if they lack the same operations.
@@ -94,14 +128,8 @@ def missing(needs: Iterable[RequiredAcl], rights: Rights) -> tuple[PreflightFind
             lacking[group] = ([*known, need], operations | lacks)
     found = [_finding(needed, operations, rights) for needed, operations in lacking.values()]
     if untold:
-        found.append(
-            PreflightFinding(
-                severity=PreflightSeverity.WARNING,
-                kind="acl",
-                text=f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}",
-                remedy="compare the rights with docs/security.md by hand",
-            )
-        )
+        text = f"the cluster does not tell what {rights.principal} may do with {first_names(untold)}"
+        found.append(warning("acl", text, "compare the rights with docs/security.md by hand"))
     return tuple(found)
 
 
@@ -141,42 +169,6 @@ def _finding(needs: list[RequiredAcl], operations: Operations, rights: Rights) -
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicInUse:
-    """A topic that a run uses. ``archived``: its records are read. ``compacted``: the log cleaner must be stopped. ``made``: a restore creates and
-    loads it.
-    """
-
-    name: str
-    role: TopicRole
-    archived: bool
-    compacted: bool
-    made: bool = False
-
-
-def backup_needs(application_id: str, topics: Iterable[TopicInUse], *, stops: bool, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Permissions for a savepoint. ``stops``: the application may be stopped for it. ``transactional``: the application is exactly-once."""
-    return (
-        *(_topic_need(application_id, topic, _backup_operations(topic), "to read records, offsets and settings") for topic in topics),
-        _group(application_id, {DESCRIBE, READ} if stops else {DESCRIBE}, "to read offsets" + (", and to remove members" if stops else "")),
-        *_common(application_id, transactional=stops and transactional),
-    )
-
-
-def restore_needs(application_id: str, topics: Iterable[TopicInUse], *, transactional: bool) -> tuple[RequiredAcl, ...]:
-    """Permissions for a restore in place. ``archived`` and ``compacted`` of ``topics`` are for its safety savepoint."""
-    return (
-        *(
-            _topic_need(
-                application_id, topic, _restore_operations(topic), "to make it anew" if topic.made else "to see it and set its offsets"
-            )
-            for topic in topics
-        ),
-        _group(application_id, {DESCRIBE, READ}, "to set offsets, and to remove members"),
-        *_common(application_id, transactional=transactional),
-    )
-
-
 def _backup_operations(topic: TopicInUse) -> Operations:
     wanted = {DESCRIBE, DESCRIBE_CONFIGS}
     if topic.archived:
@@ -211,11 +203,7 @@ def _group(application_id: str, operations: set[str], why: str) -> RequiredAcl:
 
 def _common(application_id: str, *, transactional: bool) -> tuple[RequiredAcl, ...]:
     cluster = RequiredAcl(
-        kind=ResourceKind.CLUSTER,
-        name="",
-        operations=frozenset({DESCRIBE_CONFIGS}),
-        why="to read brokers' defaults",
-        advised="",
+        kind=ResourceKind.CLUSTER, name="", operations=frozenset({DESCRIBE_CONFIGS}), why="to read brokers' defaults", advised=""
     )
     others = RequiredAcl(
         kind=ResourceKind.CLUSTER,

@@ -1,9 +1,7 @@
 """Checking a repository: is everything that its savepoints name still there, and still what was written?
 
 Levels: *structure* reads manifests and asks for every file's size, *full* reads every file, *sample* a share of them, each check the share behind
-the one that the check before it has read. A verdict counts what was checked; one that checked nothing is not good.
-
-What a check can find, by what has to be done about it.
+the one that the check before it has read. A verdict counts what was checked; one that checked nothing is not good. Each kind of finding has its next step.
 """
 
 from __future__ import annotations
@@ -24,13 +22,18 @@ from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Seg
 from streams_recovery.core.repository.retention import KeptWork
 from streams_recovery.core.words import LATEST_MS, first_names
 
+EVERYTHING = 100.0
 # Of the number in the name of a log's entry.
 _DIGITS: Final = 12
 _NUMBER: Final = re.compile(r"[0-9]{12}")
+_SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_FIRST_EXIT_CODE: Final = 20
+_PUT_BACK: Final = "put it back from a copy of the repository, or from an older version of the object where the bucket keeps them"
 
 
 class Cause(enum.StrEnum):
-    """Why a repository is not good, from what says least to what is worst. ``UNREACHABLE`` ends a check; the others are findings or verdicts."""
+    """The reason why a repository is not good, from what says least to what is worst. ``UNREACHABLE`` ends a check; the others are findings or verdicts."""
 
     UNREACHABLE = "repository-unreachable"
     NOTHING_CHECKED = "nothing-checked"
@@ -45,17 +48,14 @@ class Cause(enum.StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """What ``verify`` exits with when nothing worse was found. A greater one is worse."""
+        """The exit code of ``verify`` when nothing worse was found. A greater one is worse."""
         return _FIRST_EXIT_CODE + list(Cause).index(self)
 
     @property
     def next_step(self) -> str:
-        """What to do about it."""
         return _NEXT_STEPS[self]
 
 
-_FIRST_EXIT_CODE: Final = 20
-_PUT_BACK: Final = "put it back from a copy of the repository, or from an older version of the object where the bucket keeps them"
 _NEXT_STEPS: Final = {
     Cause.UNREACHABLE: "check that the store can be reached, then check again: nothing is known of the savepoints",
     Cause.NOTHING_CHECKED: "check the storage section of the configuration; a repository without files cannot restore anything",
@@ -90,86 +90,12 @@ class Finding:
         return f"{self.cause}: {self.key}{where}: {self.problem}{needed}"
 
 
-def worst_first(findings: Collection[Finding]) -> list[Finding]:
-    """The worst ones first, each kind in the order in which it was found."""
-    return sorted(findings, key=lambda found: -found.cause.exit_code)
-
-
-def cause_of(error: Damaged, otherwise: Cause) -> Cause:
-    """``FORGED`` for a record that nobody sealed who may write, else ``otherwise``."""
-    return Cause.FORGED if isinstance(error, Forged) else otherwise
-
-
-def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
-    """A finding about a manifest, with the partition that its reader complains of."""
-    topic, partition = error.facts.get("topic"), error.facts.get("partition")
-    # A version that is no number was not written by any release.
-    newer = isinstance(error.facts.get("version"), int)
-    return Finding(
-        cause=Cause.UNKNOWN_FORMAT if newer else cause_of(error, Cause.DAMAGED_MANIFEST),
-        key=key,
-        problem=error.reason,
-        savepoints=(savepoint_id,),
-        topic=topic if isinstance(topic, str) else None,
-        partition=partition if isinstance(partition, int) else None,
-    )
-
-
-def lost_manifests(
-    alive: Collection[str], expired: Collection[str], *, published: Collection[str], pinned: Collection[str], in_use: Collection[str]
-) -> dict[str, str]:
-    """Savepoints that must exist and do not, with what proves it.
-
-    ``alive`` have a manifest, ``expired`` a copy of one that expiry made. ``published`` have the record that is written after the manifest and
-    goes only when the savepoint has expired and its copy goes, too. Expiry passes over what is ``pinned``, or ``in_use`` by an unfinished restore.
-    A later savepoint's parent proves nothing: savepoints may expire before those that share their files.
-    """
-    why = dict.fromkeys(set(published) - set(expired), "it was published and has not expired")
-    why |= dict.fromkeys(pinned, "it is pinned, so no expiry removed it")
-    why |= dict.fromkeys(in_use, "an unfinished restore needs it, so no expiry removed it")
-    copied = "; a copy of it is under expired/"
-    return {
-        savepoint_id: f"is gone: {why[savepoint_id]}{copied if savepoint_id in expired else ''}"
-        for savepoint_id in sorted(set(why) - set(alive))
-    }
-
-
-def log_problems(prefix: str, keys: Collection[str], *, shortened: bool) -> dict[str, str]:
-    """What is wrong with the names of a numbered log's entries, by key. A ``shortened`` log may begin later than 1. That the newest entries are
-    gone cannot be seen.
-    """
-    stems = {key: key.removeprefix(prefix).removesuffix(".json") for key in keys}
-    numbers = sorted(int(stem) for stem in stems.values() if _NUMBER.fullmatch(stem))
-    problems = {key: "is no entry of this log" for key, stem in stems.items() if not _NUMBER.fullmatch(stem)}
-    for before, after in pairwise(numbers if shortened else [0, *numbers]):
-        first, last = before + 1, after - 1
-        if first <= last:
-            others = f", and so are all up to number {last}" if first < last else ""
-            problems[f"{prefix}{first:0{_DIGITS}}.json"] = f"is missing{others}; entry {after} is there"
-    return problems
-
-
-_SAMPLE = re.compile(r"sample=(\d{1,3}(?:\.\d+)?)%")
-_HASH = re.compile(r"[0-9a-f]{64}")
-EVERYTHING = 100.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckLevel:
-    """How deep to look. ``percent`` of the files are read whole: 0 for structure, 100 for full."""
+    """The depth of a check. ``percent`` of the files are read whole: 0 for structure, 100 for full."""
 
     name: str
     percent: float
-
-
-def parse_level(text: str) -> CheckLevel:
-    """``structure``, ``full`` or ``sample=10%``. Raises ``ConfigInvalid``."""
-    if text in ("structure", "full"):
-        return CheckLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
-    found = _SAMPLE.fullmatch(text)
-    if found is None or not 0 < float(found[1]) <= EVERYTHING:
-        raise ConfigInvalid(f"{text[:40]!r} is no level", next_step="use structure, full, or a share such as sample=10%")
-    return CheckLevel(name=text, percent=float(found[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +134,7 @@ class CheckSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What the job found, a row a file."""
+    """The result of the job, a row a file."""
 
     files: tuple[FileChecked, ...]
     seconds: float
@@ -216,7 +142,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleProgress:
-    """How far samples have come. They go through the files of all savepoints in rounds, in the order of the SHA-256 of their keys. ``upto`` is that of the
+    """The progress of samples. They go through the files of all savepoints in rounds, in the order of the SHA-256 of their keys. ``upto`` is that of the
     last file that was read. In this round ``read`` of ``files`` were, in ``checks`` checks since ``began_at`` (ms). ``whole_since`` is when the last round
     that came to its end began, None before the first one has: every file that is older was read since then.
     """
@@ -238,13 +164,9 @@ class SampleProgress:
         return _HASH.fullmatch(self.upto) is not None and min(*times, self.checks) >= 0 and max(times) <= now + LATEST_MS
 
 
-def _day(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d}"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """What nobody needs and the next expiry removes: artifacts of ``runs`` that are over, and ``staged`` files of writers that were killed. The first
+    """Objects that nobody needs and the next expiry removes: artifacts of ``runs`` that are over, and ``staged`` files of writers that were killed. The first
     of each by name. ``kept`` are runs whose artifacts are as old and stay, each with the reason.
     """
 
@@ -257,7 +179,6 @@ class LeftBehind:
     kept: tuple[KeptWork, ...]
 
     def lines(self) -> Iterator[str]:
-        """What there is of it, for people."""
         if self.run_count:
             yield (
                 f"the next expiry removes the work of {self.run_count:,} runs that are over, with {self.run_bytes:,} bytes, "
@@ -307,14 +228,24 @@ class CheckReport:
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """Why it is not good, the worst first."""
+        """Reasons why it is not good, the worst first."""
         found = {finding.cause for finding in self.findings} | ({Cause.NOTHING_CHECKED} if self.checked_nothing else set())
         return tuple(sorted(found, key=lambda cause: -cause.exit_code))
 
     @property
     def exit_code(self) -> int:
-        """That of the worst cause, 0 when the repository is good."""
+        """The exit code of the worst cause, 0 when the repository is good."""
         return self.causes[0].exit_code if self.causes else 0
+
+
+def parse_level(text: str) -> CheckLevel:
+    """``structure``, ``full`` or ``sample=10%``. Raises ``ConfigInvalid``."""
+    if text in ("structure", "full"):
+        return CheckLevel(name=text, percent=EVERYTHING if text == "full" else 0.0)
+    found = _SAMPLE.fullmatch(text)
+    if found is None or not 0 < float(found[1]) <= EVERYTHING:
+        raise ConfigInvalid(f"{text[:40]!r} is no level", next_step="use structure, full, or a share such as sample=10%")
+    return CheckLevel(name=text, percent=float(found[1]))
 
 
 def files_of(
@@ -343,19 +274,6 @@ def files_of(
                     findings.append(finding(wanted, Cause.DAMAGED_MANIFEST, "savepoints describe this file differently"))
             known[wanted.file.key] = wanted
     return list(known.values()), findings
-
-
-def _files(topic: str, table: Mapping[int, Sequence[CopiedRange]], savepoints: tuple[str, ...]) -> Iterator[FileToCheck]:
-    for partition, ranges in table.items():
-        for piece in ranges:
-            if piece.file is not None:
-                yield FileToCheck(
-                    tp=TopicPartition(topic, partition), start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
-                )
-
-
-def _described(wanted: FileToCheck) -> tuple[object, ...]:
-    return (wanted.tp, wanted.start, wanted.end, wanted.file)
 
 
 def sampled(files: Sequence[FileToCheck], percent: float, chosen_by: str) -> tuple[FileToCheck, ...]:
@@ -395,23 +313,15 @@ def next_sample(
     )
 
 
-def _place(wanted: FileToCheck) -> str:
-    return hashlib.sha256(wanted.file.key.encode()).hexdigest()
-
-
-def _share(files: int, percent: float) -> int:
-    return min(files, math.ceil(files * percent / 100)) if percent > 0 else 0
-
-
 def size_problem(wanted: FileToCheck, size: int | None) -> Finding | None:
-    """What is wrong with a file of this size in the repository; None as ``size`` means that it is not there."""
+    """The problem with a file of this size in the repository; None as ``size`` means that it is not there."""
     if size is None:
         return finding(wanted, Cause.MISSING_FILE, "is missing")
     return None if size == wanted.file.bytes else finding(wanted, Cause.ALTERED_FILE, f"has {size} bytes, not {wanted.file.bytes}")
 
 
 def content_problems(wanted: FileToCheck, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
-    """Where the rows that were ``seen`` in a file differ from what its manifest says of them."""
+    """Differences between the rows that were ``seen`` in a file and what its manifest says of them."""
     fields = ("rows", "first_offset", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes")
     found = [
         f"has {name} {getattr(seen, name)}, not {getattr(wanted.file, name)}"
@@ -423,6 +333,18 @@ def content_problems(wanted: FileToCheck, seen: SegmentFile, *, ascending: bool)
     if seen.rows and not wanted.start <= seen.first_offset <= seen.last_offset < wanted.end:
         found.append(f"has offsets {seen.first_offset} to {seen.last_offset}, outside [{wanted.start}, {wanted.end})")
     return tuple(found)
+
+
+def findings_of(read: Sequence[FileToCheck], checked: Mapping[str, FileChecked]) -> list[Finding]:
+    """Findings about the files that were to be read. One that no task reported on is a finding too."""
+    found = []
+    for wanted in read:
+        done = checked.get(wanted.file.key)
+        if done is None:
+            found.append(finding(wanted, Cause.NOT_READ, "was not read"))
+        elif done.cause is not None:
+            found += [finding(wanted, done.cause, problem) for problem in done.problems]
+    return found
 
 
 def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
@@ -439,13 +361,85 @@ def finding(wanted: FileToCheck, cause: Cause, problem: str) -> Finding:
     )
 
 
-def findings_of(read: Sequence[FileToCheck], checked: Mapping[str, FileChecked]) -> list[Finding]:
-    """Findings about the files that were to be read. One that no task reported on is a finding too."""
-    found = []
-    for wanted in read:
-        done = checked.get(wanted.file.key)
-        if done is None:
-            found.append(finding(wanted, Cause.NOT_READ, "was not read"))
-        elif done.cause is not None:
-            found += [finding(wanted, done.cause, problem) for problem in done.problems]
-    return found
+def manifest_finding(key: str, savepoint_id: str, error: Damaged) -> Finding:
+    """A finding about a manifest, with the partition that its reader complains of."""
+    topic, partition = error.facts.get("topic"), error.facts.get("partition")
+    # A version that is no number was not written by any release.
+    newer = isinstance(error.facts.get("version"), int)
+    return Finding(
+        cause=Cause.UNKNOWN_FORMAT if newer else cause_of(error, Cause.DAMAGED_MANIFEST),
+        key=key,
+        problem=error.reason,
+        savepoints=(savepoint_id,),
+        topic=topic if isinstance(topic, str) else None,
+        partition=partition if isinstance(partition, int) else None,
+    )
+
+
+def lost_manifests(
+    alive: Collection[str], expired: Collection[str], *, published: Collection[str], pinned: Collection[str], in_use: Collection[str]
+) -> dict[str, str]:
+    """Savepoints that must exist and do not, with what proves it.
+
+    ``alive`` have a manifest, ``expired`` a copy of one that expiry made. ``published`` have the record that is written after the manifest and
+    goes only when the savepoint has expired and its copy goes, too. Expiry passes over what is ``pinned``, or ``in_use`` by an unfinished restore.
+    A later savepoint's parent proves nothing: savepoints may expire before those that share their files.
+    """
+    why = dict.fromkeys(set(published) - set(expired), "it was published and has not expired")
+    why |= dict.fromkeys(pinned, "it is pinned, so no expiry removed it")
+    why |= dict.fromkeys(in_use, "an unfinished restore needs it, so no expiry removed it")
+    copied = "; a copy of it is under expired/"
+    return {
+        savepoint_id: f"is gone: {why[savepoint_id]}{copied if savepoint_id in expired else ''}"
+        for savepoint_id in sorted(set(why) - set(alive))
+    }
+
+
+def log_problems(prefix: str, keys: Collection[str], *, shortened: bool) -> dict[str, str]:
+    """Problems with the names of a numbered log's entries, by key. A ``shortened`` log may begin later than 1. That the newest entries are gone cannot be
+    seen.
+    """
+    stems = {key: key.removeprefix(prefix).removesuffix(".json") for key in keys}
+    numbers = sorted(int(stem) for stem in stems.values() if _NUMBER.fullmatch(stem))
+    problems = {key: "is no entry of this log" for key, stem in stems.items() if not _NUMBER.fullmatch(stem)}
+    for before, after in pairwise(numbers if shortened else [0, *numbers]):
+        first, last = before + 1, after - 1
+        if first <= last:
+            others = f", and so are all up to number {last}" if first < last else ""
+            problems[f"{prefix}{first:0{_DIGITS}}.json"] = f"is missing{others}; entry {after} is there"
+    return problems
+
+
+def worst_first(findings: Collection[Finding]) -> list[Finding]:
+    """The worst ones first, each kind in the order in which it was found."""
+    return sorted(findings, key=lambda found: -found.cause.exit_code)
+
+
+def cause_of(error: Damaged, otherwise: Cause) -> Cause:
+    """``FORGED`` for a record that nobody sealed who may write, else ``otherwise``."""
+    return Cause.FORGED if isinstance(error, Forged) else otherwise
+
+
+def _files(topic: str, table: Mapping[int, Sequence[CopiedRange]], savepoints: tuple[str, ...]) -> Iterator[FileToCheck]:
+    for partition, ranges in table.items():
+        for piece in ranges:
+            if piece.file is not None:
+                yield FileToCheck(
+                    tp=TopicPartition(topic, partition), start=piece.start, end=piece.end, file=piece.file, savepoints=savepoints
+                )
+
+
+def _described(wanted: FileToCheck) -> tuple[object, ...]:
+    return (wanted.tp, wanted.start, wanted.end, wanted.file)
+
+
+def _place(wanted: FileToCheck) -> str:
+    return hashlib.sha256(wanted.file.key.encode()).hexdigest()
+
+
+def _share(files: int, percent: float) -> int:
+    return min(files, math.ceil(files * percent / 100)) if percent > 0 else 0
+
+
+def _day(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d}"

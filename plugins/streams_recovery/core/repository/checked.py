@@ -1,12 +1,8 @@
-"""Checks of values that were read from a repository.
+"""Checks of values that were read from a repository: names, partitions, numbers and references to tables.
 
-Names and partitions of what is read from a repository: on the allow-list, and each there once.
-
-A plan or a manifest decides which topics are deleted, created and loaded. Two entries of one name would let the second one undo what was checked of the
-first.
-
-Numbers of what is read from a repository, within what Kafka itself has: whoever works with one later sends it to a broker or counts with it. Whether the
-tables that a manifest names can be those of its partitions. Nothing is read for it.
+A plan or a manifest decides which topics are deleted, created and loaded. So names must be on the allow-list, and each there once: two entries of one name
+would let the second one undo what was checked of the first. Numbers must be within what Kafka itself has: whoever works with one later sends it to a broker
+or counts with it. No table is read for its check.
 """
 
 from __future__ import annotations
@@ -24,6 +20,12 @@ from streams_recovery.core.repository.ranges import ArchiveFacts, TableRef
 from streams_recovery.core.words import is_id
 
 _NAMED = 5
+# Kafka's protocol has 32 bits for a leader epoch, and 16 for a replication factor.
+_MOST_EPOCH: Final = 2**31 - 1
+_MOST_REPLICAS: Final = 2**15 - 1
+_LONG: Final = 2**63
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_MOST_BYTES: Final = 512 << 20
 
 
 def check_names(what: str, names: Iterable[str], *, where: str) -> None:
@@ -70,21 +72,6 @@ def check_segment_key(key: str, application_id: str, about: TopicPartition, *, w
         raise _damaged(f"{where} names {key[:200]!r} for {about}, which is not below {inside}", where)
 
 
-def _damaged(reason: str, where: str, wrong: Iterable[TopicPartition] = ()) -> Damaged:
-    return Damaged(
-        reason,
-        next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
-        where=where,
-        partitions=[str(tp) for tp in wrong],
-    )
-
-
-# Kafka's protocol has 32 bits for a leader epoch, and 16 for a replication factor.
-_MOST_EPOCH: Final = 2**31 - 1
-_MOST_REPLICAS: Final = 2**15 - 1
-_LONG: Final = 2**63
-
-
 def check_epoch(epoch: int | None, *, what: str, where: str) -> None:
     """Raise ``Damaged`` for a leader epoch that no broker gives."""
     if epoch is not None and not 0 <= epoch <= _MOST_EPOCH:
@@ -104,21 +91,6 @@ def check_settings(settings: Mapping[str, str], *, topic: str, where: str) -> No
             raise _wrong_number(f"{where} has {name} {value[:50]!r} for {topic}, which is no whole number of milliseconds", where)
 
 
-def _is_long(value: str) -> bool:
-    try:
-        return -_LONG <= int(value) < _LONG
-    except ValueError:
-        return False
-
-
-def _wrong_number(reason: str, where: str) -> Damaged:
-    return Damaged(reason, next_step="do not use this savepoint; verify the repository and choose another one", where=where)
-
-
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
-_MOST_BYTES: Final = 512 << 20
-
-
 def check_tables(topics: Iterable[tuple[str, Sequence[TableRef], Sequence[ArchiveFacts]]], *, where: str) -> None:
     """Raise ``Damaged`` for a hash that is none, a size that nobody would read, and tables that hold more or fewer ranges than the partitions have."""
     total = 0
@@ -132,10 +104,30 @@ def check_tables(topics: Iterable[tuple[str, Sequence[TableRef], Sequence[Archiv
 
 
 def check_refs(topic: str, tables: Sequence[TableRef], *, where: str) -> None:
-    """The same of the tables alone, those of one topic."""
+    """Raise ``Damaged`` for tables of one topic with a hash that is none, or a size that nobody would read."""
     named = len({table.sha256 for table in tables}) == len(tables) and all(_SHA256.fullmatch(table.sha256) for table in tables)
     if not named or not all(0 < table.bytes <= _MOST_BYTES and table.ranges > 0 for table in tables):
         raise _wrong_table(topic, tables, where)
+
+
+def _damaged(reason: str, where: str, wrong: Iterable[TopicPartition] = ()) -> Damaged:
+    return Damaged(
+        reason,
+        next_step="do not use it: this software writes no such thing; find out who can write to this repository, and verify it",
+        where=where,
+        partitions=[str(tp) for tp in wrong],
+    )
+
+
+def _is_long(value: str) -> bool:
+    try:
+        return -_LONG <= int(value) < _LONG
+    except ValueError:
+        return False
+
+
+def _wrong_number(reason: str, where: str) -> Damaged:
+    return Damaged(reason, next_step="do not use this savepoint; verify the repository and choose another one", where=where)
 
 
 def _wrong_table(topic: str, tables: Sequence[TableRef], where: str) -> Damaged:

@@ -1,5 +1,5 @@
-"""What a savepoint was made from without the cluster, and the proof that it is the same: of compacted ranges that the state is, of merged ones that each record
-is.
+"""Origin of a savepoint that was made from another one without the cluster, and the proof that it is the same: of compacted ranges that the state is, of
+merged ones that each record is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 
 
 class Compaction(enum.StrEnum):
-    """How the rows of a range were chosen. ``latest-per-key``: the newest row of each key, see core.compaction."""
+    """The choice of the rows of a range. ``latest-per-key``: the newest row of each key, see core.compaction."""
 
     LATEST_PER_KEY = "latest-per-key"
 

@@ -1,4 +1,4 @@
-"""How far a restore has come. Entries are numbered and never changed; the last one tells what may be done next, and by whom."""
+"""The journal of a restore. Entries are numbered and never changed; the last one tells what may be done next, and by whom."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ class Phase(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """Position in the order."""
         return list(Phase).index(self)
 
 
 class RestoreScope(enum.StrEnum):
-    """What a restore is about: the whole ``state`` of the application; single ``topics`` of it beside its state; or ``copies`` of topics under names that
-    it does not use. Only one of the first kind says anything about the state. The application must not be started on topics of the second kind that
-    are half loaded.
+    """The subject of a restore: the whole ``state`` of the application; single ``topics`` of it beside its state; or ``copies`` of topics under names that
+    it does not use. Only one of the first kind says anything about the state. The application must not be started on topics of the second kind that are half
+    loaded.
     """
 
     STATE = "state"
@@ -92,7 +91,7 @@ class Removable:
 
 
 def removable(journals: Iterable[tuple[JournalEntry, ...]], own: Collection[str], existing: Mapping[str, str]) -> Removable:
-    """What may be removed of the topics in ``existing``, which has their ids by name. A journal is data that somebody else may have written: it only narrows
+    """Topics that may be removed of those in ``existing``, which has their ids by name. A journal is data that somebody else may have written: it only narrows
     the names in ``own``, down to topics that are still the ones that were created.
     """
     written = [created_by(entries) for entries in journals]
@@ -101,7 +100,7 @@ def removable(journals: Iterable[tuple[JournalEntry, ...]], own: Collection[str]
 
 
 def result_of(entries: tuple[JournalEntry, ...], *phases: Phase) -> ArtifactRef | None:
-    """What the newest step of one of these phases has found out, None when it has written nothing down."""
+    """The result of the newest step of one of these phases, None when it has written nothing down."""
     return next((entry.result for entry in reversed(entries) if entry.phase in phases and entry.result is not None), None)
 
 

@@ -1,7 +1,4 @@
-"""All object names in a repository come from here; nobody else joins paths. docs/format.md draws the tree.
-
-Where a repository is: enough to open it together with credentials, and nothing that has to be kept secret.
-"""
+"""The names of all objects in a repository, and its location. Nobody else joins paths. docs/format.md draws the tree."""
 
 from __future__ import annotations
 
@@ -21,7 +18,9 @@ _ARTIFACT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Keys of one application's objects, relative to the repository's root. Names are checked, so no key can leave the prefix."""
+    """Keys of one application's objects, relative to the repository's root; those that end with a slash are prefixes. Names are checked, so no key can leave
+    the application's prefix.
+    """
 
     application_id: str
 
@@ -35,7 +34,6 @@ class Layout:
 
     @property
     def range_tables(self) -> str:
-        """Prefix of all range tables."""
         return f"{self.application_id}/ranges/"
 
     def range_table(self, topic: str, sha256: str) -> str:
@@ -44,12 +42,11 @@ class Layout:
 
     @property
     def savepoints(self) -> str:
-        """Prefix of all savepoints."""
         return f"{self.application_id}/savepoints/"
 
     @property
     def safety(self) -> SafetyLayout:
-        """The same application's objects, with safety savepoints for savepoints."""
+        """Keys of this application's objects, with safety savepoints for savepoints."""
         return SafetyLayout(self.application_id)
 
     def manifest(self, savepoint_id: str) -> str:
@@ -66,7 +63,7 @@ class Layout:
         return f"{self.published_prefix}{checked_name('savepoint id', savepoint_id)}.json"
 
     def detail(self, savepoint_id: str) -> str:
-        """What people look at of a savepoint: its topics and partitions, without its ranges."""
+        """A savepoint as people look at it: its topics and partitions, without its ranges."""
         return f"{self.application_id}/details/{checked_name('savepoint id', savepoint_id)}.json"
 
     @property
@@ -107,12 +104,11 @@ class Layout:
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.json"
 
     def report_page(self, restore_id: str) -> str:
-        """The same for people."""
+        """The report of one restore for people."""
         return f"{self.application_id}/restores/{checked_name('restore id', restore_id)}/report.md"
 
     @property
     def quarantines(self) -> str:
-        """Prefix of all quarantines."""
         return f"{self.application_id}/quarantines/"
 
     def quarantine(self, restore_id: str) -> str:
@@ -156,7 +152,6 @@ class Layout:
 
     @property
     def checks(self) -> str:
-        """Prefix of all checks."""
         return f"{self.application_id}/checks/"
 
     def check(self, check_id: str) -> str:
@@ -190,12 +185,11 @@ class Layout:
 
     @property
     def archiving(self) -> ArchiverLayout:
-        """The same application's objects, with the lock of its archiver for the lock of its runs."""
+        """Keys of this application's objects, with the lock of its archiver for the lock of its runs."""
         return ArchiverLayout(self.application_id)
 
     @property
     def segments(self) -> str:
-        """Prefix of all segments."""
         return f"{self.application_id}/segments/"
 
     @property
@@ -229,7 +223,6 @@ class Layout:
 
     @property
     def offset_snapshots(self) -> str:
-        """Prefix of all offset snapshots."""
         return f"{self.application_id}/offsets/"
 
     def offset_snapshot(self, snapshot_id: str) -> str:
@@ -243,7 +236,6 @@ class Layout:
 
     @property
     def restores(self) -> str:
-        """Prefix of all restores."""
         return f"{self.application_id}/restores/"
 
 
@@ -254,7 +246,6 @@ class SafetyLayout(Layout):
 
     @property
     def savepoints(self) -> str:
-        """Prefix of all safety savepoints."""
         return f"{self.application_id}/safety/"
 
 
@@ -265,7 +256,6 @@ class ArchiverLayout(Layout):
 
     @property
     def locks(self) -> str:
-        """Prefix of the numbered lock objects of the archiver."""
         return f"{self.application_id}/archive-locks/"
 
 
@@ -275,7 +265,8 @@ Encryption = Literal["AES256", "aws:kms"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageLocation:
-    """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``). Travels as JSON in a Spark job's arguments.
+    """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``): enough to open a repository together with credentials, and nothing
+    secret. Travels as JSON in a Spark job's arguments.
 
     ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``sse`` is how the server is
     told to encrypt, None leaves it to the bucket; ``kms_key_id`` None means the account's own key.

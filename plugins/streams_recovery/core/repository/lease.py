@@ -1,11 +1,11 @@
-"""Whose turn it is: what the newest record of a lock's log says at a moment.
+"""The lock of an application: its holder at a moment, by the newest record of the lock's log.
 
 Records are only ever added under the next number, so this needs neither compare-and-set nor delete.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from streams_recovery.core.errors import LockHeld, LockLost
@@ -39,8 +39,7 @@ class HolderProcess:
 class LockRecord:
     """One record. ``acquired`` is the number of the acquisition that a renewal or a release belongs to, its own for an acquisition.
     ``took_over_from`` names the owner whose lease had run out or whose process was proven dead, or the key of a record that nobody could read, so that a
-    takeover is never silent. ``process`` is None
-    for a run of many processes, such as one of Airflow: that one of them is gone proves nothing.
+    takeover is never silent. ``process`` is None for a run of many processes, such as one of Airflow: that one of them is gone proves nothing.
     """
 
     kind: Literal["acquire", "renew", "release"]
@@ -105,17 +104,7 @@ def is_over(written_at: int | None, readable: LockRecord | None, *, now: int, de
 
 def renewal(last: LockRecord | None, ticket: LockTicket, *, now: int, lease_ms: int) -> LockRecord:
     """The record that extends this acquisition. An expired lease that nobody took over may be extended. Raises ``LockLost``."""
-    own = _own(last, ticket)
-    return LockRecord(
-        kind="renew",
-        owner=ticket.owner,
-        purpose=own.purpose,
-        acquired=ticket.number,
-        at=now,
-        expires_at=now + lease_ms,
-        took_over_from=None,
-        process=own.process,
-    )
+    return replace(_own(last, ticket), kind="renew", at=now, expires_at=now + lease_ms, took_over_from=None)
 
 
 def check_no_other_owner(last: LockRecord | None, ticket: LockTicket, *, now: int) -> None:
@@ -133,16 +122,7 @@ def release(last: LockRecord | None, ticket: LockTicket, *, now: int) -> LockRec
     """The record that ends this acquisition, or None when it has ended already or belongs to another by now: nothing of theirs is touched."""
     if last is None or last.acquired != ticket.number or last.kind == "release":
         return None
-    return LockRecord(
-        kind="release",
-        owner=ticket.owner,
-        purpose=last.purpose,
-        acquired=ticket.number,
-        at=now,
-        expires_at=now,
-        took_over_from=None,
-        process=None,
-    )
+    return replace(last, kind="release", owner=ticket.owner, at=now, expires_at=now, took_over_from=None, process=None)
 
 
 def ending_unreadable(key: str, *, now: int) -> LockRecord:

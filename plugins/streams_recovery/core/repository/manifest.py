@@ -68,12 +68,11 @@ class PartitionImage(LogAtCut):
 
     @property
     def rows(self) -> int:
-        """Records archived for this partition."""
         return self.ranges.facts.rows
 
     @property
     def archived_from(self) -> int:
-        """Where its first range begins; its end when it has none."""
+        """The start of its first range; its end when it has none."""
         start = self.ranges.facts.start
         return self.end if start is None else start
 
@@ -107,13 +106,12 @@ class TopicImage(TopicAtCut):
 
     @property
     def rows(self) -> int:
-        """Records archived for this topic."""
         return sum(partition.rows for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
-    """Why the label is what it is. ``reasons`` name what stood against ``exact``; empty when the label is exact."""
+    """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact."""
 
     mode: QuiesceMode
     committed_unchanged: bool
@@ -126,10 +124,10 @@ class CutProof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Who asked for this savepoint, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for one that was taken from a cluster;
-    of one that was compacted first and merged then both are there. ``intended`` are changes of state since the savepoint before that would be damage, had
-    nobody said that they were meant. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the moment since which
-    it is assumed that the cleaner has removed no deletion from them: see ``assumptions.deletions_kept``.
+    """The origin of a savepoint: who asked for it, why, and with which versions. ``compacted_from`` and ``merged_from`` are None for one that was taken from a
+    cluster; of one that was compacted first and merged then both are there. ``intended`` are changes of state since the savepoint before that would be damage,
+    had nobody said that they were meant. ``deletions_kept_since`` names compacted topics that are the records of several savepoints, with the moment since
+    which it is assumed that the cleaner has removed no deletion from them: see ``cut.deletions_kept``.
     """
 
     run_id: str
@@ -144,7 +142,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutFacts:
-    """What is known of a cut besides its topics. ``captured_at`` is its moment, and the savepoint's time. ``claimed`` topics are not among its topics."""
+    """Facts of a cut besides its topics. ``captured_at`` is its moment, and the savepoint's time. ``claimed`` topics are not among its topics."""
 
     cluster_id: str
     captured_at: int
@@ -177,7 +175,6 @@ class Manifest(CutFacts):
 
     @property
     def records(self) -> int:
-        """Records in the savepoint, all topics together."""
         return sum(topic.rows for topic in self.topics)
 
     @property
@@ -196,7 +193,6 @@ class Manifest(CutFacts):
         return source.savepoint_id if source is not None and source.proven else None
 
     def topic(self, name: str) -> TopicImage | None:
-        """The image of a topic, or None when the savepoint does not know it."""
         return next((topic for topic in self.topics if topic.name == name), None)
 
     def committed(self) -> dict[TopicPartition, CommittedOffset]:
@@ -204,14 +200,12 @@ class Manifest(CutFacts):
         return {tp: image.committed for tp, image in partition_images(self.topics).items() if image.committed is not None}
 
     def files(self) -> Iterator[tuple[TopicPartition, SegmentFile]]:
-        """Every segment file the savepoint needs."""
         for tp, image in partition_images(self.topics).items():
             for file in image.files():
                 yield tp, file
 
     @property
     def file_count(self) -> int:
-        """How many files it needs."""
         return sum(image.ranges.facts.files for topic in self.topics for image in topic.partitions)
 
     def whole(self, sizes: Mapping[str, int]) -> bool:

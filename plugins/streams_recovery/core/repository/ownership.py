@@ -1,4 +1,4 @@
-"""Who writes the outputs: an application, or its clone. Entries of a numbered log, of which the newest one counts; pure."""
+"""Ownership of the outputs: an application writes them, or its clone. Entries of a numbered log, of which the newest one counts; pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ReadUpTo:
 
 
 def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
-    """What an application is, by its newest entry. Without one a clone is a standby, and any other application is live."""
+    """The role of an application, by its newest entry. Without one a clone is a standby, and any other application is live."""
     if last is not None:
         return last.role
     return Role.STANDBY if is_clone else Role.LIVE
@@ -53,7 +53,7 @@ def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterpart:
-    """What is seen of the other application beside the log. ``related``: the configuration makes one of the two a clone of the other, or both write the same
+    """The other application as it is seen beside the log. ``related``: the configuration makes one of the two a clone of the other, or both write the same
     outputs; or there is no configuration to ask. ``moved`` names partitions whose committed offset is another one than when the retired one was retired.
     ``in_use`` names instances of the other that are not gone, and members of its group. ``last`` is the newest entry of its own log.
     """
@@ -71,9 +71,9 @@ def moved_since(entry: OwnershipEntry, committed: Mapping[TopicPartition, int]) 
 
 
 def start_as(last: OwnershipEntry | None, seen: Counterpart, *, application_id: str, is_clone: bool) -> Role:
-    """What an application may be started as. A log is data: an entry counts only as far as the configuration, the log of the other application, committed
-    offsets and what runs agree with it. Raises ``Refused``: for an application whose clone writes the outputs, because two would write them, each once for
-    every record; and wherever two might.
+    """The role that an application may be started in. A log is data: an entry counts only as far as the configuration, the log of the other application,
+    committed offsets and what runs agree with it. Raises ``Refused``: for an application whose clone writes the outputs, because two would write them, each
+    once for every record; and wherever two might.
     """
     now = role_of(last, is_clone=is_clone)
     if now is Role.RETIRED and last is not None:
@@ -93,7 +93,7 @@ def start_as(last: OwnershipEntry | None, seen: Counterpart, *, application_id: 
 
 
 def contradictions(last: OwnershipEntry, seen: Counterpart, *, application_id: str, is_clone: bool) -> tuple[str, ...]:
-    """What contradicts the newest entry of an application, empty where nothing does. An entry that is contradicted holds nothing up and opens nothing."""
+    """Facts that contradict the newest entry of an application, empty without one. An entry that is contradicted holds nothing up and opens nothing."""
     if last.role is Role.RETIRED:
         moved = f"it has committed other offsets since ({', '.join(seen.moved[:_NAMED])})"
         return (

@@ -1,4 +1,4 @@
-"""What is written when a savepoint is published: proof that it was, and a summary, so that listings and pages open no manifest."""
+"""The record of a published savepoint: proof that it was published, and a summary, so that listings and pages open no manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavepointFacts:
-    """What everything that is said of one savepoint begins with; see ``Manifest``. ``records`` and ``files`` are those it needs, whoever stored them.
+    """Facts of one savepoint that all views of it share; see ``Manifest``. ``records`` and ``files`` are those it needs, whoever stored them.
     ``survives_cluster_loss`` is true when it is enough once the whole cluster is lost.
     """
 

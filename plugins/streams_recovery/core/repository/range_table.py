@@ -1,6 +1,6 @@
 """A range table as bytes: a line of JSON, then columns. docs/format.md lays it down.
 
-How many bytes there must be follows from the first line, which is checked against what the manifest says before anything is made of the rest.
+The first line says how many bytes there must be. It is checked against what the manifest says before anything is made of the rest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Final
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.ranges import COMPACTED, FILE, HASH, RangeColumns
+from streams_recovery.core.repository.ranges import ATTEMPT, COMPACTED, FILE, RangeColumns
+from streams_recovery.core.repository.segment_file import HASH
 
 MOST_RANGES: Final = 1 << 22
 STEPS: Final = ("skip", "span", "lead", "tail", "rows", "bytes", "payload_bytes", "min_timestamp", "time_span")
 _WIDTH: Final = 8
 _MOST_HEADER: Final = 16 << 20
-_ATTEMPTS: Final = re.compile(rb"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,199}(\n[A-Za-z0-9_.][A-Za-z0-9_.-]{0,199})*")
+_ATTEMPTS: Final = re.compile(rf"{ATTEMPT.pattern}(\n{ATTEMPT.pattern})*".encode())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

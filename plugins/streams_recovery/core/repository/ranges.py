@@ -1,7 +1,7 @@
 """The ranges of a partition in a manifest: read, or named by the tables that hold them.
 
-The ranges of one partition as columns: a million of them in some 200 MB, each made a value only when somebody asks for it. How many tables a topic has: few,
-and what is written again stays logarithmic. What a manifest says of the archived part of a partition, so that most readers need none of its ranges.
+A manifest says of each partition what most readers need, so that they need none of its ranges. Ranges that were read are held as columns: a million of them
+in some 200 MB, each made a value only when somebody asks for it. A topic has few tables, and what is written again stays logarithmic.
 """
 
 from __future__ import annotations
@@ -18,15 +18,22 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.compaction_proof import Compaction
-from streams_recovery.core.repository.segment_file import CopiedRange, SegmentFile
+from streams_recovery.core.repository.segment_file import HASH, CopiedRange, SegmentFile
 
 # What a segment has besides its rows.
 _FILE_OVERHEAD_BYTES: Final = 8_192
+FILE, COMPACTED = 1, 2
+NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "min_timestamp", "max_timestamp")
+_ENDING: Final = ".parquet"
+ATTEMPT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,199}")
+_HALF: Final = 1 << 63
+_IS_FILE: Final = bytes(flag & FILE for flag in range(256))
+MOST_TABLES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveFacts:
-    """Of ``ranges`` ranges from ``start`` to ``end`` (None when there is none), with so many files and rows and ``bytes`` as they are stored.
+    """Facts of ``ranges`` ranges from ``start`` to ``end`` (None when there is none), with so many files and rows and ``bytes`` as they are stored.
     ``payload_a_row`` and ``bytes_a_row`` are the largest means over one file: of keys and values, and of the stored bytes. ``min_timestamp`` is None
     without a file. ``savepoints`` have added files since it was last copied from its beginning.
     """
@@ -95,13 +102,125 @@ def stored_bytes_a_row(size: int, rows: int) -> int:
 NOTHING: Final = ArchiveFacts.of(())
 
 
-FILE, COMPACTED = 1, 2
-HASH: Final = 32
-NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "min_timestamp", "max_timestamp")
-_ENDING: Final = ".parquet"
-ATTEMPT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,199}")
-_HALF: Final = 1 << 63
-_IS_FILE: Final = bytes(flag & FILE for flag in range(256))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRef:
+    """A table by the SHA-256 and the size of the object, with how many ranges it holds."""
+
+    sha256: str
+    bytes: int
+    ranges: int
+
+
+class RangesNotRead(TypeError):
+    """Raised to a reader of ranges who was given a manifest without them: a mistake in this software."""
+
+
+class Ranges(codec.StoredAs, Sequence[CopiedRange]):
+    """The ranges of one partition in the order of offsets. ``tables`` hold those up to ``before``, and ``new`` ones are behind them; ``read`` are all of them,
+    None for a manifest that was read without. A value: nothing changes it.
+    """
+
+    __slots__ = ("before", "new", "read", "tables")
+    stored_kind = ArchiveFacts
+
+    def __init__(
+        self,
+        *,
+        tables: tuple[TableRef, ...] = (),
+        before: ArchiveFacts = NOTHING,
+        new: Sequence[CopiedRange] = (),
+        read: Sequence[CopiedRange] | None = None,
+    ) -> None:
+        self.tables, self.before, self.new, self.read = tables, before, new, read
+
+    @classmethod
+    def of(cls, pieces: Iterable[CopiedRange]) -> Ranges:
+        """Ranges that no table holds yet."""
+        if isinstance(pieces, Ranges):
+            return pieces
+        several = tuple(pieces)
+        return cls(new=several, read=several)
+
+    def merged(self, pieces: Sequence[CopiedRange]) -> Ranges:
+        """``pieces``, which no table holds yet, with the same records as these: as many savepoints have added files to them."""
+        earlier = self.facts.savepoints - ArchiveFacts.of(pieces).savepoints
+        return Ranges(before=replace(NOTHING, savepoints=earlier), new=pieces, read=pieces)
+
+    @classmethod
+    def from_stored(cls, stored: object) -> Self:
+        """Ranges by what a manifest says of them, unread."""
+        return cls(before=cast("ArchiveFacts", stored))
+
+    def to_stored(self) -> ArchiveFacts:
+        """The facts, which a manifest has in place of the ranges."""
+        return self.facts
+
+    def within(self, tables: tuple[TableRef, ...], read: Sequence[CopiedRange] | None = None) -> Ranges:
+        """These ranges, held by ``tables``."""
+        return Ranges(tables=tables, before=self.facts, read=read)
+
+    def with_behind(self, new: Sequence[CopiedRange]) -> Ranges:
+        """Both, the ``new`` ones behind these. What is in tables stays there, unread."""
+        return (
+            Ranges(tables=self.tables, before=self.before, new=(*self.new, *new))
+            if self.tables or not self.new
+            else Ranges.of((*self, *new))
+        )
+
+    @property
+    def facts(self) -> ArchiveFacts:
+        """Facts of all of them, read or not."""
+        return self.before.with_behind(ArchiveFacts.of(self.new)) if self.new else self.before
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Key and bytes of each file."""
+        if isinstance(self._all, RangeColumns):
+            return self._all.sizes()
+        return ((piece.file.key, piece.file.bytes) for piece in self._all if piece.file is not None)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @overload
+    def __getitem__(self, at: int) -> CopiedRange: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[CopiedRange]: ...
+    def __getitem__(self, at: int | slice) -> CopiedRange | Sequence[CopiedRange]:
+        return self._all[at]
+
+    @property
+    def _all(self) -> Sequence[CopiedRange]:
+        if self.read is not None:
+            return self.read
+        if self.before == NOTHING:
+            return self.new
+        raise RangesNotRead("the manifest was read without its ranges")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        if isinstance(other, Ranges) and (self.read is None or other.read is None):
+            return (self.facts, self.tables, tuple(self.new)) == (other.facts, other.tables, tuple(other.new))
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(self.facts)
+
+    def __repr__(self) -> str:
+        return f"Ranges({self.facts})"
+
+
+def kept_tables(tables: Sequence[TableRef], new: int) -> int:
+    """Number of ``tables``, the oldest first, that stay as they are when ``new`` ranges are written; the others become a part of the new table.
+
+    A table is absorbed by one that is at least as large. So of n ranges none is written again more than log2 n times, but for those that would make a
+    17th table.
+    """
+    kept, size = len(tables), new
+    while kept and (tables[kept - 1].ranges <= size or kept >= MOST_TABLES):
+        kept -= 1
+        size += tables[kept].ranges
+    return kept
 
 
 class RangeColumns(Sequence[CopiedRange]):
@@ -217,7 +336,6 @@ class RangeColumns(Sequence[CopiedRange]):
 
     @classmethod
     def of(cls, application_id: str, tp: TopicPartition, pieces: Iterable[CopiedRange]) -> Self:
-        """Columns of these ranges."""
         made = cls(application_id, tp)
         for piece in pieces:
             made.add(piece)
@@ -243,7 +361,7 @@ class RangeColumns(Sequence[CopiedRange]):
         return bytes(self.flags.translate(_IS_FILE))
 
     def facts(self, savepoints: int) -> ArchiveFacts:
-        """What can be told of these without them."""
+        """Facts of these ranges, which stand for them where they are not read."""
         of = self.numbers
         full = [(rows, payload, size) for rows, payload, size in zip(of["rows"], of["payload_bytes"], of["bytes"], strict=True) if rows]
         stamps = [stamp for stamp, flag in zip(of["min_timestamp"], self.flags, strict=True) if flag & FILE]
@@ -303,134 +421,10 @@ def _numbers(file: SegmentFile) -> tuple[int, ...]:
 
 
 def _wrapped(numbers: Iterable[int]) -> array[int]:
-    """Of numbers that do not fit the lowest 64 bits: timestamps may be anything."""
+    """The numbers, and of those that do not fit the lowest 64 bits: timestamps may be anything."""
     known = list(numbers)
     try:
         return array("q", known)
     except OverflowError:
         # The sums in take() wrap in the same way, so the original numbers come back.
         return array("q", ((number + _HALF) % (2 * _HALF) - _HALF for number in known))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRef:
-    """A table by the SHA-256 and the size of the object, with how many ranges it holds."""
-
-    sha256: str
-    bytes: int
-    ranges: int
-
-
-class RangesNotRead(TypeError):
-    """Raised to a reader of ranges who was given a manifest without them: a mistake in this software."""
-
-
-class Ranges(codec.StoredAs, Sequence[CopiedRange]):
-    """The ranges of one partition in the order of offsets. ``tables`` hold those up to ``before``, and ``new`` ones are behind them; ``read`` are all of them,
-    None for a manifest that was read without. A value: nothing changes it.
-    """
-
-    __slots__ = ("before", "new", "read", "tables")
-    stored_kind = ArchiveFacts
-
-    def __init__(
-        self,
-        *,
-        tables: tuple[TableRef, ...] = (),
-        before: ArchiveFacts = NOTHING,
-        new: Sequence[CopiedRange] = (),
-        read: Sequence[CopiedRange] | None = None,
-    ) -> None:
-        self.tables, self.before, self.new, self.read = tables, before, new, read
-
-    @classmethod
-    def of(cls, pieces: Iterable[CopiedRange]) -> Ranges:
-        """These, which no table holds yet."""
-        if isinstance(pieces, Ranges):
-            return pieces
-        several = tuple(pieces)
-        return cls(new=several, read=several)
-
-    def merged(self, pieces: Sequence[CopiedRange]) -> Ranges:
-        """``pieces``, which no table holds yet, with the same records as these: as many savepoints have added files to them."""
-        earlier = self.facts.savepoints - ArchiveFacts.of(pieces).savepoints
-        return Ranges(before=replace(NOTHING, savepoints=earlier), new=pieces, read=pieces)
-
-    @classmethod
-    def from_stored(cls, stored: object) -> Self:
-        """Those that a manifest tells of."""
-        return cls(before=cast("ArchiveFacts", stored))
-
-    def to_stored(self) -> ArchiveFacts:
-        """What a manifest tells of them."""
-        return self.facts
-
-    def within(self, tables: tuple[TableRef, ...], read: Sequence[CopiedRange] | None = None) -> Ranges:
-        """The same, held by these tables."""
-        return Ranges(tables=tables, before=self.facts, read=read)
-
-    def with_behind(self, new: Sequence[CopiedRange]) -> Ranges:
-        """These and ``new`` ones behind them. What is in tables stays there, unread."""
-        return (
-            Ranges(tables=self.tables, before=self.before, new=(*self.new, *new))
-            if self.tables or not self.new
-            else Ranges.of((*self, *new))
-        )
-
-    @property
-    def facts(self) -> ArchiveFacts:
-        """What can be told of all of them without them."""
-        return self.before.with_behind(ArchiveFacts.of(self.new)) if self.new else self.before
-
-    def sizes(self) -> Iterator[tuple[str, int]]:
-        """Key and bytes of each file."""
-        if isinstance(self._all, RangeColumns):
-            return self._all.sizes()
-        return ((piece.file.key, piece.file.bytes) for piece in self._all if piece.file is not None)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    @overload
-    def __getitem__(self, at: int) -> CopiedRange: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[CopiedRange]: ...
-    def __getitem__(self, at: int | slice) -> CopiedRange | Sequence[CopiedRange]:
-        return self._all[at]
-
-    @property
-    def _all(self) -> Sequence[CopiedRange]:
-        if self.read is not None:
-            return self.read
-        if self.before == NOTHING:
-            return self.new
-        raise RangesNotRead("the manifest was read without its ranges")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        if isinstance(other, Ranges) and (self.read is None or other.read is None):
-            return (self.facts, self.tables, tuple(self.new)) == (other.facts, other.tables, tuple(other.new))
-        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
-
-    def __hash__(self) -> int:
-        return hash(self.facts)
-
-    def __repr__(self) -> str:
-        return f"Ranges({self.facts})"
-
-
-MOST_TABLES: Final = 16
-
-
-def kept_tables(tables: Sequence[TableRef], new: int) -> int:
-    """How many of ``tables``, the oldest first, stay as they are when ``new`` ranges are written; the others become a part of the new table.
-
-    A table is absorbed by one that is at least as large. So of n ranges none is written again more than log2 n times, but for those that would make a
-    17th table.
-    """
-    kept, size = len(tables), new
-    while kept and (tables[kept - 1].ranges <= size or kept >= MOST_TABLES):
-        kept -= 1
-        size += tables[kept].ranges
-    return kept

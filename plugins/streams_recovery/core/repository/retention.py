@@ -1,7 +1,7 @@
-"""Which savepoints stay, and which files nobody needs any more. Decisions only; nothing is removed here.
+"""Retention: savepoints that stay, files that nobody needs any more, and versions that have to come back. Decisions only; nothing is removed here.
 
-From when on scheduled runs of an expiry delete. Deletion by a schedule never begins unless it was announced days before, under the same rules. Which older
-versions of a bucket's objects have to come back, so that nothing is missing from a repository and nothing was written over.
+Deletion by a schedule never begins unless it was announced days before, under the same rules. An undelete brings back older versions of a bucket's objects,
+so that nothing is missing from a repository and nothing was written over.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Final
 
 from streams_recovery.core.approval import hash_of
@@ -20,6 +19,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.words import moment, time_of
 
 DAY_MS = 86_400_000
+_BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
+# In place of rules: nothing is announced any more.
+WITHDRAWN: Final = "withdrawn"
+# Nobody announces further ahead: a year, and a day for clocks that differ.
+_MOST_DAYS: Final = 366
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,7 @@ class HeldSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """That one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
+    """A mark that one savepoint is to be kept whatever the rules say, or no longer. ``restore_id`` is the restore whose later input it has, None when a
     person said it. Who said it ends it: each of them has a mark of its own.
     """
 
@@ -91,7 +95,7 @@ class Pins:
         return pinned(self.marks)
 
     def releases(self) -> tuple[Release, ...]:
-        """Those that do not count yet. One that is repeated counts from the first time on."""
+        """Releases that do not count yet. One that is repeated counts from the first time on."""
         ended: dict[tuple[str, str | None], int] = {}
         for mark in self.marks:
             who = mark.savepoint_id, mark.restore_id
@@ -109,8 +113,8 @@ class Pins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What happens to one savepoint, and why. It stays when there is a reason to keep it. ``until`` (ms) is when the release of a pin counts, None when
-    none waits for that. ``survives_cluster_loss`` decides nothing; it is for whoever reads the list.
+    """The decision on one savepoint. It stays when there is a reason to keep it. ``until`` (ms) is when the release of a pin counts, None when none waits for
+    that. ``survives_cluster_loss`` decides nothing; it is for whoever reads the list.
     """
 
     savepoint_id: str
@@ -149,22 +153,19 @@ class KeptWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectLock:
-    """What the store says about an object. ``until`` (ms) is None when no time is set; ``mode`` is its name for how strictly it holds."""
+    """The store's lock on an object. ``until`` (ms) is None when no time is set; ``mode`` is the store's name for how strictly it holds."""
 
     mode: str
     until: int | None
     legal_hold: bool
 
     def holds(self, now: int) -> str | None:
-        """Why the object may not go at ``now`` (ms), None when it may."""
+        """The reason why the object may not go at ``now`` (ms), None when it may."""
         if self.legal_hold:
             return "locked by a legal hold"
         if self.until is not None and self.until > now:
             return f"locked until {moment(self.until)} ({self.mode.lower()})"
         return None
-
-
-_BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 
 
 def decide(savepoints: Sequence[HeldSavepoint], rules: KeepRules, pins: Pins) -> list[Decision]:
@@ -240,7 +241,9 @@ def _add_other_reasons(
 
 
 def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) -> dict[str, int]:
-    """When the last release of a pin counts, for each savepoint that has one. Told whatever else keeps it: that may end later, and then nobody is told."""
+    """Moments at which the last release of a pin counts, for each savepoint that has one. Told whatever else keeps it: that may end later, and then nobody is
+    told.
+    """
     until: dict[str, int] = {}
     for release in releases:
         if release.savepoint_id in reasons:
@@ -273,9 +276,7 @@ def _newest_of_each(newest_first: Sequence[HeldSavepoint], form: str, count: int
 
 
 def pinned(pins: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
-    """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``marks`` in the order in which they were
-    made.
-    """
+    """Ids that are to be kept, each with the restores that need it, None among them when a person said so. ``pins`` in the order in which they were made."""
     latest = {(mark.savepoint_id, mark.restore_id): mark.keep for mark in pins}
     found: dict[str, tuple[str | None, ...]] = {}
     for (savepoint_id, restore_id), keep in latest.items():
@@ -285,7 +286,7 @@ def pinned(pins: Iterable[Pin]) -> dict[str, tuple[str | None, ...]]:
 
 
 def removable(unnamed: Iterable[StoredFile], *, now: int, grace_ms: int) -> list[StoredFile]:
-    """Of files that no savepoint names those that are older than the grace period: a younger one may belong to a savepoint in the making."""
+    """The files that no savepoint names and that are older than the grace period: a younger one may belong to a savepoint in the making."""
     return [file for file in unnamed if file.modified < now - grace_ms]
 
 
@@ -303,18 +304,12 @@ def old_work(files: Iterable[StoredFile], run_of: Callable[[str], str | None], *
 
 
 def past_grace(expired: Mapping[str, int], *, now: int, grace_ms: int) -> set[str]:
-    """Of savepoints that have expired, with the moment they did, those whose files may go for good."""
+    """The savepoints whose files may go for good, of those that have ``expired`` with the moment they did."""
     return {savepoint_id for savepoint_id, at in expired.items() if at < now - grace_ms}
 
 
-# In place of rules: nothing is announced any more.
-WITHDRAWN: Final = "withdrawn"
-# Nobody announces further ahead: a year, and a day for clocks that differ.
-_MOST_DAYS: Final = 366
-
-
 class Apply(enum.StrEnum):
-    """What a scheduled run does with its plan: carry it out, only show it, or announce it and carry it out some days later."""
+    """The use that a scheduled run makes of its plan: carry it out, only show it, or announce it and carry it out some days later."""
 
     YES = "true"
     NO = "false"
@@ -323,7 +318,7 @@ class Apply(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPolicy:
-    """What the configuration says. ``rules`` identifies the rules by which savepoints and files go: other rules have to be announced again."""
+    """Deletion as it is configured. ``rules`` identifies the rules by which savepoints and files go: other rules have to be announced again."""
 
     apply: Apply
     after_days: int
@@ -333,7 +328,7 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """That runs delete by these rules from ``deletes_from`` on. Moments are in milliseconds."""
+    """The announcement that runs delete by these rules from ``deletes_from`` on. Moments are in milliseconds."""
 
     at: int
     deletes_from: int
@@ -343,8 +338,8 @@ class Announcement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionOutlook:
-    """What runs of the schedule do. ``deletes_from`` is the moment that was announced, in milliseconds, None when none was. ``due`` says that a run
-    may delete now.
+    """The deletion that runs of the schedule do. ``deletes_from`` is the moment that was announced, in milliseconds, None when none was. ``due`` says that a
+    run may delete now.
     """
 
     apply: Apply
@@ -361,8 +356,8 @@ def rules_of(rules: KeepRules, *, grace_days: int, safety_days: int, work_days: 
 
 
 def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: int, now: int) -> DeletionOutlook:
-    """What follows from the policy and the newest announcement, which was stored at ``stored_at`` (ms). The days of notice count from then at the
-    earliest, whatever the announcement says: whoever can write to the repository can write one.
+    """The outlook by the policy and the newest announcement, which was stored at ``stored_at`` (ms). The days of notice count from then at the earliest,
+    whatever the announcement says: whoever can write to the repository can write one.
     """
     announced = None
     if newest is not None and newest.rules == policy.rules:
@@ -380,7 +375,7 @@ def outlook(policy: DeletionPolicy, newest: Announcement | None, *, stored_at: i
 
 
 def needs_announcement(found: DeletionOutlook) -> bool:
-    """Whether the next run has to announce before any run may delete."""
+    """True if the next run has to announce before any run may delete."""
     return found.apply is Apply.AFTER_DAYS and found.deletes_from is None
 
 
@@ -390,7 +385,7 @@ def announcement(policy: DeletionPolicy, *, now: int, run_id: str) -> Announceme
 
 
 def outlook_text(outlook: DeletionOutlook) -> Markdown:
-    """What runs of the schedule do with a plan of expiry."""
+    """A sentence on what runs of the schedule do with a plan of expiry."""
     if not outlook.scheduled:
         return md("No run is scheduled (`retention.schedule`). Nothing is deleted unless somebody starts a run.")
     if outlook.apply is Apply.YES:
@@ -419,8 +414,8 @@ class ObjectVersion:
     etag: str
 
 
-class Harm(StrEnum):
-    """What became of an object since it was written."""
+class Harm(enum.StrEnum):
+    """The harm to an object since it was written."""
 
     DELETED = "deleted"
     REPLACED = "replaced"
@@ -437,15 +432,15 @@ class Undelete:
 
 
 def left_alone(layout: Layout) -> tuple[str, ...]:
-    """Prefixes of what does not come back. Who is at work is what locks, holds, held applications and run artifacts say now: an old lock is nobody's. Of
-    the status, of what people were told and of inspections this software itself deletes all but the newest.
+    """Prefixes of objects that do not come back. Locks, holds, held applications and run artifacts say who is at work now: an old lock is nobody's. Of the
+    status, of what people were told and of inspections this software itself deletes all but the newest.
     """
     at_work = (layout.locks, layout.archiving.locks, layout.holds, layout.quiesce_records, layout.artifacts)
     return (*at_work, layout.status, layout.alerts, layout.inspections, layout.outputs_compared)
 
 
 def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
-    """Those that come back, by key; last what makes a savepoint exist, so that everything that it names is there before."""
+    """Versions that come back, by key; last what makes a savepoint exist, so that everything that it names is there before."""
     last = (layout.published_prefix, layout.savepoints, layout.safety.savepoints)
     left = left_alone(layout)
 

@@ -17,9 +17,8 @@ from typing import Final
 
 from streams_recovery.core.words import is_id
 
-# Ed25519: bytes of a public key and of the seed of a private one, and of a signature.
+# Ed25519: bytes of a public key, and of the seed of a private one.
 KEY_BYTES: Final = 32
-SIGNATURE_BYTES: Final = 64
 # The log of adopted records, below an application.
 ADOPTED: Final = "adopted/"
 PUBLIC_PREFIX: Final = "ed25519:"
@@ -97,7 +96,7 @@ class ForgedRecord:
 
 
 def forged_records(found: Mapping[str, str]) -> tuple[ForgedRecord, ...]:
-    """Those that are named, of the reasons by key: savepoints first, the newest first, because people ask for these."""
+    """Records that are named, of the reasons by key: savepoints first, the newest first, because people ask for these."""
     records = sorted((ForgedRecord(key=key, why=why) for key, why in found.items()), key=lambda one: one.key)
     savepoints = [one for one in reversed(records) if one.savepoint_id is not None]
     return (*savepoints, *(one for one in records if one.savepoint_id is None))[:MOST_FORGED]
@@ -114,7 +113,7 @@ class Adoption:
 
 
 def forged_text(count: int) -> str:
-    """That so many records are forged, and what that means."""
+    """The words for so many forged records, and what that means."""
     are, them = ("1 record is", "it") if count == 1 else (f"{count:,} records are", "them")
     return f"{are} forged: no writer of this repository has signed {them}, and nothing uses {them}"
 
@@ -125,8 +124,8 @@ def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:
 
 
 def carries_seal(key: str) -> bool:
-    """Whether an object of this key has a seal where seals are in use. All have but those that a sealed object names by their hash (segments, range
-    tables, the page of a report), and those that no decision is made from: exported tables, and how far a job is.
+    """True if an object of this key has a seal where seals are in use. All have but those that a sealed object names by their hash (segments, range tables,
+    the page of a report), and those that no decision is made from: exported tables, and how far a job is.
     """
     _, _, below = key.partition("/")
     kind, _, rest = below.partition("/")

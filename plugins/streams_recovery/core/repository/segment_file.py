@@ -1,6 +1,6 @@
-"""What is archived of a partition: ranges of offsets, each with the file of its records, and gaps.
+"""Archived records of a partition: ranges of offsets, each with the file of its records, and gaps.
 
-The files of one partition as columns: a million of them in some 200 MB, and in a document as ten texts instead of ten million values.
+Files are held as columns: a million of them in some 200 MB, and in a document as ten texts instead of ten million values.
 """
 
 from __future__ import annotations
@@ -15,6 +15,11 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.repository.compaction_proof import Compaction
 
+# Bytes of a SHA-256.
+HASH: Final = 32
+_DIGITS: Final = 2 * HASH
+_HEX: Final = re.compile(r"(?:[0-9a-f]{64})*")
+_INTEGERS: Final = re.compile(r"-?[0-9]{1,19}(?: -?[0-9]{1,19})*")
 GONE_BEFORE: Final = "deleted by retention before it was copied"
 GONE_MEANWHILE: Final = "deleted by retention while it was copied"
 
@@ -42,7 +47,7 @@ class SegmentFile:
         return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
 
     def stored_as(self, key: str) -> SegmentFile:
-        """The same file, stored under ``key``."""
+        """A copy that says that the file is stored under ``key``."""
         return replace(self, key=key)
 
     def damaged(self, what: str) -> Damaged:
@@ -54,6 +59,9 @@ class SegmentFile:
             first_offset=self.first_offset,
             last_offset=self.last_offset,
         )
+
+
+NUMBERS: Final = tuple(field.name for field in fields(SegmentFile) if field.name not in ("key", "sha256"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +111,6 @@ def joined(pieces: Iterable[CopiedRange]) -> tuple[CopiedRange, ...]:
         idle = last and piece.file is None and last.file is None and last.end == piece.start and last.compacted == piece.compacted
         merged.append(replace(piece, start=merged.pop().start) if idle else piece)
     return tuple(merged)
-
-
-_HASH: Final = 32
-_DIGITS: Final = 2 * _HASH
-_HEX: Final = re.compile(r"(?:[0-9a-f]{64})*")
-_INTEGERS: Final = re.compile(r"-?[0-9]{1,19}(?: -?[0-9]{1,19})*")
-NUMBERS: Final = tuple(field.name for field in fields(SegmentFile) if field.name not in ("key", "sha256"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,6 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
 
     @property
     def rows(self) -> int:
-        """Records in all of them."""
         return sum(self._numbers["rows"])
 
     @property
@@ -179,7 +179,6 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
 
     @property
     def keys(self) -> Sequence[str]:
-        """The keys of all files, in order."""
         return self._keys
 
     def __len__(self) -> int:
@@ -195,7 +194,7 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
         at = range(len(self))[at]
         return SegmentFile(
             key=self._keys[at],
-            sha256=self._hashes[_HASH * at : _HASH * (at + 1)].hex(),
+            sha256=self._hashes[HASH * at : HASH * (at + 1)].hex(),
             **{name: column[at] for name, column in self._numbers.items()},
         )
 
@@ -238,7 +237,7 @@ class SegmentFiles(codec.StoredAs, Sequence[SegmentFile]):
 
 
 def _directory(keys: Sequence[str]) -> str:
-    """What all keys begin with, up to a slash: the files of a partition are in one place."""
+    """The beginning of all keys, up to a slash: the files of a partition are in one place."""
     if not keys:
         return ""
     shared = keys[0][: keys[0].rfind("/") + 1]

@@ -1,4 +1,4 @@
-"""Which cluster an application belongs to: entries of a numbered log, of which the newest that counts decides; pure.
+"""The cluster that an application belongs to: entries of a numbered log, of which the newest that counts decides; pure.
 
 An application at two sites at once processes its input twice, into two states. So a site is entered in the log before anything is changed there, and every
 start asks the log first.
@@ -69,7 +69,7 @@ def counting(newest_first: Iterable[SiteEntry], has_begun: Callable[[str], bool]
 
 
 def since(newest_first: Iterable[SiteEntry], counted: SiteEntry) -> int:
-    """When it came to be where the entry ``counted`` says: by the first entry of its run that says the same. Later ones only lift fences."""
+    """The moment since which it is where the entry ``counted`` says: that of the first entry of its run that says the same. Later ones only lift fences."""
     same = (one.at for one in islice(newest_first, _MOST_OF_A_MOVE) if (one.run, one.arrived) == (counted.run, counted.arrived))
     return min(same, default=counted.at)
 
@@ -81,7 +81,7 @@ def site_of(entry: SiteEntry | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenSite:
-    """What is seen of a site. ``instances`` are those that are not gone, ``members`` those of the consumer group. ``unseen`` says what could not be asked, and
+    """A site as it is seen. ``instances`` are those that are not gone, ``members`` those of the consumer group. ``unseen`` says what could not be asked, and
     why. ``cluster_id`` is empty where no broker answers.
     """
 
@@ -93,13 +93,8 @@ class SeenSite:
 
     @property
     def in_use(self) -> tuple[str, ...]:
-        """What is known to run there."""
+        """Instances and members that are known to run there."""
         return (*self.instances, *self.members)
-
-    @property
-    def proven_down(self) -> bool:
-        """True when everything was asked and nothing runs."""
-        return not self.in_use and not self.unseen
 
 
 def require_site(entry: SiteEntry | None, here: str, *, application_id: str) -> None:

@@ -1,6 +1,6 @@
 """A manifest as it is stored, and its ranges out of their tables: read as strictly as they were written.
 
-Whether a manifest describes what can be: moments, settings, whole logs, and proofs of what was compacted or merged.
+It must describe what can be: moments, settings, whole logs, and proofs of what was compacted or merged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged
@@ -30,27 +29,54 @@ from streams_recovery.core.repository.ranges import COMPACTED, NOTHING, ArchiveF
 from streams_recovery.core.words import LAST_MOMENT
 
 
-def check_moments(manifest: Manifest, where: str) -> None:
-    """Raise ``Damaged`` for a moment that no calendar has."""
-    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
-        if not 0 <= moment <= LAST_MOMENT:
-            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
+def read(data: bytes, *, where: str) -> Manifest:
+    """The manifest in ``data`` (JSON, already decompressed), without its ranges. Raises ``Damaged``; another format is refused by its number, not guessed
+    at.
+    """
+    plain = codec.loads(dict[str, object], data, where=where)
+    version = plain.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        shown = f"{version!r:.80}"
+        raise Damaged(
+            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
+            next_step="use the release of this software that wrote the savepoint",
+            where=where,
+            version=version if isinstance(version, int) else shown,
+        )
+    manifest: Manifest = codec.decode(Manifest, plain, where=where)
+    check_names("application id", [manifest.application_id], where=where)
+    sources = (manifest.provenance.compacted_from, manifest.provenance.merged_from)
+    check_ids([manifest.savepoint_id, manifest.parent_id, *(one.savepoint_id for one in sources if one is not None)], where=where)
+    check_names("topic", [topic.name for topic in manifest.topics], where=where)
+    _check_moments(manifest, where)
+    for topic in manifest.topics:
+        _check_topic(topic, where)
+        check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
+    check_tables([(topic.name, topic.tables, [image.ranges.facts for image in topic.partitions]) for topic in manifest.topics], where=where)
+    for topic in manifest.topics:
+        for partition in topic.partitions:
+            _check_tiling(topic, partition, partition.ranges.facts, (), where)
+    _check_proof(manifest, where)
+    return replace(manifest, topics=tuple(_within_tables(topic) for topic in manifest.topics))
 
 
-def check_topic(topic: TopicImage, where: str) -> None:
-    """Raise ``Damaged`` for settings and epochs that Kafka does not have."""
-    check_replicas(topic.replication_factor, topic=topic.name, where=where)
-    check_settings(topic.config, topic=topic.name, where=where)
-    for image in topic.partitions:
-        for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
-            check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
+def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColumns]], *, where: str) -> Manifest:
+    """``manifest`` as it was read, with its ranges out of these ``tables``, by hash. Raises ``Damaged`` when they are not what it says of them."""
+    filled = replace(manifest, topics=tuple(_filled(topic, manifest.application_id, tables, where) for topic in manifest.topics))
+    images, source = partition_images(filled.topics), manifest.provenance.compacted_from
+    for proof in () if source is None else source.proofs:
+        if proof.tp in images and not all(copied.compacted for copied in images[proof.tp].ranges):
+            raise _unproven(source, f": see {proof.tp}", where)
+    if manifest.provenance.merged_from is not None:
+        _check_merged_ranges(manifest.provenance.merged_from, images, where)
+    return filled
 
 
 def check_pieces(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, pieces: RangeColumns, where: str) -> None:
     """Raise ``Damaged`` unless what there is up to ``before``, these pieces behind it, and the partition's gaps are the archived part of its log, and nothing
     but a changelog is compacted.
     """
-    check_tiling(topic, partition, before, pieces.runs(), where)
+    _check_tiling(topic, partition, before, pieces.runs(), where)
     # Only a changelog stands for a state; of every other topic each record counts.
     if topic.role is not TopicRole.CHANGELOG and any(flag & COMPACTED for flag in pieces.flags):
         raise Damaged(
@@ -61,8 +87,24 @@ def check_pieces(topic: TopicImage, partition: PartitionImage, before: ArchiveFa
         )
 
 
-def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, runs: Sequence[tuple[int, int]], where: str) -> None:
-    """The same of offsets alone, by the runs of the pieces. Gaps within ``before`` are known only to its ranges."""
+def _check_moments(manifest: Manifest, where: str) -> None:
+    """Raise ``Damaged`` for a moment that no calendar has."""
+    for moment in (manifest.captured_at, *(topic.full_since for topic in manifest.topics)):
+        if not 0 <= moment <= LAST_MOMENT:
+            raise Damaged(f"{where} has the moment {moment} ms, which is none", next_step="choose another savepoint", where=where)
+
+
+def _check_topic(topic: TopicImage, where: str) -> None:
+    """Raise ``Damaged`` for settings and epochs that Kafka does not have."""
+    check_replicas(topic.replication_factor, topic=topic.name, where=where)
+    check_settings(topic.config, topic=topic.name, where=where)
+    for image in topic.partitions:
+        for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
+            check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)
+
+
+def _check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFacts, runs: Sequence[tuple[int, int]], where: str) -> None:
+    """Check the offsets alone, by the runs of the pieces. Gaps within ``before`` are known only to its ranges."""
     if not topic.archived:
         return
     begin = partition.log_start
@@ -85,7 +127,7 @@ def check_tiling(topic: TopicImage, partition: PartitionImage, before: ArchiveFa
     )
 
 
-def check_proof(manifest: Manifest, where: str) -> None:
+def _check_proof(manifest: Manifest, where: str) -> None:
     """Raise ``Damaged`` for a compacted or merged savepoint whose proofs are not about what it holds. Needs no ranges."""
     images = partition_images(manifest.topics)
     _check_merges(manifest.provenance.merged_from, images, where)
@@ -95,7 +137,7 @@ def check_proof(manifest: Manifest, where: str) -> None:
     found = {proof.tp: proof for proof in source.proofs}
     wrong = [tp for tp, proof in found.items() if tp not in images or images[tp].rows != proof.rows_after]
     if wrong or not source.proven or len(found) != len(source.proofs):
-        raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
+        raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
 
 
 def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
@@ -103,10 +145,10 @@ def _check_merges(source: MergedFrom | None, images: Mapping[TopicPartition, Par
         return
     wrong = [proof.tp for proof in source.proofs if proof.tp not in images or images[proof.tp].rows < proof.rows_after]
     if wrong or not source.proven or len({(proof.tp, proof.start) for proof in source.proofs}) != len(source.proofs):
-        raise unproven(source, f": see {wrong[0]}" if wrong else "", where)
+        raise _unproven(source, f": see {wrong[0]}" if wrong else "", where)
 
 
-def check_merged_ranges(source: MergedFrom, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
+def _check_merged_ranges(source: MergedFrom, images: Mapping[TopicPartition, PartitionImage], where: str) -> None:
     """Raise ``Damaged`` unless each proof is about one range with a file of so many records. Partitions that are not among ``images`` are passed over."""
     for proof in source.proofs:
         if proof.tp in images:
@@ -115,70 +157,11 @@ def check_merged_ranges(source: MergedFrom, images: Mapping[TopicPartition, Part
             one = ranges[at] if at < len(ranges) else None
             rows = one.file.rows if one is not None and one.file is not None else 0
             if one is None or (one.start, one.end, rows) != (proof.start, proof.end, proof.rows_after):
-                raise unproven(source, f": see [{proof.start}, {proof.end}) of {proof.tp}", where)
-
-
-def unproven(source: CompactedFrom | MergedFrom | None, what: str, where: str) -> Damaged:
-    """The error for a compacted or merged savepoint that may hold another state."""
-    named = source.savepoint_id if source is not None else None
-    made = "merged" if isinstance(source, MergedFrom) else "compacted"
-    return Damaged(
-        f"{where} is {made} from {named}, and it is not proven that it holds the same state{what}",
-        next_step="do not use this savepoint; use the one it was made from",
-        savepoint=named,
-    )
-
-
-_SHOWN: Final = 80
-
-
-def read(data: bytes, *, where: str) -> Manifest:
-    """The manifest in ``data`` (JSON, already decompressed), without its ranges. Raises ``Damaged``; another format is refused by its number, not guessed
-    at.
-    """
-    plain = codec.loads(dict[str, object], data, where=where)
-    version = plain.get("format_version")
-    if type(version) is not int or version != FORMAT_VERSION:
-        shown = f"{version!r:.{_SHOWN}}"
-        raise Damaged(
-            f"{where} has format version {shown}, this software reads {FORMAT_VERSION}",
-            next_step="use the release of this software that wrote the savepoint",
-            where=where,
-            version=version if isinstance(version, int) else shown,
-        )
-    manifest: Manifest = codec.decode(Manifest, plain, where=where)
-    check_names("application id", [manifest.application_id], where=where)
-    sources = (manifest.provenance.compacted_from, manifest.provenance.merged_from)
-    check_ids([manifest.savepoint_id, manifest.parent_id, *(one.savepoint_id for one in sources if one is not None)], where=where)
-    check_names("topic", [topic.name for topic in manifest.topics], where=where)
-    check_moments(manifest, where)
-    for topic in manifest.topics:
-        check_topic(topic, where)
-        check_numbered(topic.name, [partition.partition for partition in topic.partitions], where=where)
-    check_tables([(topic.name, topic.tables, [image.ranges.facts for image in topic.partitions]) for topic in manifest.topics], where=where)
-    for topic in manifest.topics:
-        for partition in topic.partitions:
-            check_tiling(topic, partition, partition.ranges.facts, (), where)
-    check_proof(manifest, where)
-    return replace(manifest, topics=tuple(_within_tables(topic) for topic in manifest.topics))
+                raise _unproven(source, f": see [{proof.start}, {proof.end}) of {proof.tp}", where)
 
 
 def _within_tables(topic: TopicImage) -> TopicImage:
     return replace(topic, partitions=tuple(replace(image, ranges=image.ranges.within(topic.tables)) for image in topic.partitions))
-
-
-def with_ranges(manifest: Manifest, tables: Mapping[str, Mapping[int, RangeColumns]], *, where: str) -> Manifest:
-    """``manifest`` as it was read, with its ranges out of these ``tables``, by hash. Raises ``Damaged`` when they are not what it says of them."""
-    filled = replace(manifest, topics=tuple(_filled(topic, manifest.application_id, tables, where) for topic in manifest.topics))
-    source = manifest.provenance.compacted_from
-    proven = {proof.tp for proof in source.proofs} if source is not None else set()
-    for topic in filled.topics:
-        for image in topic.partitions:
-            if TopicPartition(topic.name, image.partition) in proven and not all(copied.compacted for copied in image.ranges):
-                raise unproven(manifest.provenance.compacted_from, f": see {topic.name}-{image.partition}", where)
-    if manifest.provenance.merged_from is not None:
-        check_merged_ranges(manifest.provenance.merged_from, partition_images(filled.topics), where)
-    return filled
 
 
 def _filled(topic: TopicImage, application_id: str, tables: Mapping[str, Mapping[int, RangeColumns]], where: str) -> TopicImage:
@@ -199,3 +182,14 @@ def _filled(topic: TopicImage, application_id: str, tables: Mapping[str, Mapping
         check_pieces(topic, image, NOTHING, pieces, where)
         images.append(replace(image, ranges=image.ranges.within(topic.tables, pieces)))
     return replace(topic, partitions=tuple(images))
+
+
+def _unproven(source: CompactedFrom | MergedFrom | None, what: str, where: str) -> Damaged:
+    """The error for a compacted or merged savepoint that may hold another state."""
+    named = source.savepoint_id if source is not None else None
+    made = "merged" if isinstance(source, MergedFrom) else "compacted"
+    return Damaged(
+        f"{where} is {made} from {named}, and it is not proven that it holds the same state{what}",
+        next_step="do not use this savepoint; use the one it was made from",
+        savepoint=named,
+    )

@@ -1,13 +1,11 @@
-"""Checks from the manifest alone whether a savepoint is enough after its cluster has lost every topic.
+"""Uses of a savepoint after its cluster has lost every topic: what it lacks, as its manifest shows, and its committed offsets in a restored log.
 
 Every full savepoint contains state, offsets and settings. An empty cluster also lacks the inputs: records that the state has not processed yet, and
-the topics that the offsets refer to. Outputs are created again. They
-are empty unless their records are archived.
+the topics that the offsets refer to. Outputs are created again. They are empty unless their records are archived.
 
-Translates a committed offset to a restored log: f(c) = t0 + number of restored rows with source offset below c.
-
-Compaction, transaction markers and aborted records leave holes in the offsets. So the number of rows is counted, not computed as a difference of
-offsets. An offset in a hole is translated to the next restored record.
+The translation of a committed offset is f(c) = t0 + number of restored rows with source offset below c. Compaction, transaction markers and aborted
+records leave holes in the offsets. So the number of rows is counted, not computed as a difference of offsets. An offset in a hole is translated to the next
+restored record.
 """
 
 from __future__ import annotations
@@ -18,8 +16,27 @@ from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, TopicImage
 
+READ = (TopicRole.INPUT, TopicRole.GLOBAL)
 RowsBelow = Callable[[SegmentFile, int], int]
 """Counts the rows of a file with an offset below the given one. Called only for files with rows on both sides."""
+
+
+def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
+    """Reasons why this savepoint alone is not enough to restore the application with its state (or, if it is minimal, to rebuild it from the archived
+    input). Empty if it is.
+    """
+    absent = [topic.name for topic in manifest.topics if topic.role in READ and not topic.archived]
+    found = [f"the records of {', '.join(absent)} are not archived"] if absent else []
+    if manifest.consistency is Consistency.DAMAGED:
+        found.append("parts of the application were gone when it was taken")
+    if manifest.profile is Profile.MINIMAL:
+        return (*found, *_not_from_the_beginning(manifest))
+    return (*found, *_holes_in_state(manifest), *_offsets_without_records(manifest))
+
+
+def archive_begins(image: PartitionImage) -> int:
+    """The offset of an archived partition from which the archive is complete up to its end."""
+    return max((image.archived_from, *(gap.end for gap in image.gaps)))
 
 
 def translate(tp: TopicPartition, committed: int, image: PartitionImage, t0: int, rows_below: RowsBelow) -> int:
@@ -65,30 +82,6 @@ def _rank(file: SegmentFile, committed: int, rows_below: RowsBelow) -> int:
     if file.first_offset >= committed:
         return 0
     return rows_below(file, committed)
-
-
-READ = (TopicRole.INPUT, TopicRole.GLOBAL)
-
-
-def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
-    """Why this savepoint alone is not enough to restore the application with its state (or, if it is minimal, to rebuild it from the archived input).
-    Empty if it is.
-    """
-    found = [f"the records of {', '.join(absent)} are not archived"] if (absent := _absent(manifest)) else []
-    if manifest.consistency is Consistency.DAMAGED:
-        found.append("parts of the application were gone when it was taken")
-    if manifest.profile is Profile.MINIMAL:
-        return (*found, *_not_from_the_beginning(manifest))
-    return (*found, *_holes_in_state(manifest), *_offsets_without_records(manifest))
-
-
-def archive_begins(image: PartitionImage) -> int:
-    """The offset of an archived partition from which the archive is complete up to its end."""
-    return max((image.archived_from, *(gap.end for gap in image.gaps)))
-
-
-def _absent(manifest: Manifest) -> list[str]:
-    return [topic.name for topic in manifest.topics if topic.role in READ and not topic.archived]
 
 
 def _archived(manifest: Manifest, *roles: TopicRole) -> Iterator[tuple[TopicImage, TopicPartition, PartitionImage]]:

@@ -37,7 +37,7 @@ _MIN_IN_SYNC: Final = "min.insync.replicas"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteMove:
-    """What moves with a failover. ``lost``: the site ``before`` is left on a person's word that it cannot be reached. ``kept`` are inputs that are there
+    """A move to another site. ``lost``: the site ``before`` is left on a person's word that it cannot be reached. ``kept`` are inputs that are there
     already, by their names there: the application reads on in them where the same record stands. ``replaced`` are partitions of inputs that are there and are
     made again from the savepoint, which has every record that they hold, in the same order; each with its end, behind which nothing may have come.
     """
@@ -128,7 +128,7 @@ def with_places(manifest: Manifest, places: Mapping[TopicPartition, CommittedOff
 
 
 def stays(kept: Collection[str], *, before: str) -> tuple[str, ...]:
-    """What to say of inputs that stay as they are: the state may have more than they hold."""
+    """Warning about inputs that stay as they are: the state may have more than they hold."""
     if not kept:
         return ()
     return (
@@ -138,8 +138,8 @@ def stays(kept: Collection[str], *, before: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contained:
-    """Whether an archive has what a partition holds: its ``end``, how many records it has, and how many of them the archive has not, in the same order, from
-    the offset ``missing_from`` on.
+    """Comparison of a partition with an archive: its ``end``, how many records it has, and how many of them the archive has not, in the same order, from the
+    offset ``missing_from`` on.
     """
 
     end: int
@@ -149,7 +149,7 @@ class Contained:
 
 
 def contained(there: Iterable[tuple[int, bytes]], archived: Iterable[bytes], *, end: int) -> Contained:
-    """Whether the records ``there``, by offset and digest, are among the ``archived`` ones in this order. Each is looked for behind the one before it, so where
+    """Look for the records ``there``, by offset and digest, among the ``archived`` ones in this order. Each is looked for behind the one before it, so where
     one is not found, none behind it is.
     """
     records = missing = 0
@@ -164,7 +164,7 @@ def contained(there: Iterable[tuple[int, bytes]], archived: Iterable[bytes], *, 
 
 
 def left_behind(manifest: Manifest, names: Mapping[str, str], present: Collection[str], *, before: str, to: str) -> tuple[str, ...]:
-    """What a person must know of outputs: those that stay at the site that is left, and those that are at ``to`` already and lack what was written
+    """Warnings about outputs: those that stay at the site that is left, and those that are at ``to`` already and lack what was written
     elsewhere.
     """
     outputs = [topic for topic in manifest.topics if topic.role is TopicRole.OUTPUT]

@@ -65,7 +65,7 @@ def choose_offsets(
     """
     strategy.check_made([one.name for one in placed if one.made and one.image.role is TopicRole.INPUT])
     joined = joined or {}
-    exact = _exact_inputs(placed, auto_offset_reset, rows_below)
+    exact = {tp: _to_set(tp, _exact(one, image, auto_offset_reset, rows_below), image) for tp, (one, image) in input_images(placed).items()}
     exact |= {tp: OffsetToSet(tp=tp, wanted=CommittedOffset(offset=offset, metadata="")) for tp, offset in joined.items()}
     unused = strategy.check_inputs(exact, {one.name for one in placed if one.image.role is TopicRole.REPARTITION})
     chosen = {tp: _chosen(tp, known, strategy, logs) for tp, known in exact.items()}
@@ -79,10 +79,6 @@ def choose_offsets(
         *unused,
     )
     return ChosenOffsets(offsets=tuple(sorted(offsets, key=lambda item: item.tp)), agree=agree, warnings=warnings)
-
-
-def _exact_inputs(placed: Sequence[Placed], auto_offset_reset: str, rows_below: RowsBelow) -> dict[TopicPartition, OffsetToSet]:
-    return {tp: _to_set(tp, _exact(one, image, auto_offset_reset, rows_below), image) for tp, (one, image) in input_images(placed).items()}
 
 
 def _to_set(tp: TopicPartition, offset: int, image: PartitionImage) -> OffsetToSet:
@@ -122,7 +118,7 @@ def _chosen(tp: TopicPartition, exact: OffsetToSet, strategy: OffsetStrategy, lo
 
 
 def _by_rule(item: OffsetToSet, begins: int | None) -> OffsetToSet:
-    """Where an input begins that the savepoint does not have is known from the log alone, whose beginning moves while a person reads the plan: the rule is
+    """The offset of an input that the savepoint does not have is known from the log alone, whose beginning moves while a person reads the plan: the rule is
     approved, not the number.
     """
     return replace(item, fixed=False) if item.wanted.offset == begins else item

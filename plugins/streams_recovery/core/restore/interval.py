@@ -192,7 +192,7 @@ def _known(file: SegmentFile, bounds: Bounds) -> IntervalLook | None:
 
 
 def _known_later(file: SegmentFile, bounds: Bounds, nothing: IntervalLook) -> IntervalLook | None:
-    """The same for a file of which nothing is taken, because all of it is later."""
+    """The result for a file of which nothing is taken, because all of it is later. None if the file must be read."""
     if bounds.ended:
         return nothing
     later = replace(nothing, first_later=file.first_offset)
@@ -213,7 +213,7 @@ class ReadStamps(Protocol):
 
 
 def why_incomplete(tp: TopicPartition, archive: PartitionImage, cut: RowCut, wanted: IntervalSlice, read: ReadStamps) -> str | None:
-    """Why records of the slice may be missing from a partition's archive, or None if none can be.
+    """The reason records of the slice may be missing from a partition's archive, or None if none can be.
 
     Offsets that were never archived can be ignored in two cases. The log had ended before them: the records from its end up to them are so late. Or the
     records behind them are so old that a record of the slice before them would be later than ``lateness`` allows. A single record is no proof: it may

@@ -1,9 +1,7 @@
 """The plan of a restore: everything it will create, delete, set and wipe, as a value that is shown before anything happens.
 
-The hash identifies what will be *done*. What merely was observed (offsets before, which instances run) may move while a person reads the
-plan; it is shown but does not count.
-
-Checks that every stored plan must pass, whoever has written it.
+The hash identifies what will be *done*. What merely was observed (offsets before, which instances run) may move while a person reads the plan; it is shown
+but does not count. Every stored plan must pass ``check_plan``, whoever has written it.
 """
 
 from __future__ import annotations
@@ -116,7 +114,7 @@ class OffsetToSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What was seen while planning and may change until the plan is carried out: instances that run, the committed offsets that the group has
+    """Facts that were seen while planning and may change until the plan is carried out: instances that run, the committed offsets that the group has
     of the partitions that are set, how far the inputs reach beyond the savepoint, how many offsets each topic spans that will be replaced, how long it
     is expected to take, and other ``readers`` of single topics that are brought back.
     """
@@ -223,7 +221,7 @@ class RestorePlan:
 
     @property
     def strategy_text(self) -> str:
-        """How the inputs' offsets were chosen, and which inputs kept theirs: what the evidence says."""
+        """Text for the evidence: how the inputs' offsets were chosen, and which inputs kept theirs."""
         kept = sorted({tp.topic for tp in self.offsets_kept})
         return f"{self.strategy}; kept: {', '.join(kept)}" if kept else self.strategy
 
@@ -304,12 +302,11 @@ def check_plan(planned: RestorePlan, *, where: str) -> None:
         _check_single(planned.single, planned.create, where)
     if planned.in_place:
         check_later(planned.in_place.later, application_id=planned.source_application_id, where=where)
-    groups = planned.in_place.groups if planned.in_place else ()
-    by_group: dict[str, list[TopicPartition]] = {}
-    for one in groups:
-        by_group.setdefault(one.group, []).append(one.tp)
-    for group, partitions in by_group.items():
-        check_partitions(f"offsets of group {group}", partitions, where=where)
+        by_group: dict[str, list[TopicPartition]] = {}
+        for one in planned.in_place.groups:
+            by_group.setdefault(one.group, []).append(one.tp)
+        for group, partitions in by_group.items():
+            check_partitions(f"offsets of group {group}", partitions, where=where)
     _check_files(planned.create, planned.source_application_id, where)
 
 
@@ -333,7 +330,7 @@ def _check_single(single: SingleTopics, create: Sequence[TopicToCreate], where: 
 
 
 def check_later(later: Sequence[LaterTopic], *, application_id: str, where: str) -> None:
-    """The same checks for records that were removed from the application's inputs and are appended to them again."""
+    """Raise ``Damaged`` as ``check_plan`` does, for records that were removed from the application's inputs and are appended to them again."""
     check_names("topic", [topic.name for topic in later], where=where)
     check_partitions("records", [TopicPartition(topic.name, part.partition) for topic in later for part in topic.partitions], where=where)
     _check_files(later, application_id, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 from streams_recovery.core.escaping import Markdown, code, joined, md, warned
 from streams_recovery.core.kafka_types import Consistency, Evidence, TopicPartition
@@ -14,7 +15,7 @@ from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.words import first_names, moment, span
 
 # A page that is read before something irreversible should be read to its end.
-_SHOWN_OFFSETS = 40
+_SHOWN = 40
 _EMPTY = md("")
 _TOPICS = (md("| topic | role | partitions | records | bytes | replaces |"), md("|---|---|---:|---:|---:|---|"))
 _SAFETY = {
@@ -69,7 +70,7 @@ def _offsets(plan: RestorePlan) -> list[Markdown]:
     before = plan.observed.offsets_before
     after = {item.tp: str(item.wanted.offset) for item in plan.offsets} | dict.fromkeys(plan.offsets_kept, "stays")
     rows = [md("| {} | {} | {} |", tp, before.get(tp, "-"), offset) for tp, offset in sorted(after.items())]
-    return [md("| partition | before | after |"), md("|---|---:|---:|"), *rows[:_SHOWN_OFFSETS], *further(len(rows), 3)]
+    return _table([md("| partition | before | after |"), md("|---|---:|---:|")], rows)
 
 
 def _alone(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
@@ -118,10 +119,10 @@ def _alone_offsets(plan: RestorePlan, single: SingleTopics) -> list[Markdown]:
     return [
         md("3. **Set {} committed offsets** of {}, where its state ends:", len(plan.offsets), code(plan.application_id)),
         _EMPTY,
-        md("| partition | offset | why this one |"),
-        md("|---|---:|---|"),
-        *(md("| {} | {} | {} |", one.tp, one.wanted.offset, single.known[one.tp]) for one in plan.offsets[:_SHOWN_OFFSETS]),
-        *further(len(plan.offsets), 3),
+        *_table(
+            [md("| partition | offset | why this one |"), md("|---|---:|---|")],
+            [md("| {} | {} | {} |", one.tp, one.wanted.offset, single.known[one.tp]) for one in plan.offsets],
+        ),
         _EMPTY,
         md("{:,} input records are left to be processed.", plan.observed.records_to_catch_up),
         _EMPTY,
@@ -144,10 +145,7 @@ def _readers(readers: tuple[OtherReader, ...]) -> list[Markdown]:
             "One that kept an offset goes on at that number, which is another record now. Stop them, and set their offsets, before anybody writes."
         ),
         _EMPTY,
-        md("| other group | partition | had read to | the same record is at |"),
-        md("|---|---|---:|---:|"),
-        *(row(one) for one in readers[:_SHOWN_OFFSETS]),
-        *further(len(readers), 4),
+        *_table([md("| other group | partition | had read to | the same record is at |"), md("|---|---|---:|---:|")], [*map(row, readers)]),
         _EMPTY,
     ]
 
@@ -219,9 +217,8 @@ def _findings(upgrade: VersionChange) -> list[Markdown]:
         md("| {} | {} | {}{} |", one.subject, one.kind, one.text, md(" **This may go.**") if one.accepted else _EMPTY)
         for one in upgrade.findings
     ]
-    table = [md("| what | finding | what it means |"), md("|---|---|---|"), *rows[:_SHOWN_OFFSETS], *further(len(rows), 3), _EMPTY]
     return [
-        *(table if rows else []),
+        *([*_table([md("| what | finding | what it means |"), md("|---|---|---|")], rows), _EMPTY] if rows else []),
         *(md("Not compared: {}.", one) for one in upgrade.not_compared),
         *([_EMPTY] if upgrade.not_compared else []),
     ]
@@ -255,9 +252,9 @@ _EVIDENCE = {
 
 
 def _evidence(plan: RestorePlan) -> list[Markdown]:
-    """Whose the topics are that go: by evidence, the rarest words last, since those are read one by one."""
+    """Evidence for the topics that go, the rarest words last, since those are read one by one."""
     by_evidence = {why: [name for name, found in plan.evidence.items() if found is why] for why in Evidence}
-    lines = [md("- {}: {}", first_names(names, most=_SHOWN_OFFSETS), _EVIDENCE[why]) for why, names in by_evidence.items() if names]
+    lines = [md("- {}: {}", first_names(names, most=_SHOWN), _EVIDENCE[why]) for why, names in by_evidence.items() if names]
     head = md("Why the internal topics that go are taken for those of {}:", code(plan.application_id))
     return [head, _EMPTY, *lines, _EMPTY] if lines else []
 
@@ -394,9 +391,15 @@ def _point(plan: RestorePlan) -> list[Markdown]:
     if plan.point is None:
         return []
     as_of = plan.point.as_of
-    cuts = [(topic.name, part.partition, part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None]
+    cuts = [
+        (TopicPartition(topic.name, part.partition), part.cut) for topic in plan.create for part in topic.partitions if part.cut is not None
+    ]
     leads = plan.deferred
-    held = sum(cut.rows - leads[tp] for name, number, cut in cuts if (tp := TopicPartition(name, number)) in leads)
+    held = sum(cut.rows - leads[tp] for tp, cut in cuts if tp in leads)
+    rows = [
+        md("| {} | {:,} | {:,} | {} |", tp, cut.rows, cut.late, "none archived" if cut.first_later is None else cut.first_later)
+        for tp, cut in cuts
+    ]
     if plan.point.slice is not None:
         when = md("**{:,} input records of the interval**, and the input around it up to {}", plan.own_records, moment(as_of.moment))
     else:
@@ -406,20 +409,7 @@ def _point(plan: RestorePlan) -> list[Markdown]:
     return [
         md("{}, from the archive of {}.{}", when, code(plan.point.archive), last if held else _EMPTY),
         _EMPTY,
-        md("| partition | records taken | late records among them | first later record |"),
-        md("|---|---:|---:|---|"),
-        *(
-            md(
-                "| {}-{} | {:,} | {:,} | {} |",
-                name,
-                number,
-                cut.rows,
-                cut.late,
-                "none archived" if cut.first_later is None else cut.first_later,
-            )
-            for name, number, cut in cuts[:_SHOWN_OFFSETS]
-        ),
-        *further(len(cuts), 4),
+        *_table([md("| partition | records taken | late records among them | first later record |"), md("|---|---:|---:|---|")], rows),
         _EMPTY,
     ]
 
@@ -429,10 +419,8 @@ def _in_place(plan: RestorePlan) -> list[Markdown]:
     if here is None or plan.point is None:
         return []
     later = sum(topic.rows for topic in here.later)
-    moved = [
-        md("| {} | {} | {} | {} | {:,} |", one.group, one.tp, one.before, one.wanted.offset, one.again)
-        for one in here.groups[:_SHOWN_OFFSETS]
-    ]
+    moved = [md("| {} | {} | {} | {} | {:,} |", one.group, one.tp, one.before, one.wanted.offset, one.again) for one in here.groups]
+    head = [md("| other group | partition | before | after | later records it had read |"), md("|---|---|---:|---:|---:|")]
     return [
         md(
             "**In place: {:,} later records are removed from the inputs**, for every reader. These inputs are deleted and created again.",
@@ -461,14 +449,7 @@ def _in_place(plan: RestorePlan) -> list[Markdown]:
         md("|---|---:|"),
         *(md("| {} | {:,} |", topic.name, topic.rows) for topic in here.later),
         _EMPTY,
-        *(
-            [md("| other group | partition | before | after | later records it had read |"), md("|---|---|---:|---:|---:|")]
-            if moved
-            else []
-        ),
-        *moved,
-        *further(len(here.groups), 5),
-        *([_EMPTY] if moved else []),
+        *([*_table(head, moved), _EMPTY] if moved else []),
     ]
 
 
@@ -487,10 +468,11 @@ def _elsewhere(plan: RestorePlan) -> Markdown:
     )
 
 
-def further(rows: int, columns: int) -> list[Markdown]:
-    """The last row of a table of ``columns`` that shows the first of ``rows``; none where it shows all."""
-    more = rows - _SHOWN_OFFSETS
-    return [md("| {} more, all of them in the plan as JSON{}", more, joined([md(" |")] * columns, _EMPTY))] if more > 0 else []
+def _table(head: Sequence[Markdown], rows: Sequence[Markdown]) -> list[Markdown]:
+    """The first rows below the two lines of ``head``, and how many more there are."""
+    more, columns = len(rows) - _SHOWN, head[0].count("|") - 1
+    rest = [md("| {} more, all of them in the plan as JSON{}", more, joined([md(" |")] * columns, _EMPTY))] if more > 0 else []
+    return [*head, *rows[:_SHOWN], *rest]
 
 
 def _instances(plan: RestorePlan) -> Markdown:

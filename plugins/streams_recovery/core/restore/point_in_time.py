@@ -7,10 +7,9 @@ sides of T are read.
 A timestamp may come from a wrong clock. A record that a savepoint holds was written before that savepoint was captured, so it is no later than that,
 whatever its timestamp says.
 
-Cuts a log in place: the records after a moment are removed, by deleting the topic and creating it again from its archive.
-
-This requires that no producer writes to the log, that it is archived from its first record to its last, and that its other readers are known. The
-removed records stay in the archive, can be appended to the log again, and are recorded as a quarantine.
+A log may also be cut in place: it is deleted and created again from its archive, without the records after T. This requires that no producer writes to the
+log, that it is archived from its first record to its last, and that its other readers are known. The removed records stay in the archive, can be
+appended to the log again, and are recorded as a quarantine.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from streams_recovery.core.jobs.spec import CutBy, RowCut
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, SegmentFile, TopicImage
 from streams_recovery.core.repository.segment_file import SegmentFiles
+from streams_recovery.core.words import first_names
 
 # The clocks of producers and of this software may differ by so much.
 CLOCK_DIFFERENCE_MS: Final = 60_000
@@ -53,7 +53,7 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a savepoint knows of when a log was written: it was captured at ``captured_at`` when a reader had committed ``committed`` (None if that is
+    """Knowledge of a savepoint about when a log was written: it was captured at ``captured_at`` when a reader had committed ``committed`` (None if that is
     not proven), and a little later the log ended at ``end``.
     """
 
@@ -95,7 +95,8 @@ def seen_of(archive: Manifest, savepoints: Iterable[Manifest]) -> dict[TopicPart
 
 
 def why_not_continued(base: Manifest, archive: Manifest) -> str | None:
-    """Why an archive does not hold what a savepoint holds of its inputs and globals, and then all that came after it up to its own end. None if it does.
+    """The reason an archive does not hold what a savepoint holds of its inputs and globals, and then all that came after it up to its own end. None if
+    it does.
 
     An archive that was begun anew since may be of another log, one that was truncated and has other records at the same offsets, or lacks versions of keys
     that were compacted away since.
@@ -129,8 +130,12 @@ def _why_anew(topic: TopicImage, later: TopicImage) -> str | None:
             return f"the archive of {tp} was begun anew since"
         gap = next((gap for gap in archive.gaps if gap not in image.gaps), None)
         if gap is not None:
-            return f"offsets {gap.start}..{gap.end - 1} of {tp} are missing from the archive ({gap.reason})"
+            return _missing(tp, gap)
     return None
+
+
+def _missing(tp: TopicPartition, gap: Gap) -> str:
+    return f"offsets {gap.start}..{gap.end - 1} of {tp} are missing from the archive ({gap.reason})"
 
 
 def _one_log(one: PartitionImage, other: PartitionImage) -> bool:
@@ -243,7 +248,7 @@ def relevant_gaps(image: PartitionImage, cut: RowCut) -> tuple[Gap, ...]:
 
 
 def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: PartitionImage, cut: RowCut) -> str | None:
-    """Why a savepoint that was captured at ``captured_at``, and had read a partition up to ``read``, cannot be the base. None if it can. All records
+    """The reason a savepoint that was captured at ``captured_at``, and had read a partition up to ``read``, cannot be the base. None if it can. All records
     that it had read must be no later than the moment, and everything after them must be archived. The translation of its offsets relies on both.
 
     Records that are missing in the archive were read before the capture. So they are known to be no later than the moment only if the capture itself
@@ -256,7 +261,7 @@ def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: Partit
         return f"it had read {tp} up to {read}, and [{first}, {archive.end}) is archived"
     missing = [gap for gap in relevant_gaps(archive, cut) if gap.end > read]
     if missing:
-        return f"offsets {missing[0].start}..{missing[0].end - 1} of {tp} are missing from the archive ({missing[0].reason})"
+        return _missing(tp, missing[0])
     unseen = first > 0 or any(gap.end <= read for gap in archive.gaps)
     if unseen and captured_at > cut.moment:
         return f"not all that it had read of {tp} is archived (the archive begins at {first}), and it was taken later"
@@ -265,7 +270,7 @@ def why_no_base(tp: TopicPartition, read: int, captured_at: int, archive: Partit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    """To which moments a savepoint can be restored, as far as manifests tell. Its inputs are archived without a break since the savepoint ``history`` began, up
+    """Moments to which a savepoint can be restored, as far as manifests tell. Its inputs are archived without a break since the savepoint ``history`` began, up
     to the newest savepoint of the same history; None when they are not archived. It can be the base from the moment ``since`` on, None when it cannot.
     """
 
@@ -288,7 +293,7 @@ def moments_of(manifest: Manifest, before: tuple[Manifest, str] | None, auto_off
 
 
 def _base_since(manifest: Manifest, topic: str, image: PartitionImage, auto_offset_reset: str) -> int | None:
-    """From which moment on nothing that was read of a partition is later: an upper bound. None when there is no such moment."""
+    """The moment from which on nothing that was read of a partition is later: an upper bound. None when there is no such moment."""
     read, captured_at = read_up_to(image, auto_offset_reset), manifest.captured_at
     exact = manifest.consistency is Consistency.EXACT
     seen = Seen(captured_at=captured_at, committed=image.committed.offset if exact and image.committed else None, end=image.end)
@@ -300,9 +305,6 @@ def _base_since(manifest: Manifest, topic: str, image: PartitionImage, auto_offs
         if why_no_base(TopicPartition(topic, image.partition), read, captured_at, image, cut) is None:
             return at
     return None
-
-
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +372,7 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherGroup:
-    """What is known of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; the partitions on which
+    """Knowledge of another group and of the inputs that are cut: those that it ``reads`` now, None where nobody can tell; the partitions on which
     it has ``committed`` offsets; and the inputs in which the cluster keeps its position as a share group. ``members`` are the first of those that live,
     and ``named`` says that the request names it.
     """
@@ -394,7 +396,7 @@ class OtherGroup:
 
     @property
     def problems(self) -> list[str]:
-        """What blocks cutting these inputs."""
+        """Reasons not to cut these inputs."""
         unnamed = ", ".join(sorted(self.unnamed))
         found = []
         if self.live:
@@ -454,7 +456,7 @@ def quarantine_of(restore_id: str, entries: tuple[QuarantineEntry, ...]) -> Quar
 
 
 def uncovered(tp: TopicPartition, image: PartitionImage, start: int, end: int) -> str | None:
-    """Why a log from ``start`` to ``end`` cannot be created again from its archive, None if it can. Every offset must be archived."""
+    """The reason a log from ``start`` to ``end`` cannot be created again from its archive, None if it can. Every offset must be archived."""
     first = image.archived_from
     if end != image.end:
         return f"{tp} ends at {end} and is archived up to {image.end}"
@@ -462,7 +464,7 @@ def uncovered(tp: TopicPartition, image: PartitionImage, start: int, end: int) -
         return f"{tp} begins at {start} and is archived from {first}"
     missing = [gap for gap in image.gaps if gap.end > start]
     if missing:
-        return f"offsets {missing[0].start}..{missing[0].end - 1} of {tp} are missing from the archive ({missing[0].reason})"
+        return _missing(tp, missing[0])
     return None
 
 
@@ -472,9 +474,8 @@ def check_stood_still(first: Mapping[TopicPartition, Any], second: Mapping[Topic
     if not first:
         raise Refused("no log was looked at", next_step="check topics.inputs in the configuration")
     if moved:
-        named = ", ".join(moved[:_NAMED]) + (f" and {len(moved) - _NAMED} more" if len(moved) > _NAMED else "")
         raise Refused(
-            f"a producer writes to {named}: within {seconds:g} s something came",
+            f"a producer writes to {first_names(moved, most=3)}: within {seconds:g} s something came",
             next_step="nothing was changed; stop every producer of the inputs, take a savepoint, and begin again",
             topics=moved,
         )

@@ -1,15 +1,11 @@
-"""Proofs that a restored partition is equal to the savepoint, and which partitions still need a separate comparison.
+"""Proofs that a restored application is equal to the savepoint, and what a load does with records that a failed one has left.
 
 Equal digests over all rows in order imply equal keys. So the load's digest of the archive, and the digest of the records that were read back, are a
 sufficient proof as long as the log has not changed since. Only partitions that differ or changed since are compared again, then key by key.
 
-Compares a running application's answers to queries with the restored state, for the keys that are readable. Keys are asked one by one, or the store as
-a whole where an application has no such route.
-
-A savepoint contains bytes of the application's own serialisers, while an answer is JSON. They can be compared if the bytes are text or JSON. Other
-keys prove nothing and are counted separately. An answer without any key needs no comparison: a store that should have keys is empty.
-
-Decides what to do with the records that a failed load left: continue after them, or begin again with an empty topic.
+A running application's answers to queries are compared with the savepoint too. Keys are asked one by one, or the store as a whole where an application
+has no such route. A savepoint contains bytes of the application's own serialisers, while an answer is JSON. They can be compared if the bytes are text or
+JSON. Other keys prove nothing and are counted separately. An answer without any key needs no comparison: a store that should have keys is empty.
 """
 
 from __future__ import annotations
@@ -27,10 +23,12 @@ from streams_recovery.core.restore.plan import PartitionLoad
 
 # The digest of zero rows: see RowDigest.
 NO_ROWS: Final = hashlib.sha256(bytes(8)).hexdigest()
+# Different keys that a result names.
+_SHOWN: Final = 20
 
 
 class Proof(enum.StrEnum):
-    """How a partition was proven equal. ``ROWS``: by every row in order, which implies its keys. ``KEYS``: by rows, and also key by key. ``EMPTY``:
+    """The way a partition was proven equal. ``ROWS``: by every row in order, which implies its keys. ``KEYS``: by rows, and also key by key. ``EMPTY``:
     the savepoint has no row and the topic has no record.
     """
 
@@ -40,7 +38,7 @@ class Proof(enum.StrEnum):
 
 
 class Need(enum.StrEnum):
-    """Why a partition needs a separate comparison after the load."""
+    """The reason for a separate comparison of a partition after the load."""
 
     NOT_READ = "it was not read back"
     CHANGED = "it changed after it was read"
@@ -88,20 +86,19 @@ class Judgement:
 def read_back(result: RestoreResult) -> dict[TopicPartition, PartitionVerified]:
     """Both sides of every partition that a job has loaded and read back: the archive as it was loaded, and the log as it was read by other tasks."""
     loaded = {one.tp: one for one in result.partitions}
-    found = {one.tp: one for one in result.read}
     return {
-        tp: PartitionVerified(
-            tp=tp,
+        read.tp: PartitionVerified(
+            tp=read.tp,
             topic_id=read.topic_id,
             start=read.start,
             end=read.end,
-            archived_rows=loaded[tp].archived_rows,
+            archived_rows=loaded[read.tp].archived_rows,
             loaded_rows=read.rows,
-            archived_digest=loaded[tp].digest,
+            archived_digest=loaded[read.tp].digest,
             loaded_digest=read.digest,
         )
-        for tp, read in found.items()
-        if tp in loaded
+        for read in result.read
+        if read.tp in loaded
     }
 
 
@@ -128,11 +125,6 @@ def with_empty(
     return {**empty, **verified}
 
 
-def wants_keys(tp: TopicPartition, load: PartitionLoad, keyed: Collection[str], *, requested: bool) -> bool:
-    """Whether the keys of a partition must be compared even if its rows are equal. ``keyed`` are the topics that have keys."""
-    return tp.topic in keyed and load.rows > 0 and (requested or load.compacted)
-
-
 def needs(
     work: Mapping[TopicPartition, PartitionLoad],
     verified: Mapping[TopicPartition, PartitionVerified],
@@ -142,8 +134,15 @@ def needs(
     requested: bool,
 ) -> dict[TopicPartition, Need]:
     """The partitions of ``work`` that need a separate comparison, each with the reason."""
-    found = {tp: _need(load, verified.get(tp), now[tp], keys=wants_keys(tp, load, keyed, requested=requested)) for tp, load in work.items()}
+    found = {
+        tp: _need(load, verified.get(tp), now[tp], keys=_wants_keys(tp, load, keyed, requested=requested)) for tp, load in work.items()
+    }
     return {tp: need for tp, need in found.items() if need is not None}
+
+
+def _wants_keys(tp: TopicPartition, load: PartitionLoad, keyed: Collection[str], *, requested: bool) -> bool:
+    """True if the keys of a partition must be compared even if its rows are equal. ``keyed`` are the topics that have keys."""
+    return tp.topic in keyed and load.rows > 0 and (requested or load.compacted)
 
 
 def _need(load: PartitionLoad, found: PartitionVerified | None, now: LogState, *, keys: bool) -> Need | None:
@@ -168,13 +167,14 @@ def judged(
     """A proof for each partition of ``work``, or the problem with it."""
     by_partition = {one.tp: one for one in keys}
     proofs, problems = [], {}
-    for tp, need in ((tp, _need(load, verified.get(tp), now[tp], keys=False)) for tp, load in work.items()):
+    for tp, load in work.items():
         found, compared = verified.get(tp), by_partition.get(tp)
+        need = _need(load, found, now[tp], keys=False)
         if found is None or need is not None:
-            problems[tp] = _problem_text(need, work[tp], found, compared)
+            problems[tp] = _problem_text(need, load, found, compared)
         elif compared is not None and compared.keys_different:
             problems[tp] = f"{_keys(compared)}, though its records are the same"
-        elif compared is None and wants_keys(tp, work[tp], keyed, requested=requested):
+        elif compared is None and _wants_keys(tp, load, keyed, requested=requested):
             problems[tp] = "its keys were not compared"
         else:
             proofs.append(_proof(found, compared))
@@ -207,9 +207,6 @@ def _problem_text(need: Need | None, load: PartitionLoad, found: PartitionVerifi
 
 def _keys(compared: KeysVerified) -> str:
     return f"{compared.keys_different} of {compared.keys_compared} keys differ, such as {', '.join(compared.examples[:3])}"
-
-
-_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +242,7 @@ def judge_keys(
     can it of deleted keys that are not there, unless some key is: an empty store lacks them too.
     """
     still = [key for key in sample if key not in changed]
-    different = [readable_text(key) or f"0x{key.hex()}" for key in still if verdicts.get(key) is False]
+    different = [_shown(key) for key in still if verdicts.get(key) is False]
     same = [key for key in still if verdicts.get(key) is True]
     proves = any(sample[key] is not None for key in same)
     return _result(store, sample, still, equal=len(same) if proves else 0, different=different)
@@ -259,7 +256,7 @@ def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, objec
     """
     still = {key: value for key, value in sample.items() if key not in changed}
     if not answers:
-        return _result(store, sample, still, equal=0, different=[readable_text(key) or f"0x{key.hex()}" for key in still])
+        return _result(store, sample, still, equal=0, different=[*map(_shown, still)])
     named = {key: name for key in still if (name := readable_text(key)) is not None}
     comparable = any(name in answers for name in named.values())
     equal, different = 0, []
@@ -268,6 +265,10 @@ def judge(store: str, sample: Mapping[bytes, bytes], answers: Mapping[str, objec
         equal += same is True
         different += [name] if same is False else []
     return _result(store, sample, still, equal=equal, different=different)
+
+
+def _shown(key: bytes) -> str:
+    return readable_text(key) or f"0x{key.hex()}"
 
 
 def _result(store: str, sample: Mapping[bytes, bytes | None], still: Collection[bytes], *, equal: int, different: list[str]) -> QueryCheck:
@@ -310,7 +311,7 @@ class TopicState(enum.StrEnum):
 
 
 class LoadAction(enum.StrEnum):
-    """What a load does with a topic: ``GO_ON`` after the existing records, ``BEGIN_AGAIN`` with an empty topic, or ``REFUSE`` and let a person
+    """The action of a load for a topic: ``GO_ON`` after the existing records, ``BEGIN_AGAIN`` with an empty topic, or ``REFUSE`` and let a person
     decide.
     """
 

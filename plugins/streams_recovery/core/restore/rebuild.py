@@ -1,15 +1,13 @@
-"""Decides where an application begins in its inputs when its state is rebuilt from them. Pure: uses the present logs and group offsets.
+"""Decides about the topics and inputs of a restore: where an application begins in its inputs when its state is rebuilt from them, whether inputs that are
+kept still have the records that the state was made of, and which topics of a savepoint are created from it. Pure: uses names, ids, present logs and offsets.
 
-There is no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state. Inputs that are left out
+A rebuild has no restored state that the offsets could match. Metadata is never set, because stream time begins again with the state. Inputs that are left out
 keep offset and metadata: nobody touches them.
-
-Checks the inputs that a restore in place keeps: whether they still have the records that the restored state was made of. Decides for each topic of a
-savepoint whether it is created from the savepoint or kept. Uses only names, ids and lengths. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.application_kind import ApplicationKind, Dialect
@@ -21,6 +19,7 @@ from streams_recovery.core.restore.plan import OffsetToSet
 from streams_recovery.core.words import first_names
 
 _NAMED = 10
+_FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +81,10 @@ def rebuild_start(
         kept=tuple(sorted(kept)),
         agree=not lacking,
         warnings=(
-            *_lacking(lacking),
-            *_nowhere(kept - held.keys()),
+            *_of_kept(lacking, kept - held.keys()),
             *_partial(strategy, offsets, logs, again),
             *strategy.cut_off(moved),
-            *_gap(gap),
-            *_again(again),
+            *_of_logs(gap, again),
         ),
     )
 
@@ -161,17 +158,14 @@ def _check_reach(offsets: Mapping[TopicPartition, int], logs: Logs, next_step: s
         raise Refused("; ".join(outside), next_step=next_step, problems=outside)
 
 
-def _lacking(lacking: Mapping[TopicPartition, int]) -> list[str]:
-    if not lacking:
-        return []
-    count, where = sum(lacking.values()), first_names(lacking)
-    return [
-        f"inputs keep their offsets, and the new state lacks up to {count:,} records before these: {where}; joins and counts of them will be wrong"
-    ]
-
-
-def _nowhere(without: Collection[TopicPartition]) -> list[str]:
-    return [f"nothing is committed on these, so they begin by auto.offset.reset: {first_names(without)}"] if without else []
+def _of_kept(lacking: Mapping[TopicPartition, int], without: Collection[TopicPartition]) -> Iterable[str]:
+    if lacking:
+        yield (
+            f"inputs keep their offsets, and the new state lacks up to {sum(lacking.values()):,} records before these: {first_names(lacking)}; "
+            "joins and counts of them will be wrong"
+        )
+    if without:
+        yield f"nothing is committed on these, so they begin by auto.offset.reset: {first_names(without)}"
 
 
 def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: Logs, again: Collection[TopicPartition]) -> list[str]:
@@ -187,20 +181,16 @@ def _partial(strategy: OffsetStrategy, offsets: Collection[OffsetToSet], logs: L
     ]
 
 
-def _gap(gap: Mapping[TopicPartition, int]) -> list[str]:
-    return [f"input that the state may need is gone: {_starts(gap)}"] if gap else []
-
-
-def _again(again: Collection[TopicPartition]) -> list[str]:
-    return [f"read and written by the application itself, so these begin at the end: {first_names(again)}"] if again else []
+def _of_logs(gap: Mapping[TopicPartition, int], again: Collection[TopicPartition]) -> Iterable[str]:
+    if gap:
+        yield f"input that the state may need is gone: {_starts(gap)}"
+    if again:
+        yield f"read and written by the application itself, so these begin at the end: {first_names(again)}"
 
 
 def _starts(gap: Mapping[TopicPartition, int]) -> str:
     shown = ", ".join(f"{tp} starts at {start}" for tp, start in list(gap.items())[:_NAMED])
     return shown if len(gap) <= _NAMED else f"{shown} and {len(gap) - _NAMED} more"
-
-
-_FROM_LOG = ", ".join(strategy.short_form() for strategy in STRATEGIES if strategy.FROM_LOG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +212,7 @@ class KeptInput:
         return 0 if self.image.committed is None else self.image.committed.offset
 
     def truncated_below(self, offset: int) -> str | None:
-        """Why its records below ``offset``, which existed at the savepoint, are different now. None if they are the same."""
+        """The reason its records below ``offset``, which existed at the savepoint, are different now. None if they are the same."""
         return truncation(seen=self.image.leader_epoch, upto=offset, now=self.leader_epoch, epoch_end=self.epoch_end)
 
 

@@ -315,7 +315,7 @@ def _row(topic: TopicEvidence) -> Markdown:
 
 
 def _proof(topic: TopicEvidence) -> Markdown:
-    """How many partitions have which proof."""
+    """The number of partitions with each proof."""
     if not topic.proven:
         return md("**NO**")
     counts = Counter(one.proof for one in topic.partitions)

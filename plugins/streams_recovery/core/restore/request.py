@@ -1,5 +1,5 @@
-"""What every restore request says: what it may replace and give up, and how a person is asked for it. The defaults replace nothing and accept no loss. The
-strategies themselves, each with the fields of its form, are in ``operations/restore/strategies``.
+"""Fields that every restore request has: what it may replace and give up, and how a person is asked for it. The defaults replace nothing and accept no loss.
+The strategies themselves, each with the fields of its form, are in ``operations/restore/strategies``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NO_STATE = "none"
 
 
 class OutputPolicy(enum.StrEnum):
-    """What a rebuild does with outputs. ``keep``: results are appended to the existing records. ``recreate``: the topics are deleted and created
+    """The fate of outputs in a rebuild. ``keep``: results are appended to the existing records. ``recreate``: the topics are deleted and created
     again, empty.
     """
 
@@ -25,7 +25,7 @@ class OutputPolicy(enum.StrEnum):
 
 
 class SafetyPolicy(enum.StrEnum):
-    """Whether the present state is saved before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: if it
+    """The rule for saving the present state before it is replaced. ``required``: without a safety savepoint nothing is destroyed. ``best_effort``: if it
     cannot be taken, that is noted and the restore continues. ``skip``: none is taken, so there is no undo.
     """
 

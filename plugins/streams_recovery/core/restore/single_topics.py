@@ -27,7 +27,7 @@ _UNLIMITED: Final = str(2**63 - 1)
 
 
 class ReadOn(enum.StrEnum):
-    """Where the application reads on in an input when nothing proves how far it had read. ``proven``: nowhere, the restore is refused.
+    """The place to read on in an input when nothing proves how far the application had read. ``proven``: nowhere, the restore is refused.
     ``savepoint``: where the savepoint says, so some records may be processed twice. ``end``: behind all of it, so some may never be processed.
     """
 
@@ -37,7 +37,7 @@ class ReadOn(enum.StrEnum):
 
 
 class HowKnown(enum.StrEnum):
-    """Why an offset is the one at which the application's state ends, or that a person has chosen it."""
+    """The reason an offset is the one at which the application's state ends, or that a person has chosen it."""
 
     COMMITTED = "its group has it: the topic is still the one of the savepoint"
     ALL_READ = "all that is archived had been read"
@@ -47,7 +47,7 @@ class HowKnown(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherReader:
-    """What is known of another group and a partition that is brought back. ``before`` is its committed offset: what the cluster still has of it, or, with
+    """Knowledge of another group and a partition that is brought back. ``before`` is its committed offset: what the cluster still has of it, or, with
     ``saved``, what was kept with the savepoint. ``there`` is where the same record is afterwards, None if the archive does not tell. Both are None of a live
     group that reads the topic and has committed nothing. Nobody moves it.
     """
@@ -61,7 +61,7 @@ class OtherReader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleTopics:
-    """What a plan does that brings single topics back. ``names`` has for each name that is loaded the topic of the savepoint. Unless they are ``in_place``
+    """The part of a plan that brings single topics back. ``names`` has for each name that is loaded the topic of the savepoint. Unless they are ``in_place``
     they are copies under another name, of no concern to the application. ``partitions`` are the only ones that are loaded, all when it is empty.
     ``filled`` topics are there already, with the id that each must have, and ``begins`` are the ends of their partitions that are empty. ``as_of`` is the
     moment at which they are cut, and ``later`` how many archived records are left out for it. With ``wipes`` local state is removed, because a store is
@@ -81,7 +81,7 @@ class SingleTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTopics:
-    """Which topics a person has asked for, and how: under ``new_name``, empty for their own, and only these ``partitions``, all when it is empty."""
+    """Topics that a person has asked for, and how: under ``new_name``, empty for their own, and only these ``partitions``, all when it is empty."""
 
     topics: tuple[str, ...]
     new_name: str = ""
@@ -163,7 +163,7 @@ class StateNow:
 
 
 def moved_since(manifest: Manifest, now: StateNow, restored: Collection[str]) -> tuple[str, ...]:
-    """What says that an application has processed something since an exact savepoint, or that nobody can tell; empty if it has processed nothing. ``restored``
+    """Signs that an application has processed something since an exact savepoint, or that nobody can tell; empty if it has processed nothing. ``restored``
     topics do not count: they are what was lost.
 
     Whatever is processed and matters leaves something behind: state in a changelog, a record in a repartition topic or an output, an offset on another input.
@@ -192,7 +192,7 @@ def moved_since(manifest: Manifest, now: StateNow, restored: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownReads:
-    """What is known of how far the application has read a partition. ``committed`` is what its group has now, None unless the topic is still the one of the
+    """Knowledge of how far the application has read a partition. ``committed`` is what its group has now, None unless the topic is still the one of the
     savepoint. ``newest`` is the partition in the newest savepoint that knows this topic. With ``unmoved`` nothing was processed since that one.
     """
 
@@ -203,7 +203,7 @@ class KnownReads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPosition:
-    """Where the application has read to in the old log, with the metadata that belongs to that, and why this is known."""
+    """The position up to which the application has read the old log, with the metadata that belongs to that, and why this is known."""
 
     offset: int
     metadata: str
@@ -211,7 +211,7 @@ class ReadPosition:
 
 
 def read_position(image: PartitionImage, known: KnownReads, auto_offset_reset: str, wanted: ReadOn) -> ReadPosition | None:
-    """How far the application has read a partition whose archive is ``image``, at most to the end of that. None if nothing proves it and nobody has chosen."""
+    """The position in a partition whose archive is ``image``, at most the end of that. None if nothing proves it and nobody has chosen."""
     said = known.newest.committed
     metadata = "" if said is None else said.metadata
     if known.committed is not None:
@@ -266,7 +266,7 @@ def refuse_unproven(spans: Mapping[TopicPartition, tuple[int, int]], why: Sequen
 
 
 def gap_warnings(images: Mapping[TopicPartition, PartitionImage]) -> tuple[str, ...]:
-    """What is missing in the archive of these partitions, each gap by its offsets; and what came before the archive."""
+    """Warnings about what is missing in the archive of these partitions, each gap by its offsets, and about what came before the archive."""
     gaps = [f"offsets {gap.start} to {gap.end - 1} of {tp} ({gap.reason})" for tp, image in images.items() for gap in image.gaps]
     late = [f"{tp} below {image.archived_from}" for tp, image in images.items() if image.rows and image.archived_from > image.log_start]
     return (

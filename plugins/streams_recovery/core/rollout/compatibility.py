@@ -1,4 +1,4 @@
-"""What a savepoint is for a new version of an application: the answer, and what it is about. ``topology_comparison`` finds it out. Pure."""
+"""The answer to whether a new version of an application can go on with a savepoint, and what it is about. ``topology_comparison`` finds it out. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WINDOWED: Final = (StoreKind.WINDOW, StoreKind.SESSION)
 
 
 class CompatibilityVerdict(enum.StrEnum):
-    """What a finding means for the state, the worst last. ``compatible`` ones are worth knowing."""
+    """Meaning of a finding for the state, the worst last. ``compatible`` ones are worth knowing."""
 
     COMPATIBLE = "compatible"
     ORPHANED = "topics are orphaned"
@@ -30,12 +30,12 @@ class CompatibilityVerdict(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """How bad it is."""
+        """Its place from the best to the worst."""
         return list(CompatibilityVerdict).index(self)
 
 
 class TopologyDifference(enum.StrEnum):
-    """What was found, as a word that scripts can compare."""
+    """Kind of a finding, as a word that scripts can compare."""
 
     NEW_STORE = "new-store"
     NEW_INPUT = "new-input"
@@ -98,7 +98,7 @@ class CompatibilityFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compatibility:
-    """What came out for one savepoint. ``compared`` counts stores, repartition topics and inputs of the savepoint."""
+    """Result for one savepoint. ``compared`` counts stores, repartition topics and inputs of the savepoint."""
 
     application_id: str
     savepoint_id: str
@@ -127,7 +127,7 @@ class Compatibility:
         }[self.verdict]
 
     def accepting(self, names: Collection[str], *, same: Collection[str] = ()) -> Compatibility:
-        """The same where a person has named what may go, and stores with numbered names that are still the ``same``. Raises ``ConfigInvalid`` for a name that
+        """A result where a person has named what may go, and stores with numbered names that are still the ``same``. Raises ``ConfigInvalid`` for a name that
         nothing is lost of, which is a typing mistake or of another version, and for one whose content would stay and be wrong.
         """
         losable = {found.subject for found in self.findings if found.may_go}
@@ -170,7 +170,7 @@ class Compatibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFacts:
-    """What the configuration says of a store. ``source`` is the topic that it is restored from in place of a changelog."""
+    """Configuration of a store. ``source`` is the topic that it is restored from in place of a changelog."""
 
     kind: StoreKind | None = None
     logged: bool = True
@@ -179,7 +179,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTopic:
-    """What a savepoint knows of a topic. ``unread`` are the records of a repartition topic that were not processed at the cut."""
+    """A topic of a savepoint. ``unread`` are the records of a repartition topic that were not processed at the cut."""
 
     name: str
     role: TopicRole

@@ -129,7 +129,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverPlan:
-    """What a cut-over would do. The counts change while a person reads the plan: ``again`` is input whose output comes twice, ``tail`` are unread
+    """The plan of a cut-over. The counts change while a person reads the plan: ``again`` is input whose output comes twice, ``tail`` are unread
     records in repartition topics of the application that will be started, and ``lag`` is how far the clone is behind its input. ``comparison`` is what is
     known of the outputs of both, empty for a roll-back.
     """
@@ -258,7 +258,7 @@ def upgrade_problems(pair: Pair) -> tuple[str, ...]:
     found = [*_both(pair), *_same_topics(pair)]
     if pair.clone.role is not Role.STANDBY:
         found.append(f"{pair.clone.application_id} is {pair.clone.role} already")
-    found += [_broken_off(pair.old)] if pair.old.unfinished else []
+    found += [_unfinished(pair.old)] if pair.old.unfinished else []
     if pair.clone.alive:
         found.append(f"{pair.clone.application_id} runs ({', '.join(pair.clone.alive)}); its state is replaced, so it must be down")
     return tuple(found)
@@ -301,7 +301,7 @@ def _against_cut_over(pair: Pair, max_lag: int) -> Iterable[str]:
 
 def _state_problems(pair: Pair) -> Iterable[str]:
     clone = pair.clone
-    yield from (_broken_off(side) for side in (pair.old, pair.clone) if side.unfinished)
+    yield from (_unfinished(side) for side in (pair.old, pair.clone) if side.unfinished)
     if not clone.alive and not clone.trusted:
         yield f"{clone.application_id} was not seen to close cleanly, so its state may hold more than its offsets say: clone it again"
     yield from _origin_problems(pair)
@@ -310,7 +310,7 @@ def _state_problems(pair: Pair) -> Iterable[str]:
 def comparison_problems(pair: Pair) -> tuple[str, ...]:
     """Everything that blocks a comparison of the outputs, all at once: without these both applications have processed the same input from one state on."""
     found = [] if pair.same_cluster else ["the two applications are not on one cluster"]
-    found += [*_same_topics(pair), *(_broken_off(side) for side in (pair.old, pair.clone) if side.unfinished), *_origin_problems(pair)]
+    found += [*_same_topics(pair), *(_unfinished(side) for side in (pair.old, pair.clone) if side.unfinished), *_origin_problems(pair)]
     if pair.clone.role is not Role.STANDBY or pair.old.role is Role.RETIRED:
         found.append(f"{pair.clone.application_id} is {pair.clone.role}: it writes the real outputs, or did so last")
     return tuple(found)
@@ -333,7 +333,7 @@ def _origin_problems(pair: Pair) -> Iterable[str]:
         yield f"topics of {clone.application_id} were restored alone since it was made, its state is not that of one savepoint: {first_names(origin.altered)}"
 
 
-def _broken_off(side: Side) -> str:
+def _unfinished(side: Side) -> str:
     return f"restore {side.unfinished} of {side.application_id} failed half way"
 
 
@@ -343,7 +343,7 @@ def _against_roll_back(pair: Pair) -> Iterable[str]:
         return
     instead = "roll back with `restore_first`, which leaves it down, and restore it from a savepoint"
     if old.unfinished:
-        yield f"{_broken_off(old)}; {instead}"
+        yield f"{_unfinished(old)}; {instead}"
     gone = beyond(pair.starts, old.committed)
     if gone:
         yield f"{old.application_id} would skip input that was deleted since it stopped: {counts_text(gone)}; {instead}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.codec import Unusable, parsed
@@ -36,7 +36,7 @@ _NEXT: Final = "hand over what Topology#describe() prints, whole and as it is: t
 
 
 class NodeKind(enum.StrEnum):
-    """What a node of a topology is, as the text calls it."""
+    """Kind of a node of a topology, as the text calls it."""
 
     SOURCE = "Source"
     PROCESSOR = "Processor"
@@ -110,7 +110,7 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFront:
-    """What stands in front of a topic that a version writes and reads again: the ``inputs`` of its records, the operators on the way that choose their keys,
+    """The way to a topic that a version writes and reads again: the ``inputs`` of its records, the operators on the way that choose their keys,
     each as often as it is there, and the processors on the way that a person named, which may do anything.
     """
 
@@ -127,7 +127,7 @@ class DescribedTopology:
 
     @property
     def tasked(self) -> tuple[Subtopology, ...]:
-        """Those with tasks: all but the global ones."""
+        """Subtopologies with tasks: all but the global ones."""
         return tuple(one for one in self.subtopologies if not one.is_global)
 
     @property
@@ -166,14 +166,14 @@ class DescribedTopology:
         return frozenset(home.fed_by(node) for node in home.nodes if store in node.stores)
 
     def writing_feeds(self, store: str) -> frozenset[frozenset[str]]:
-        """The same without processors whose name tells that they only read it."""
+        """Like ``feeds``, without processors whose name tells that they only read the store."""
         home = self.homes[store]
         own = [node for node in home.nodes if store in node.stores]
         writing = [node for node in own if _READERS.fullmatch(generated_base(node.name) or "") is None]
         return frozenset(home.fed_by(node) for node in writing or own)
 
     def front(self, topic: str, between: Collection[str]) -> TopicFront:
-        """What stands in front of a topic. The way goes on through topics that are ``between``, such as other repartition topics."""
+        """The way to a topic. It goes on through topics that are ``between``, such as other repartition topics."""
         inputs, choosing, named = set[str](), list[str](), set[str]()
         ahead, seen = [topic], {topic}
         while ahead:
@@ -262,8 +262,8 @@ def _take(text: str, number: int, blocks: list[tuple[int, bool, list[TopologyNod
         # What is behind a node says so itself, in the line of what is before it.
         return
     elif text.startswith("<--") and blocks[-1][2]:
-        nodes = blocks[-1][2]
-        nodes[-1] = _with_predecessors(nodes[-1], text.removeprefix("<--").strip())
+        nodes, names = blocks[-1][2], text.removeprefix("<--").strip()
+        nodes[-1] = replace(nodes[-1], predecessors=() if names == "none" else tuple(names.split(", ")))
     else:
         raise _wrong_line(number, text)
 
@@ -290,19 +290,6 @@ def _names(kind: NodeKind, name: str, names: Iterable[str]) -> tuple[str, ...]:
         if not is_name(one):
             raise _unusable(f"{one[:60]!r} of {kind.lower()} {name[:100]!r} is no name of a store or topic")
     return found
-
-
-def _with_predecessors(node: TopologyNode, text: str) -> TopologyNode:
-    names = () if text == "none" else tuple(text.split(", "))
-    return TopologyNode(
-        name=node.name,
-        kind=node.kind,
-        topics=node.topics,
-        stores=node.stores,
-        pattern=node.pattern,
-        extractor=node.extractor,
-        predecessors=names,
-    )
 
 
 def _wrong_line(number: int, text: str) -> ConfigInvalid:

@@ -1,4 +1,4 @@
-"""Whether a new version of an application can go on with what a savepoint has, judged by the description of its topology. Pure.
+"""Compares a savepoint with the description of a new version's topology: can the new version go on with what the savepoint has? Pure.
 
 Kafka Streams says nothing when it cannot: a store whose changelog is called otherwise begins empty, and a store whose input is grouped by another key goes
 on with counts of the old one. What a description does not show is named in ``not_compared``, never taken for equal.
@@ -35,7 +35,7 @@ def compare(
     *,
     before: DescribedTopology | None = None,
 ) -> Compatibility:
-    """What becomes of a savepoint's content under the new version. ``stores`` are those of the configuration of the new version, ``before`` the description of
+    """The fate of a savepoint's content under the new version. ``stores`` are those of the configuration of the new version, ``before`` the description of
     the version that the savepoint is of, None where nobody has it.
     """
     named = {f"{application_id}-{topic}" for topic in new.read} | {f"{application_id}-{store}-changelog" for store in new.homes}
@@ -97,13 +97,13 @@ class _Comparison:
     def _full(self, topic: str) -> str:
         return f"{self.application_id}-{topic}"
 
-    def _short(self, name: str) -> str:
-        return name.removeprefix(f"{self.application_id}-")
-
     @property
     def kept_repartitions(self) -> dict[str, SavedTopic]:
-        """Those of the savepoint, as a description calls them."""
-        return {self._short(name): one for name, one in self.saved.items() if one.role is TopicRole.REPARTITION}
+        """Repartition topics of the savepoint, as a description calls them."""
+        return {name.removeprefix(f"{self.application_id}-"): one for name, one in self.saved.items() if one.role is TopicRole.REPARTITION}
+
+    def _topic(self, name: str) -> SavedTopic | None:
+        return self.saved.get(name) or self.kept_repartitions.get(name)
 
     @property
     def fresh(self) -> frozenset[str]:
@@ -266,7 +266,7 @@ class _Comparison:
             )
 
     def _routes(self, topology: DescribedTopology, store: str) -> tuple[_Route, ...]:
-        """How records come to each processor that may write to a store."""
+        """The way of records to each processor that may write to a store."""
         between = self._internal(topology)
         routes = []
         for feed in topology.writing_feeds(store):
@@ -277,7 +277,7 @@ class _Comparison:
         return tuple(routes)
 
     def _regrouped_since(self, store: str, old: Collection[_Route], new: Collection[_Route]) -> str | None:
-        """Why its input is grouped otherwise than in the version before, None when it is not."""
+        """The reason its input is grouped otherwise than in the version before, None when it is not."""
         alike = [(was, now) for was in old for now in new if now.goes_on_for(was)]
         own = _base(self._own(store))
         if not alike or any(own in one.fronts for one in old) != any(own in one.fronts for one in new):
@@ -320,7 +320,7 @@ class _Comparison:
 
     @staticmethod
     def _own(store: str) -> str:
-        """What Kafka Streams calls the repartition topic of what writes to a store, unless the program names it. Nothing that only reads the store has it."""
+        """Kafka Streams' name of the repartition topic of what writes to a store, unless the program names it. Nothing that only reads the store has it."""
         return f"{store}-repartition"
 
     def _number_reused(self, store: str, gone: Collection[str], fresh: Collection[str]) -> Iterable[CompatibilityFinding]:
@@ -357,18 +357,15 @@ class _Comparison:
 
     def _tasks(self, home: Subtopology) -> int | None:
         """Tasks of a subtopology, None where that depends on what is not known."""
-        known = [self.saved.get(topic) or self.kept_repartitions.get(topic) for topic in home.read]
+        known = [self._topic(topic) for topic in home.read]
         if home.has_pattern or not known or any(one is None for one in known):
             return None
         return max(one.partitions for one in known if one is not None)
 
-    def _of_unknown_partitions(self, home: Subtopology) -> Iterable[str]:
-        return (topic for topic in home.read if topic not in self.saved and topic not in self.kept_repartitions)
-
     def _partitions(self, store: str) -> Iterable[CompatibilityFinding]:
         saved, home = self.changelogs[store], self.new.homes[store]
         tasks = self._tasks(home)
-        known = [one.partitions for topic in home.read if (one := self.saved.get(topic) or self.kept_repartitions.get(topic)) is not None]
+        known = [one.partitions for topic in home.read if (one := self._topic(topic)) is not None]
         at_least = max(known, default=0)
         if tasks == saved.partitions or (tasks is None and at_least <= saved.partitions):
             return
@@ -460,7 +457,9 @@ class _Comparison:
         if self.new.has_pattern:
             yield "which topics are read by a pattern"
         kept = sorted(self.changelogs.keys() & self.logged.keys())
-        unknown = sorted({topic for store in kept for topic in self._of_unknown_partitions(self.logged[store])} - self._internal(self.new))
+        unknown = sorted(
+            {topic for store in kept for topic in self.logged[store].read if self._topic(topic) is None} - self._internal(self.new)
+        )
         if unknown:
             yield f"partitions of {first_names(unknown)}: the savepoint does not have it, and with too many Kafka Streams refuses to start"
         if no_kind := [store for store in kept if None in (self.changelogs[store].kind, self.facts(store).kind)]:
@@ -477,7 +476,7 @@ class _Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class _Route:
-    """How records come to a processor: from ``plain`` topics, and through repartition topics, without their numbers, with what stands in front of each."""
+    """The way of records to a processor: from ``plain`` topics, and through repartition topics, without their numbers, with what stands in front of each."""
 
     plain: frozenset[str]
     fronts: Mapping[str, frozenset[TopicFront]]

@@ -74,7 +74,7 @@ WATCHED_FOR: Final = FormField(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """How a new version is watched. ``max_lag`` is how many input records it may be behind, None for any number; it may be behind more for ``patience``
+    """Limits for watching a new version. ``max_lag`` is how many input records it may be behind, None for any number; it may be behind more for ``patience``
     seconds, but not at the end of the ``seconds``. An instance may be at other work than its input, such as a rebalance, and what it reads may be left without
     any commit, for ``patience`` seconds too: the watch takes so much longer then.
     """
@@ -86,7 +86,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionChange:
-    """What an upgrade in place is about. ``compared_with`` is the savepoint that the check read before anything was stopped. ``topology`` is the hash of
+    """An upgrade in place. ``compared_with`` is the savepoint that the check read before anything was stopped. ``topology`` is the hash of
     the new version's description. ``new_topics`` are the internal topics that the new version would make and that no savepoint of the old one has: a way back
     deletes them. ``wipes`` is True where local state is of no use to it. ``roll_back`` is the command that puts the old version there again.
     """
@@ -108,7 +108,7 @@ class VersionChange:
 
     @property
     def done(self) -> dict[str, object]:
-        """What an approval is for: without what is another one after each savepoint, such as whether a topic has records that were not read."""
+        """The part that an approval is for: without what is another one after each savepoint, such as whether a topic has records that were not read."""
         return {
             "topology": self.topology,
             "worse": sorted(self.worse),
@@ -122,7 +122,7 @@ class VersionChange:
 def version_change(
     application_id: str, manifest: Manifest, new: DescribedTopology, found: Compatibility, *, roll_back: tuple[str, ...], watch: Watch
 ) -> VersionChange:
-    """What becomes of an application whose state is ``manifest`` when the version ``new`` goes on with it; ``found`` is what the check says of the two, with
+    """The upgrade of an application whose state is ``manifest`` when the version ``new`` goes on with it; ``found`` is what the check says of the two, with
     what may go. Raises ``Refused`` where more would be lost.
     """
     if found.verdict in (CompatibilityVerdict.RENAME, CompatibilityVerdict.LOST):
@@ -188,7 +188,7 @@ class WatchLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What came of the looks so far. ``free_at`` and ``near_at`` are when all instances were last at work, and when it was last not too far behind;
+    """Result of the looks so far. ``free_at`` and ``near_at`` are when all instances were last at work, and when it was last not too far behind;
     ``moved_at`` is when an offset of each topic was last committed, or nothing was left there. ``failure`` is why the version is no good, None while it is.
     """
 
@@ -224,7 +224,7 @@ class Watched:
         return replace(found, failure=self.failure or _failure(found, look, watch))
 
     def unanswered(self, at: float, why: str, watch: Watch) -> Watched:
-        """When nobody could be asked, ``at`` seconds after the first look: that says nothing of the version, and may not last."""
+        """With a look ``at`` seconds after the first one at which nobody could be asked: that says nothing of the version, and may not last."""
         waited = at - self.free_at
         failure = f"nobody could be asked for {waited:.0f} s: {why}" if waited >= watch.patience else None
         return replace(self, seconds=at, failure=self.failure or failure)

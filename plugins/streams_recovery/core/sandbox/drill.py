@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.sites import PRIMARY
@@ -73,30 +73,29 @@ def drill_entry(
     *, run: str, requested_by: str, began_at: int, restored: DrillRestore | None, left: tuple[str, ...], site: str = PRIMARY
 ) -> DrillEntry:
     """The entry of a drill. It has succeeded if the application recovered, records were compared, and nothing is left."""
-    if restored is None:
-        return DrillEntry(
-            run=run,
-            requested_by=requested_by,
-            began_at=began_at,
-            restore_id=None,
-            savepoint_id=None,
-            plan_hash=None,
-            captured_at=None,
-            reached=None,
-            rows=0,
-            keys_compared=0,
-            rpo_seconds=None,
-            rto_seconds=None,
-            succeeded=False,
-            left=left,
-            site=site,
-        )
-    reached = furthest(restored.journal)
-    recovered_at = next((entry.at for entry in restored.journal if entry.phase is Phase.RECOVERED), None)
-    return DrillEntry(
+    failed = DrillEntry(
         run=run,
         requested_by=requested_by,
         began_at=began_at,
+        restore_id=None,
+        savepoint_id=None,
+        plan_hash=None,
+        captured_at=None,
+        reached=None,
+        rows=0,
+        keys_compared=0,
+        rpo_seconds=None,
+        rto_seconds=None,
+        succeeded=False,
+        left=left,
+        site=site,
+    )
+    if restored is None:
+        return failed
+    reached = furthest(restored.journal)
+    recovered_at = next((entry.at for entry in restored.journal if entry.phase is Phase.RECOVERED), None)
+    return replace(
+        failed,
         restore_id=restored.restore_id,
         savepoint_id=restored.savepoint_id,
         plan_hash=restored.plan_hash,
@@ -107,8 +106,6 @@ def drill_entry(
         rpo_seconds=None if restored.captured_at is None else _seconds(restored.captured_at, began_at),
         rto_seconds=None if recovered_at is None else _seconds(began_at, recovered_at),
         succeeded=reached is Phase.CLOSED and restored.proven and restored.rows > 0 and not left,
-        left=left,
-        site=site,
         loss_seconds=None if restored.input_upto is None else _seconds(restored.input_upto, began_at),
     )
 

@@ -1,9 +1,10 @@
-"""Decides whether results of an interval can replace those in an output, from names, times and digests. Pure.
+"""Decides whether results of an interval can replace those in an output, and how many intervals are processed at the same time. Pure: uses names, times and
+digests.
 
 Records in a log cannot be changed. If readers use only the newest record of each key (a compacted topic), a later record replaces a result. If
 readers use every record, they see both. So the two kinds of topics have different rules.
 
-Limits how many intervals are processed at the same time: each takes one of a fixed number of slots. Pure.
+Each interval that is processed takes one of a fixed number of slots.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class PublishPolicy(enum.StrEnum):
 
 
 class Readers(enum.StrEnum):
-    """How readers use a topic: only the ``newest`` record of each key, or ``every`` record."""
+    """The use of a topic by its readers: only the ``newest`` record of each key, or ``every`` record."""
 
     NEWEST = "newest"
     EVERY = "every"
 
 
 def readers(settings: Mapping[str, str]) -> Readers:
-    """How readers use a topic with these settings."""
+    """The use of a topic with these settings."""
     return Readers.NEWEST if "compact" in settings.get("cleanup.policy", "") else Readers.EVERY
 
 
@@ -47,7 +48,7 @@ class NewestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """What to do with the keys of one partition. ``write`` are the offsets of results to write. ``same`` keys already have their result and
+    """Decision about the keys of one partition. ``write`` are the offsets of results to write. ``same`` keys already have their result and
     ``superseded`` keys have a later one; both are left alone. ``vanished`` keys have an old result of the interval, and no new one.
     """
 
@@ -75,7 +76,7 @@ def decide_newest(interval: Interval, results: Mapping[bytes, NewestRecord], the
 
 
 class Every(enum.StrEnum):
-    """What to do where every record counts. ``append``: the output has no record of the interval, so the results are written. ``same``: it already
+    """Decision where every record counts. ``append``: the output has no record of the interval, so the results are written. ``same``: it already
     has exactly these results. ``different``: it has others, which cannot be replaced.
     """
 
@@ -92,7 +93,7 @@ def decide_every(results: Counter[bytes], there: Counter[bytes]) -> Every:
 
 
 def why_not_replaced(topic: str, settings: Mapping[str, str], partitions: int, expected: int, earliest: int, now: int) -> str | None:
-    """Why results as old as ``earliest`` cannot be written into an output with these settings, or None if they can."""
+    """The reason results as old as ``earliest`` cannot be written into an output with these settings, or None if they can."""
     if partitions != expected:
         return f"{topic} has {partitions} partitions, and the results have {expected}"
     if settings.get("message.timestamp.type", "CreateTime") != "CreateTime":

@@ -73,7 +73,7 @@ def plan_partition(
 
 
 def lacking(manifest: Manifest, archived: Mapping[str, str]) -> dict[str, str]:
-    """Those of the ``archived`` topics, their ids by name, that a savepoint knows and has not archived. Another one before it may have."""
+    """The ``archived`` topics, their ids by name, that a savepoint knows and has not archived. Another one before it may have."""
     known = {topic.name: topic for topic in manifest.topics}
     return {name: topic_id for name, topic_id in archived.items() if name in known and not known[name].archived}
 
@@ -85,7 +85,7 @@ def archives(manifest: Manifest, wanted: Mapping[str, str]) -> bool:
 
 
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
-    """Whether the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
+    """True if the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
     then = before.config.get(_POLICY, "") if before is not None else ""
     return "delete" in settings.get(_POLICY, "delete") or "delete" in then
 
@@ -115,7 +115,7 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
 def topic_full_reason(
     role: TopicRole, topic_id: str, settings: Mapping[str, str], captured_at: int, parent: Manifest | None, name: str, policy: ChainPolicy
 ) -> str | None:
-    """Why no files of this topic may be shared with ``parent``, or None. ``settings`` are the effective ones, including broker defaults.
+    """The reason no files of this topic may be shared with ``parent``, or None. ``settings`` are the effective ones, including broker defaults.
     ``captured_at`` is a time at which the compaction guard was active.
     """
     before = parent.topic(name) if parent else None
@@ -143,12 +143,12 @@ def topic_full_reason(
 
 
 def compacted(role: TopicRole, *settings: Mapping[str, str]) -> bool:
-    """Whether the cleaner may come to a topic of this role with any of these settings."""
+    """True if the cleaner may come to a topic of this role with any of these settings."""
     return role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in settings)
 
 
 def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:
-    """Why tombstones may have been dropped since the last savepoint. Then shared files would bring deleted keys back."""
+    """The reason tombstones may have been dropped since the last savepoint. Then shared files would bring deleted keys back."""
     if captured_at < last:
         return f"the last savepoint was taken {last - captured_at} ms from now by its clock: tombstones may be gone"
     # The cleaner sets the deletion time of a tombstone when it first cleans it, from the setting at that time.

@@ -28,15 +28,11 @@ without new input: C1 = C2 says nothing about them, only E = L = H does. What th
 there, perhaps with what later transactions wrote.
 
 **Without transactions** a log between two of its records looks like one that is complete. Only an application that was held is exact then: it had processed
-nothing since before C1, and had committed all it had processed.
+nothing since before C1, and had committed all it had processed. Nothing on the cluster shows whether everything that was processed is also committed. After a
+pause that is certain once a commit interval has passed; after a stop, if Kafka Streams was closed first. If an application reports both, that is used.
+Otherwise it is assumed, and the savepoint says so.
 
 Readings count for logs that stay what they are: the caller compares topics, partitions and leaders before and after.
-
-States what the cut of a held application assumes, if the application does not report it; and what is proven of one that a run is said to have stopped.
-
-Without transactions nothing on the cluster shows whether everything that was processed is also committed. After a pause that is certain once a commit
-interval has passed; after a stop, if Kafka Streams was closed first. If an application reports both, that is used. Otherwise it is assumed, and the
-savepoint says so.
 """
 
 from __future__ import annotations
@@ -50,6 +46,13 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guar
 from streams_recovery.core.repository.manifest import CopiedRange, CutProof, LogAtCut
 from streams_recovery.core.words import first_names, moment
 
+Offsets = Mapping[TopicPartition, int]
+Committed = Mapping[TopicPartition, CommittedOffset | None]
+
+MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
+# A record that an application was stopped is believed for a day, where nothing else says who stopped it.
+_BELIEVED_MS: Final = 86_400_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCut(LogAtCut):
@@ -61,10 +64,6 @@ class PartitionCut(LogAtCut):
     def tail_start(self) -> int:
         """The start of the unread records of a repartition partition. Without a commit all records are unread."""
         return self.log_start if self.committed is None else self.committed.offset
-
-
-Offsets = Mapping[TopicPartition, int]
-Committed = Mapping[TopicPartition, CommittedOffset | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +103,6 @@ class Readings:
     def still(self) -> bool:
         """True if all internal partitions ended at the cut's ends at one moment, with no open transaction."""
         return not self.open_across and not self.moved
-
-
-def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
-    return tuple(sorted(tp for tp in {*ends, *others} if ends.get(tp) != others.get(tp)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +153,13 @@ def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple
     )
 
 
+def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(tp for tp in {*ends, *others} if ends.get(tp) != others.get(tp)))
+
+
 def purged_tails(partitions: Mapping[TopicPartition, PartitionCut]) -> tuple[TopicPartition, ...]:
     """Repartition partitions in which unread records were deleted, above the committed offset. Such a cut cannot be used: take another."""
     return tuple(tp for tp, cut in partitions.items() if cut.log_start > cut.tail_start)
-
-
-BELIEVED_MS = 86_400_000
-MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
 
 
 def commit_interval(reported: Mapping[str, int | None], configured_ms: int) -> int:
@@ -231,7 +226,7 @@ def of_deletions(since: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int, between_runs: bool) -> str | None:
-    """Why an application is not started again although a record says that a dead run has stopped it, None when it may be. ``stopped_here`` has, of the
+    """The reason an application is not started again although a record says that a dead run has stopped it, None when it may be. ``stopped_here`` has, of the
     instances in the record that are gone, whether this software asked them to end. A record is data, so this is what counts; where nobody keeps it, a record
     is believed for a day. ``between_runs``: the application is down between two of its own runs, and no savepoint stops what is down.
     """
@@ -241,4 +236,4 @@ def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int
         return None
     if any(asked is not None for asked in stopped_here.values()):
         return f"{', '.join(sorted(stopped_here))} were not stopped by this software, so somebody else has stopped them"
-    return None if 0 <= age_ms <= BELIEVED_MS else "the record is older than a day or of the future, and nothing else says who stopped it"
+    return None if 0 <= age_ms <= _BELIEVED_MS else "the record is older than a day or of the future, and nothing else says who stopped it"

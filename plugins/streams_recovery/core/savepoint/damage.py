@@ -18,7 +18,7 @@ from streams_recovery.core.savepoint.cut import PartitionCut
 
 
 class ChangedState(enum.StrEnum):
-    """What a savepoint does if the application's state changed that way. It is refused, or published as ``damaged``; or the change was ``intended``,
+    """The treatment of state that changed that way. A savepoint is refused, or published as ``damaged``; or the change was ``intended``,
     and the present state counts.
     """
 

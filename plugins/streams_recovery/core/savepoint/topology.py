@@ -99,7 +99,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributionFacts:
-    """What is known of whose the internal topics are, besides their names. ``stores`` are those of the configuration, ``owned`` and ``foreign`` topics that
+    """Knowledge of whose the internal topics are, besides their names. ``stores`` are those of the configuration, ``owned`` and ``foreign`` topics that
     it names, ``inputs`` those that it declares. ``committed`` are topics on which the application's group has offsets, ``shared`` topics that may be another
     application's as well, ``restored`` those on the cluster that a restore of the application has created, by their ids. ``saved`` has what a savepoint
     recorded of each of its topics. ``configured`` are the other configured applications with the changelogs of their stores, ``groups`` consumer groups of
@@ -123,7 +123,7 @@ class AttributionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution:
-    """Whose a topic is that could be an internal topic of the application by its name: its own by ``evidence``, another one's by ``claim``, or with neither
+    """The owner of a topic that could be an internal topic of the application by its name: its own by ``evidence``, another one's by ``claim``, or with neither
     *unattributed*.
     """
 
@@ -139,7 +139,7 @@ class Attribution:
 
 
 def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
-    """Whose the topic is, None if its name is not that of an internal topic of the application.
+    """The owner of the topic, None if its name is not that of an internal topic of the application.
 
     What configurations say and what the group has committed decides; where two configurations contradict each other it is nobody's. A topic whose name
     another application's id begins too is that one's; but where the repository has evidence and the other one is known only by its group, it is

@@ -1,7 +1,4 @@
-"""Warnings about a valid savepoint: sentences, made from the manifest alone.
-
-What a request for a savepoint says, and how a person is asked for it.
-"""
+"""Warnings about a valid savepoint as sentences, made from the manifest alone; and the request for a savepoint, with the fields of its form."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from typing import ClassVar, Final
 from streams_recovery.core.compaction.plan import WINDOWED
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField, reason_field
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, StoreKind, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Gap, Manifest, TopicAtCut, TopicImage, partition_images
+from streams_recovery.core.repository.manifest import Gap, Manifest, TopicAtCut, partition_images
 from streams_recovery.core.repository.survival import lost_with_cluster
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.words import first_names
 
-SCHEMAS_TOPIC = "_schemas"
+_SCHEMAS_TOPIC = "_schemas"
 _MANY_SCHEMAS = 1_000_000
 _FRAME, _LONG = 5, 8
 # ProcessorRecordContext of Kafka Streams, as the changelog of ``suppress`` has it. A record of a punctuation has no topic.
@@ -31,6 +28,49 @@ _OPENED = 1
 _ADDITIONAL = 86_400_000
 _MILLISECONDS = re.compile(r"[0-9]{1,19}")
 _NOT_TRANSLATED = "schema ids in records are not translated, so restored records are readable only with the registry that gave those ids"
+
+REASON: Final = reason_field("the savepoint")
+MODE: Final = FormField(
+    name="mode",
+    title="Mode",
+    kind=FieldKind.CHOICE,
+    help="How to hold the application.",
+    option_help="How a savepoint holds the application; default as configured.",
+    choices={
+        "": "As configured",
+        QuiesceMode.PAUSE.value: "Pause the application",
+        QuiesceMode.STOP.value: "Stop the application",
+        QuiesceMode.LIVE.value: "Live: hold nothing",
+    },
+)
+CHANGED_STATE: Final = FormField(
+    name="changed_state",
+    title="State that changed outside a restore",
+    kind=FieldKind.CHOICE,
+    help="Anything but refuse needs the confirmation below.",
+    option_help="What to do when state was lost or replaced outside a restore. All but refuse ask first.",
+    default=ChangedState.REFUSE.value,
+    choices={
+        ChangedState.REFUSE.value: "Refuse: take no savepoint of it",
+        ChangedState.DAMAGED.value: "Damaged: save what is left; nothing restores it by default, and retention does not count it",
+        ChangedState.INTENDED.value: "Intended: it is the state now",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointRequest:
+    """A request for a savepoint. ``mode`` overrides the configured way of holding the application; None keeps it. ``changed_state`` other than
+    ``refuse`` needs the application id typed as ``confirm``.
+    """
+
+    FORM: ClassVar = (REASON, MODE, CHANGED_STATE, CONFIRM)
+    run_id: str
+    requested_by: str
+    reason: str
+    mode: QuiesceMode | None
+    changed_state: ChangedState = ChangedState.REFUSE
+    confirm: str = ""
 
 
 def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]:
@@ -87,7 +127,7 @@ def _framed(value: bytes) -> bool:
 
 
 def _buffered(value: bytes) -> bool:
-    """Whether it is a value of a changelog of ``suppress``: timestamp and offset of a record, the length of its topic's name, and that name."""
+    """True for a value of a changelog of ``suppress``: timestamp and offset of a record, the length of its topic's name, and that name."""
     length = int.from_bytes(value[_TOPIC_LENGTH], "big", signed=True)
     name = value[_TOPIC_LENGTH.stop : _TOPIC_LENGTH.stop + max(0, length)]
     known = len(value) >= _TOPIC_LENGTH.stop and 0 <= int.from_bytes(value[_OFFSET], "big", signed=True) < _MANY_OFFSETS
@@ -155,8 +195,8 @@ def _edits(manifest: Manifest) -> Iterable[str]:
 
 
 def _broker_times(manifest: Manifest) -> Iterable[str]:
-    for topic in _internal(manifest):
-        if topic.config.get("message.timestamp.type") == "LogAppendTime":
+    for topic in manifest.topics:
+        if topic.role.internal and topic.config.get("message.timestamp.type") == "LogAppendTime":
             yield (
                 f"{topic.name} is set to LogAppendTime: its records have the broker's time, not the event's. They are restored with that time, but "
                 "later records get the broker's time again; results that depend on time (windows, joins, versions) are not guaranteed to be exact"
@@ -164,7 +204,7 @@ def _broker_times(manifest: Manifest) -> Iterable[str]:
 
 
 def restored_by_time(topic: TopicAtCut, oldest: int, last: int) -> bool:
-    """Whether Kafka Streams 4.4 leaves out records of this partition of a changelog when it restores a store without local state. Its records are of
+    """True if Kafka Streams 4.4 leaves out records of this partition of a changelog when it restores a store without local state. Its records are of
     ``oldest`` and later, and the ``last`` one has that timestamp.
 
     It reads from the first record on that is no older than the last one less the store's retention (KAFKA-13499). Window and session stores share their
@@ -193,54 +233,6 @@ def windows_ahead(rows: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[str
 def registry(manifest: Manifest, framed: Iterable[str]) -> tuple[str, ...]:
     """Warnings about schema registries. ``framed`` are topics whose values look like those of a registry's serialiser."""
     topics = sorted(framed)
-    known = [f"{SCHEMAS_TOPIC} is among the topics: {_NOT_TRANSLATED}"] if any(t.name == SCHEMAS_TOPIC for t in manifest.topics) else []
+    known = [f"{_SCHEMAS_TOPIC} is among the topics: {_NOT_TRANSLATED}"] if any(t.name == _SCHEMAS_TOPIC for t in manifest.topics) else []
     seen = [f"values of {', '.join(topics)} look like a schema registry's: {_NOT_TRANSLATED}"] if topics else []
     return (*known, *seen)
-
-
-def _internal(manifest: Manifest) -> list[TopicImage]:
-    return [topic for topic in manifest.topics if topic.role.internal]
-
-
-REASON: Final = reason_field("the savepoint")
-MODE: Final = FormField(
-    name="mode",
-    title="Mode",
-    kind=FieldKind.CHOICE,
-    help="How to hold the application.",
-    option_help="How a savepoint holds the application; default as configured.",
-    choices={
-        "": "As configured",
-        QuiesceMode.PAUSE.value: "Pause the application",
-        QuiesceMode.STOP.value: "Stop the application",
-        QuiesceMode.LIVE.value: "Live: hold nothing",
-    },
-)
-CHANGED_STATE: Final = FormField(
-    name="changed_state",
-    title="State that changed outside a restore",
-    kind=FieldKind.CHOICE,
-    help="Anything but refuse needs the confirmation below.",
-    option_help="What to do when state was lost or replaced outside a restore. All but refuse ask first.",
-    default=ChangedState.REFUSE.value,
-    choices={
-        ChangedState.REFUSE.value: "Refuse: take no savepoint of it",
-        ChangedState.DAMAGED.value: "Damaged: save what is left; nothing restores it by default, and retention does not count it",
-        ChangedState.INTENDED.value: "Intended: it is the state now",
-    },
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavepointRequest:
-    """Who wants a savepoint and why. ``mode`` overrides the configured way of holding the application; None keeps it. ``changed_state`` other than
-    ``refuse`` needs the application id typed as ``confirm``.
-    """
-
-    FORM: ClassVar = (REASON, MODE, CHANGED_STATE, CONFIRM)
-    run_id: str
-    requested_by: str
-    reason: str
-    mode: QuiesceMode | None
-    changed_state: ChangedState = ChangedState.REFUSE
-    confirm: str = ""

@@ -3,7 +3,7 @@
 Only this changelog differs from the savepoint that the table was made from. An unchanged row keeps its bytes, offset, timestamp and headers. An added
 row gets an offset after the end of the log. Only the load of a restore uses these offsets.
 
-Kafka's default partitioner: murmur2 of the key's bytes. Kafka Streams uses it unless the application sets another one.
+Rows are put where Kafka's default partitioner puts them: murmur2 of the key's bytes. Kafka Streams uses it unless the application sets another one.
 """
 
 from __future__ import annotations
@@ -20,35 +20,15 @@ from streams_recovery.core.repository.compaction_proof import Compaction
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
 from streams_recovery.core.state.table import Entry, Headers, Identity, split_key, undeleted
 
+WRITABLE: Final = WINDOWED | {StoreKind.KEY_VALUE}
+# Subscriptions of a foreign-key join are partitioned by the foreign key, which is only a part of their key.
+_FOREIGN_KEY_STORE: Final = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+|.+-subscription-store")
+_NAMED: Final = 5
+# Constants of murmur2.
 _MASK: Final = 0xFFFFFFFF
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _R: Final = 24
-
-
-def murmur2(data: bytes) -> int:
-    """The hash as Java's clients compute it, as an unsigned 32-bit number."""
-    value = _SEED ^ len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
-        k = (k ^ k >> _R) * _M & _MASK
-        value = value * _M & _MASK ^ k
-    if whole < len(data):
-        value = (value ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
-    value = (value ^ value >> 13) * _M & _MASK
-    return value ^ value >> 15
-
-
-def default_partition(key: bytes, partitions: int) -> int:
-    """The partition of a record with this key in a topic with this number of partitions."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-WRITABLE = WINDOWED | {StoreKind.KEY_VALUE}
-# Subscriptions of a foreign-key join are partitioned by the foreign key, which is only a part of their key.
-_FOREIGN_KEY_STORE = re.compile(r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+|.+-subscription-store")
-_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,14 +210,32 @@ def edited_manifest(
     """
     earlier = source.proof.reasons if source.consistency is Consistency.EDITED else ()
     changed = replace(topic, partitions=tuple(images), full_since=source.captured_at)
-    manifest = replace(
+    shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
+    return replace(
         source,
         savepoint_id=savepoint_id,
-        parent_id=None,
+        parent_id=source.savepoint_id if shares else None,
         consistency=Consistency.EDITED,
         proof=replace(source.proof, reasons=(*earlier, what)),
         topics=tuple(changed if one.name == topic.name else one for one in source.topics),
         provenance=replace(provenance, deletions_kept_since=source.provenance.deletions_kept_since),
     )
-    shares = any(image.rows for one in source.topics if one.name != topic.name for image in one.partitions)
-    return replace(manifest, parent_id=source.savepoint_id) if shares else manifest
+
+
+def default_partition(key: bytes, partitions: int) -> int:
+    """The partition of a record with this key in a topic with this number of partitions."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def murmur2(data: bytes) -> int:
+    """The hash as Java's clients compute it, as an unsigned 32-bit number."""
+    value = _SEED ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
+        k = (k ^ k >> _R) * _M & _MASK
+        value = value * _M & _MASK ^ k
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    value = (value ^ value >> 13) * _M & _MASK
+    return value ^ value >> 15

@@ -1,6 +1,5 @@
-"""What a run has found in savepoints for a person: two that it compared, or what it looked up. Bounded, so that it is one small object. Pure.
-
-Which records somebody wants to see of a topic, and how they are shown. Pure. The work of the Spark job that writes a store's table, and its result.
+"""Looking into savepoints for a person: what is requested, what a run has found, and how it is shown. A result is bounded, so that it is one small object.
+Also the work of the Spark job that writes a store's table, and its result. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +14,32 @@ from streams_recovery.core.forms import SAVEPOINT, FormField, savepoint_field
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.state.table import DiffCounts, StoreFormat
 from streams_recovery.core.words import LIVE, moment
+
+MOST_ROWS: Final = 50
+MOST_CHARACTERS: Final = 300
+MOST_SENTENCES: Final = 100
+# Cells in which the application's data would be, when its configuration does not allow to show that.
+NOT_SHOWN: Final = "not shown"
+DELETED: Final = "deleted"
+# Columns of a record: see ``record_cells``.
+RECORD_COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers")
+_PRIVATE: Final = ("key", "value", "headers")
+
+OTHER: Final = savepoint_field(
+    LIVE, name="other", title="Compared with", help="A savepoint's id; latest; or live: what is in the topics now."
+)
+STORES: Final = FormField(
+    name="stores", title="Stores", help="Names with commas between them. Empty: all stores of the savepoint.", longest=10_000
+)
+STORE: Final = FormField(name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.")
+KEY: Final = FormField(
+    name="key",
+    title="Key",
+    help="As the store's table shows it. Everybody who may see the run sees it.",
+    option_help="Only this key, as the store's table shows it; bytes in hex.",
+    longest=10_000,
+)
+TOPIC: Final = FormField(name="topic", title="Topic", help="In place of store and key: its newest records of each partition.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,59 +84,8 @@ class PeekRecord:
         return plain | {"headers": [{"key": name, "value": shown_bytes(data)} for name, data in self.headers]}
 
 
-def first_offset(start: int, end: int, wanted: int | None, count: int) -> int:
-    """Where to begin in a log with the offsets ``[start, end)``: at the offset that is ``wanted``, else so many before the end."""
-    return min(max(start, end - count if wanted is None else wanted), end)
-
-
-def shown_bytes(data: bytes | None) -> str | None:
-    """Text as it is, other bytes in hex with ``0x`` before them, None for none."""
-    if data is None:
-        return None
-    text = as_text(data)
-    return f"0x{data.hex()}" if text is None else text
-
-
-def as_text(data: bytes | None) -> str | None:
-    """Bytes as text, None where they are none that can be shown."""
-    if data is None:
-        return None
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text.isprintable() else None
-
-
-MOST_ROWS: Final = 50
-MOST_CHARACTERS: Final = 300
-MOST_SENTENCES: Final = 100
-# Cells in which the application's data would be, when its configuration does not allow to show that.
-NOT_SHOWN: Final = "not shown"
-DELETED: Final = "deleted"
-# What a record is shown as: see ``record_cells``.
-RECORD_COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers")
-_PRIVATE: Final = ("key", "value", "headers")
-
-OTHER: Final = savepoint_field(
-    LIVE, name="other", title="Compared with", help="A savepoint's id; latest; or live: what is in the topics now."
-)
-STORES: Final = FormField(
-    name="stores", title="Stores", help="Names with commas between them. Empty: all stores of the savepoint.", longest=10_000
-)
-STORE: Final = FormField(name="store", title="Store", help="In which the key is looked up.", option_help="Look a key up in this store.")
-KEY: Final = FormField(
-    name="key",
-    title="Key",
-    help="As the store's table shows it. Everybody who may see the run sees it.",
-    option_help="Only this key, as the store's table shows it; bytes in hex.",
-    longest=10_000,
-)
-TOPIC: Final = FormField(name="topic", title="Topic", help="In place of store and key: its newest records of each partition.")
-
-
 class Outcome(enum.StrEnum):
-    """What came out."""
+    """The outcome of a comparison or a look-up."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -131,7 +105,7 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
-    """What one run has found, at ``at`` (ms). ``other`` is what the savepoint was compared with, a savepoint's id or ``live``; empty for a look-up.
+    """Findings of one run, at ``at`` (ms). ``other`` is what the savepoint was compared with, a savepoint's id or ``live``; empty for a look-up.
 
     ``sentences`` have names, numbers and offsets. ``has_data`` says that the question and the rows may have keys and values of the application.
     """
@@ -177,85 +151,6 @@ class LookUpRequest:
             raise ConfigInvalid("one of two can be looked up", next_step="name a store and a key of it; or a topic, and neither of them")
 
 
-def bounded(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> FoundRows:
-    """The first rows, each cell cut to a length, and how many there are besides."""
-    kept: list[tuple[str, ...]] = []
-    more = 0
-    for row in rows:
-        if len(kept) == MOST_ROWS:
-            more += 1
-        else:
-            kept.append(tuple(map(cut, row)))
-    return FoundRows(columns=tuple(columns), rows=tuple(kept), more=more)
-
-
-def cut(text: str) -> str:
-    """The beginning of a long text, and how long it is."""
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters)"
-
-
-def hidden(columns: Sequence[str], row: Sequence[str], *, deleted: bool) -> tuple[str, ...]:
-    """A row without what is the application's own: see ``hidden_columns``. Whether the key is deleted may be known."""
-    cells = [cell for name, cell in zip(columns, row, strict=True) if name not in _PRIVATE]
-    return (*cells, DELETED if deleted else NOT_SHOWN)
-
-
-def hidden_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns of ``hidden`` rows."""
-    return (*(name for name in columns if name not in _PRIVATE), "value")
-
-
-def without_data(found: Inspection) -> Inspection:
-    """What was found, without the keys and values that it may have."""
-    question = f"{found.savepoint_id} compared with {found.other}" if found.other else f"something looked up in {found.savepoint_id}"
-    # Why the running application was not asked names the address that was asked, which ends with the key.
-    sentences = found.sentences if found.other else found.sentences[:1]
-    return replace(found, question=question, sentences=sentences, found=FoundRows(), has_data=False)
-
-
-def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:
-    """Of all stores together."""
-    if not any(one.compared for one in counts):
-        return Outcome.NOTHING_COMPARED
-    return Outcome.EQUAL if all(one.equal or not one.compared for one in counts) else Outcome.DIFFERENT
-
-
-def store_names(text: str) -> tuple[str, ...]:
-    """The names in a list with commas, each once."""
-    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
-
-
-def inspection_lines(found: Inspection) -> list[str]:
-    """All of it: the question, what came out, and the rows."""
-    rows = found.found
-    lines = [f"{found.question}: {found.outcome.value}", *(f"  {sentence}" for sentence in found.sentences)]
-    if rows.rows:
-        lines += ["  | ".join(rows.columns), *("  | ".join(row) for row in rows.rows)]
-    if rows.more:
-        lines.append(f"{rows.more:,} more are not shown")
-    return lines
-
-
-def counts_text(store: str, counts: DiffCounts) -> str:
-    """What the comparison of one store found, in numbers."""
-    if not counts.compared:
-        return f"{store}: nothing was compared: neither side holds a key"
-    return (
-        f"{store}: {counts.compared:,} keys compared, {counts.before:,} and {counts.after:,}: "
-        f"{counts.changed:,} changed, {counts.added:,} added, {counts.removed:,} removed"
-    )
-
-
-def record_cells(record: PeekRecord) -> tuple[str, ...]:
-    """One record below ``RECORD_COLUMNS``."""
-    headers = ", ".join(f"{name}={_cell(data)}" for name, data in record.headers)
-    return f"{record.partition}", f"{record.offset}", moment(record.timestamp), _cell(record.key), _cell(record.value), headers
-
-
-def _cell(data: bytes | None) -> str:
-    return "null" if data is None else shown_bytes(data) or ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionToShow:
     """All files of a partition of a changelog, in the order of offsets."""
@@ -295,3 +190,106 @@ class StateResult:
     rows: int
     parts: tuple[TablePart, ...]
     seconds: float
+
+
+def first_offset(start: int, end: int, wanted: int | None, count: int) -> int:
+    """The offset to begin at in a log with the offsets ``[start, end)``: at the offset that is ``wanted``, else so many before the end."""
+    return min(max(start, end - count if wanted is None else wanted), end)
+
+
+def bounded(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> FoundRows:
+    """The first rows, each cell cut to a length, and how many there are besides."""
+    kept: list[tuple[str, ...]] = []
+    more = 0
+    for row in rows:
+        if len(kept) == MOST_ROWS:
+            more += 1
+        else:
+            kept.append(tuple(map(cut, row)))
+    return FoundRows(columns=tuple(columns), rows=tuple(kept), more=more)
+
+
+def cut(text: str) -> str:
+    """The beginning of a long text, and how long it is."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def hidden(columns: Sequence[str], row: Sequence[str], *, deleted: bool) -> tuple[str, ...]:
+    """A row without what is the application's own: see ``hidden_columns``. It tells if the key is deleted."""
+    cells = [cell for name, cell in zip(columns, row, strict=True) if name not in _PRIVATE]
+    return (*cells, DELETED if deleted else NOT_SHOWN)
+
+
+def hidden_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of ``hidden`` rows."""
+    return (*(name for name in columns if name not in _PRIVATE), "value")
+
+
+def without_data(found: Inspection) -> Inspection:
+    """The findings without the keys and values that they may have."""
+    question = f"{found.savepoint_id} compared with {found.other}" if found.other else f"something looked up in {found.savepoint_id}"
+    # Why the running application was not asked names the address that was asked, which ends with the key.
+    sentences = found.sentences if found.other else found.sentences[:1]
+    return replace(found, question=question, sentences=sentences, found=FoundRows(), has_data=False)
+
+
+def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:
+    """The outcome of all stores together."""
+    if not any(one.compared for one in counts):
+        return Outcome.NOTHING_COMPARED
+    return Outcome.EQUAL if all(one.equal or not one.compared for one in counts) else Outcome.DIFFERENT
+
+
+def store_names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once."""
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
+
+
+def inspection_lines(found: Inspection) -> list[str]:
+    """All of it: the question, what came out, and the rows."""
+    rows = found.found
+    lines = [f"{found.question}: {found.outcome.value}", *(f"  {sentence}" for sentence in found.sentences)]
+    if rows.rows:
+        lines += ["  | ".join(rows.columns), *("  | ".join(row) for row in rows.rows)]
+    if rows.more:
+        lines.append(f"{rows.more:,} more are not shown")
+    return lines
+
+
+def counts_text(store: str, counts: DiffCounts) -> str:
+    """The numbers of the comparison of one store."""
+    if not counts.compared:
+        return f"{store}: nothing was compared: neither side holds a key"
+    return (
+        f"{store}: {counts.compared:,} keys compared, {counts.before:,} and {counts.after:,}: "
+        f"{counts.changed:,} changed, {counts.added:,} added, {counts.removed:,} removed"
+    )
+
+
+def record_cells(record: PeekRecord) -> tuple[str, ...]:
+    """One record below ``RECORD_COLUMNS``."""
+    headers = ", ".join(f"{name}={_cell(data)}" for name, data in record.headers)
+    return f"{record.partition}", f"{record.offset}", moment(record.timestamp), _cell(record.key), _cell(record.value), headers
+
+
+def _cell(data: bytes | None) -> str:
+    return "null" if data is None else shown_bytes(data) or ""
+
+
+def shown_bytes(data: bytes | None) -> str | None:
+    """Text as it is, other bytes in hex with ``0x`` before them, None for none."""
+    if data is None:
+        return None
+    text = as_text(data)
+    return f"0x{data.hex()}" if text is None else text
+
+
+def as_text(data: bytes | None) -> str | None:
+    """Bytes as text, None where they are none that can be shown."""
+    if data is None:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return text if text.isprintable() else None

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 from streams_recovery.core.codec import document
+from streams_recovery.core.compaction.plan import WINDOWED
 from streams_recovery.core.errors import ConfigInvalid, Damaged
 from streams_recovery.core.forms import is_answer, readable_text
 from streams_recovery.core.kafka_types import StoreKind
@@ -25,7 +26,6 @@ _LONGEST_HOST: Final = 253
 _PORTS: Final = range(1, 1 << 16)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _JAVA_NAMES: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-_WINDOWED: Final = (StoreKind.WINDOW, StoreKind.SESSION)
 # Kafka has no time that is later.
 _LATEST: Final = 1 << 63
 
@@ -64,7 +64,7 @@ class KeyWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyAnswer:
-    """What ``instance`` has for a key. ``windows`` are None where the store has none; ``more`` says that there are more of them."""
+    """An answer of ``instance`` about a key. ``windows`` are None where the store has none; ``more`` says that there are more of them."""
 
     instance: str
     found: bool
@@ -75,7 +75,7 @@ class KeyAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedOwner:
-    """Where the active instance of a key is, as another instance says."""
+    """The address of the active instance of a key, as another instance says."""
 
     host: str
     port: int
@@ -117,7 +117,7 @@ def owner_of(found: Mapping[str, object], *, where: str) -> NamedOwner:
 
 
 def answer_of(found: Mapping[str, object], *, instance: str, where: str) -> KeyAnswer | None:
-    """What an answer says of a key; None if it says nothing of one. Raises ``Damaged`` for one that contradicts itself."""
+    """The answer about a key; None if there is none in it. Raises ``Damaged`` for one that contradicts itself."""
     if not isinstance(found.get("found"), bool):
         return None
     if not found["found"]:
@@ -156,7 +156,7 @@ def _is_time(value: object) -> TypeGuard[int]:
 
 
 def same_value(form: ValueFormat, cell: Cell, answer: object) -> bool | None:
-    """Whether an application's answer is the value of a cell in this format. None where that cannot be told: bytes, and Avro, which an application may show
+    """True if an application's answer is the value of a cell in this format. None where that cannot be told: bytes, and Avro, which an application may show
     in its own way.
     """
     if form.format in (Format.LONG, Format.INTEGER):
@@ -186,7 +186,7 @@ def key_text(form: ValueFormat, key: bytes) -> str | None:
 
 
 def as_answered(form: ValueFormat, data: bytes | None, answer: KeyAnswer) -> bool | None:
-    """Whether an answer is what a changelog has for a key; None as the value of it means that it is deleted. None where that cannot be told, also for bytes
+    """True if an answer is what a changelog has for a key; None as the value of it means that it is deleted. None where that cannot be told, also for bytes
     that do not have the format.
     """
     if data is None or not answer.found:
@@ -203,7 +203,7 @@ def as_answered(form: ValueFormat, data: bytes | None, answer: KeyAnswer) -> boo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedValue:
-    """What a savepoint has for a key, or for one window or session of it. ``value`` is None for a deleted one."""
+    """A savepoint's value of a key, or of one window or session of it. ``value`` is None for a deleted one."""
 
     value: Cell | None
     start: int | None = None
@@ -211,13 +211,13 @@ class SavedValue:
 
 
 def agrees(kind: StoreKind, form: ValueFormat, saved: Sequence[SavedValue], live: KeyAnswer) -> bool | None:
-    """Whether a running application has for a key what a savepoint has. None where that cannot be told: see ``same_value``. A window that was left out of an
+    """True if a running application has for a key what a savepoint has. None where that cannot be told: see ``same_value``. A window that was left out of an
     answer cannot be told of either.
     """
     there = {(one.start, one.end): one.value for one in saved if one.value is not None}
     if len(there) < sum(one.value is not None for one in saved) or live.more:
         return None
-    if kind in _WINDOWED:
+    if kind in WINDOWED:
         if live.found and live.windows is None:
             return None
         now: dict[tuple[int | None, int | None], Any] = {

@@ -1,15 +1,11 @@
 """A changelog as a table: the newest row of each key, and the differences between two tables.
 
-Converts keys and values of stores between readable table cells and the bytes of the application's serialisers.
+Keys and values are shown as *cells*: text, a number, bytes, or for JSON its text. Decoding refuses bytes that the format does not write, so that a wrong
+configuration is never shown as a wrong number.
 
-A *cell* is text, a number, bytes, or for JSON its text. Decoding refuses bytes that the format does not write, so that a wrong configuration is never
-shown as a wrong number.
-
-Keys in the changelogs of windowed stores: the record's key, followed by the window's time.
-
-A window store appends the window's start (8 bytes) and a sequence number (4 bytes; 0 unless the store keeps duplicates). A session store appends the
-session's end and its start (8 bytes each). All numbers are big endian and signed. The end of a window is not stored: only the application knows the
-window's size.
+In the changelog of a windowed store the record's key is followed by the window's time. A window store appends the window's start (8 bytes) and a sequence
+number (4 bytes; 0 unless the store keeps duplicates). A session store appends the session's end and its start (8 bytes each). All numbers are big endian and
+signed. The end of a window is not stored: only the application knows the window's size.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ import enum
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
@@ -28,6 +24,17 @@ from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import StoreKind
 
 Cell = str | int | float | bytes
+Headers = tuple[tuple[str, bytes | None], ...]
+# Partition, key, and for a versioned store the start of the version's validity.
+Identity = tuple[int, bytes, int]
+
+# Stores whose changelogs contain the application's own keys and values. For other kinds only bytes can be shown.
+READABLE: Final = frozenset({StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED})
+_WINDOW: Final = struct.Struct(">qi")
+_SESSION: Final = struct.Struct(">qq")
+_BEHIND: Final = {StoreKind.WINDOW: _WINDOW.size, StoreKind.SESSION: _SESSION.size}
+# Milliseconds until the year 2248. Other bytes that are read as a time are nearly always more than that, or negative.
+_TIMES: Final = range(1 << 43)
 
 
 class Format(enum.StrEnum):
@@ -136,18 +143,9 @@ def from_text(kind: Format, text: str) -> Cell:
     return text
 
 
-Headers = tuple[tuple[str, bytes | None], ...]
-
-# Partition, key, and for a versioned store the start of the version's validity.
-Identity = tuple[int, bytes, int]
-
-# Stores whose changelogs contain the application's own keys and values. For other kinds only bytes can be shown.
-READABLE = frozenset({StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFormat:
-    """How to read a store's changelog: the kind decides about the bytes after the key, the formats about the key itself and the value."""
+    """Form of a store's changelog: the kind decides about the bytes after the key, the formats about the key itself and the value."""
 
     kind: StoreKind
     key: ValueFormat
@@ -169,7 +167,7 @@ class Entry:
 
 
 def identity(kind: StoreKind, entry: Entry) -> Identity:
-    """What is unique in a store of this kind: partition and key, and in a versioned store also the version's start."""
+    """The key of an entry that is unique in a store of this kind: partition and key, and in a versioned store also the version's start."""
     return entry.partition, entry.key, entry.timestamp if kind is StoreKind.VERSIONED else 0
 
 
@@ -230,14 +228,7 @@ class DiffCounts:
 
     def __add__(self, other: DiffCounts) -> DiffCounts:
         """The sum of two comparisons of different keys."""
-        return DiffCounts(
-            before=self.before + other.before,
-            after=self.after + other.after,
-            compared=self.compared + other.compared,
-            added=self.added + other.added,
-            removed=self.removed + other.removed,
-            changed=self.changed + other.changed,
-        )
+        return DiffCounts(**{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(DiffCounts)})
 
 
 def differences(before: Mapping[Identity, Entry], after: Mapping[Identity, Entry]) -> Iterator[Difference]:
@@ -285,13 +276,6 @@ def check_known(store: str, kind: StoreKind) -> None:
         )
 
 
-_WINDOW = struct.Struct(">qi")
-_SESSION = struct.Struct(">qq")
-_BEHIND = {StoreKind.WINDOW: _WINDOW.size, StoreKind.SESSION: _SESSION.size}
-# Milliseconds until the year 2248. Other bytes that are read as a time are nearly always more than that, or negative.
-_TIMES = range(1 << 43)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKey:
     """``key`` is the application's serialised key. ``start`` is that of a window or session, ``end`` that of a session (ms), ``seq`` is a window's
@@ -322,7 +306,7 @@ def split_key(kind: StoreKind, data: bytes) -> StoreKey:
 
 
 def window_begin(kind: StoreKind | None, data: bytes) -> int | None:
-    """When the window or session of a changelog key begins (ms). Of another ``kind`` than these two, or none, the key itself tells which one it is: read
+    """The begin of the window or session of a changelog key (ms). Of another ``kind`` than these two, or none, the key itself tells which one it is: read
     as the other kind, it has times that cannot be. None for a key that is neither, or could be both.
     """
     found = [begin for one in ((kind,) if kind in _BEHIND else _BEHIND) if (begin := _begin(one, data)) is not None]

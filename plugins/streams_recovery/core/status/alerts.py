@@ -1,7 +1,7 @@
-"""What people are told of findings: each cause once when it is found, and once when it is over. Pure: the log of alerts is the memory.
+"""Alerts: people are told of each cause once when it is found, and once when it is over. Pure: the log of alerts is the memory.
 
-Who tells claims what is to be told first, in an entry of the log that only one run can write, and writes down afterwards that it has. So two runs at once
-do not tell twice; and what a run that died was about to tell is told by a later one, twice at worst.
+A run claims the news first, in an entry of the log that only one run can write. It tells them, and writes down that it has. So two runs at once do not tell
+twice. The news of a run that died are told by a later one, twice at worst.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from streams_recovery.core.status.report import Severity, StatusFinding
 CLAIM_SECONDS: Final = 600.0
 # Seconds after which people hear again of what lasts, whatever is configured.
 MOST_SILENT: Final = 604_800.0
-_ORDER = list(Severity)
 
 
 class News(enum.StrEnum):
-    """What is to be told of an alert."""
+    """News of an alert, to be told to people."""
 
     RAISED = "raised"
     REMINDER = "reminder"
@@ -110,7 +109,7 @@ def _is_borne_out(alert: Alert, before: Alert | None, run: str) -> bool:
 
 def folded(before: Sequence[Alert], findings: Iterable[StatusFinding], *, source: str, now: int, policy: AlertPolicy) -> tuple[Alert, ...]:
     """The alerts after ``source`` has found these. Alerts of other sources stay as they are."""
-    found = {one.cause: one for one in findings if _ORDER.index(one.severity) <= _ORDER.index(policy.severity)}
+    found = {one.cause: one for one in findings if one.severity.rank <= policy.severity.rank}
     others = [alert for alert in before if alert.source != source]
     known = {alert.cause: alert for alert in before if alert.source == source}
     lasting = [_found_again(alert, found[cause], now, policy) for cause, alert in known.items() if cause in found]
@@ -120,20 +119,20 @@ def folded(before: Sequence[Alert], findings: Iterable[StatusFinding], *, source
 
 
 def claimed(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
-    """The same, with all news that nobody is telling claimed by ``run``."""
+    """All alerts, with the news that nobody is telling claimed by ``run``."""
     return tuple(
         replace(alert, claimed_by=run, claimed_at=now) if alert.news is not None and not alert.claimed(now) else alert for alert in alerts
     )
 
 
 def delivered(alerts: Iterable[Alert], run: str, *, now: int) -> tuple[Alert, ...]:
-    """The same after ``run`` has told what it had claimed. What is over is gone."""
+    """The alerts after ``run`` has told what it had claimed. What is over is gone."""
     mine = [(alert, alert.news is not None and alert.claimed_by == run) for alert in alerts]
     return tuple(_delivered(alert, now) if own else alert for alert, own in mine if not (own and alert.news is News.OVER))
 
 
 def released(alerts: Iterable[Alert], run: str) -> tuple[Alert, ...]:
-    """The same after ``run`` has not been able to tell what it had claimed: the next one tries again."""
+    """The alerts after ``run`` could not tell what it had claimed: the next one tries again."""
     return tuple(replace(alert, claimed_by=None, claimed_at=None) if alert.claimed_by == run else alert for alert in alerts)
 
 
@@ -158,7 +157,7 @@ def _found_again(alert: Alert, finding: StatusFinding, now: int, policy: AlertPo
     if alert.news is News.OVER:
         # It came back before anybody heard that it was over; whether a run that died has told that, or that it began, is unknown.
         return _with_news(seen, None if alert.claimed_by is None and alert.delivered_at is not None else News.RAISED)
-    worse = alert.delivered_severity is not None and _ORDER.index(finding.severity) < _ORDER.index(alert.delivered_severity)
+    worse = alert.delivered_severity is not None and finding.severity.rank < alert.delivered_severity.rank
     if alert.news is None and worse:
         return _with_news(seen, News.RAISED)
     again = min(MOST_SILENT, policy.reminder if policy.reminder is not None else MOST_SILENT)

@@ -1,7 +1,7 @@
-"""What the monitor has seen of one application at one moment: plain values, for rules to judge. Moments are milliseconds, lengths of time seconds.
+"""Facts that the monitor has seen of one application at one moment, the limits for them, and the judgement by rules.
 
-From which measured value on something is a finding. Times in seconds, growth as a share a day: 0.5 is half as much again. A rule judges what was seen. Each
-has a file in ``rules``; what a person needs to know of its findings is in docs/alerts.md. How fast a measured value changes.
+Moments are milliseconds, lengths of time seconds. Growth is a share a day: 0.5 is half as much again. The rules are in ``rules``; docs/alerts.md tells
+people of their findings.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ from streams_recovery.core.status.report import (
 
 # How the name of a broker's disk begins.
 BROKER: Final = "broker "
+HOUR: Final = 3_600.0
+DAY: Final = 86_400.0
+# Of a shorter time nobody can tell a trend from an hour of much work.
+_LEAST: Final = 6 * HOUR
+_WINDOW: Final = 2 * DAY
+_LEAST_POINTS: Final = 3
+
+Measured = Callable[[HistoryPoint], int | None]
 
 
 class PartName(enum.StrEnum):
-    """What is looked at by itself, so that one that does not answer takes nothing from the others."""
+    """A part that is looked at by itself, so that one that does not answer takes nothing from the others."""
 
     REPOSITORY = "repository"
     CLUSTER = "cluster"
@@ -54,7 +62,7 @@ class SavepointRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockState:
-    """Who has the application's lock, and since when. ``unreadable`` is the key of a newest record that is none, empty else."""
+    """The application's lock and its ``owner``. ``unreadable`` is the key of a newest record that is none, empty else."""
 
     owner: str
     purpose: str
@@ -132,7 +140,7 @@ class QuiesceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipState:
-    """Who writes the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is None when
+    """The writer of the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is None when
     that log is empty. ``problem`` says why one of the two cannot be read, empty when both can. Without any entry there is no such state.
     """
 
@@ -148,11 +156,10 @@ class OwnershipState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryFacts:
-    """What the repository says. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
+    """Facts of the repository. ``damaged`` are savepoints that cannot be read; ``lost_with_cluster`` is why the newest exact savepoint is not enough
     when the cluster is lost. ``deletion`` is what runs of the expiry's schedule do, None when its announcement cannot be read: a check tells of that.
-    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are
-    ids of savepoints and restores that have a time that has not come, or say that they are of one.
-    ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
+    ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that
+    have a time that has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
     records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
     ``archive`` is None where nothing was ever archived continuously.
     """
@@ -207,7 +214,7 @@ class TransactionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What the cluster says. ``all_archived``: there was no record of an input or global, at a moment of this look, that the archive did not have. ``missing``
+    """Facts of the cluster. ``all_archived``: there was no record of an input or global, at a moment of this look, that the archive did not have. ``missing``
     topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another application's. ``refused`` is why a
     restore of the newest exact savepoint would be refused now.
     """
@@ -288,14 +295,11 @@ class ObservedApplication:
         return max(0.0, (self.now - moment) / 1000)
 
 
-HOUR: Final = 3_600.0
-DAY: Final = 86_400.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the first one ``late_after`` counts, which follows
-    from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings are. docs/configuration.md explains the others.
+    """Values from which on something is a finding. ``newest_age``, ``recovery_time`` and ``loss`` are the objectives, None where there is none. Without the
+    first one ``late_after`` counts, which follows from the schedule of savepoints; None where they are taken by hand. ``docs`` is where the pages on findings
+    are. docs/configuration.md explains the others.
     """
 
     newest_age: float | None
@@ -323,13 +327,10 @@ class Limits:
     docs: str
 
 
-_ORDER = list(Severity)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While one of them is not, its findings of the last look
-    stay: nobody knows that they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
+    """A rule, with the ``kinds`` of findings that it makes, and the ``parts`` that must have been seen for it. While one of them is not, its findings of the
+    last look stay: nobody knows that they are over. ``stays`` says the same of a single finding, whose subject was not seen though the part was.
     """
 
     kinds: tuple[str, ...]
@@ -362,17 +363,17 @@ def finding(
 def judge(
     rules: Iterable[Rule], observed: ObservedApplication, limits: Limits, earlier: Sequence[StatusFinding] = ()
 ) -> tuple[StatusFinding, ...]:
-    """What the rules find, the worst first. ``earlier`` are the findings of the last look."""
+    """All that the rules find, the worst first. ``earlier`` are the findings of the last look."""
     found: list[StatusFinding] = []
     for rule in rules:
-        if any(_unseen(observed, part) for part in rule.parts):
+        if any(getattr(observed, part.value) is None for part in rule.parts):
             found += [one for one in earlier if one.kind in rule.kinds]
         else:
             new = [one.with_docs_at(limits.docs) for one in rule.find(observed, limits)]
             causes = {one.cause for one in new}
             found += new
             found += [one for one in earlier if one.kind in rule.kinds and one.cause not in causes and rule.stays(observed, one)]
-    return tuple(sorted(found, key=lambda one: (_ORDER.index(one.severity), one.kind, one.subject)))
+    return tuple(sorted(found, key=lambda one: (one.severity.rank, one.kind, one.subject)))
 
 
 def health(findings: Iterable[StatusFinding], parts: Iterable[int | None]) -> Health:
@@ -385,22 +386,19 @@ def health(findings: Iterable[StatusFinding], parts: Iterable[int | None]) -> He
     return Health.ATTENTION if Severity.WARNING in severities else Health.GOOD
 
 
-def _unseen(observed: ObservedApplication, part: PartName) -> bool:
-    return getattr(observed, part.value) is None
-
-
-# Of a shorter time nobody can tell a trend from an hour of much work.
-LEAST: Final = 6 * HOUR
-WINDOW: Final = 2 * DAY
-_LEAST_POINTS: Final = 3
-
-
-def per_second(
-    history: Iterable[HistoryPoint], value: Callable[[HistoryPoint], int | None], *, now: int, window: float = WINDOW, least: float = LEAST
-) -> float | None:
+def per_second(observed: ObservedApplication, value: Measured, *, window: float = _WINDOW, least: float = _LEAST) -> float | None:
     """The slope of the line through the points of the last ``window`` seconds, None when they are too few or span less than ``least`` seconds."""
-    points = [(point.at / 1000, found) for point in history if point.at >= now - window * 1000 and (found := value(point)) is not None]
+    begin = observed.now - window * 1000
+    points = [(point.at / 1000, found) for point in observed.history if point.at >= begin and (found := value(point)) is not None]
     if len(points) < _LEAST_POINTS or points[-1][0] - points[0][0] < least:
         return None
     moments, values = zip(*points, strict=True)
     return float(statistics.linear_regression(moments, values).slope)
+
+
+def daily_growth(observed: ObservedApplication, value: Measured, *, least: int, share: float) -> tuple[int, float] | None:
+    """The newest value and its growth a day. None unless the value is above ``least`` and the growth above this ``share``."""
+    slope = per_second(observed, value)
+    now = next((found for point in reversed(observed.history) if (found := value(point)) is not None), 0)
+    daily = slope * DAY if slope is not None else 0.0
+    return (now, daily) if now > least and daily > share * max(1.0, now - daily) else None

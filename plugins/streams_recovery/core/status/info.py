@@ -1,6 +1,7 @@
-"""What is to be known of an application at a glance: from the report of the monitor, or, without one, from what the repository alone tells.
+"""An application at a glance, and the metrics of the monitor.
 
-The metrics of the monitor. Their names are part of what users build on: docs/monitoring.md lists them, dashboards and rules use them.
+The glance comes from the report of the monitor, or from the repository alone where there is no report. Users build on the names of the metrics:
+docs/monitoring.md lists them, dashboards and rules use them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from streams_recovery.core.status.report import (
     SitesStatus,
     StatusFinding,
     StatusReport,
+    disk_bytes,
     recovery_point,
 )
 from streams_recovery.core.words import command, moment, size, span
 
 
 class InfoSource(enum.StrEnum):
-    """Who has looked. What the repository alone tells says nothing of the cluster and of the application."""
+    """Source of an info. The repository alone says nothing of the cluster and of the application."""
 
     MONITOR = "monitor"
     REPOSITORY = "repository"
@@ -71,8 +73,8 @@ class ApplicationInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentFacts:
-    """What is so at ``now`` (ms), whoever has looked at the rest. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or by
-    the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is whether whoever reads asked whose each record is: what a status says of that
+    """Facts of the moment ``now`` (ms), whoever has looked at the rest. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or
+    by the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is true if the reader checks whose each record is: what a status says of that
     itself would be anybody's word.
     """
 
@@ -85,7 +87,7 @@ class PresentFacts:
 
 
 def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationInfo:
-    """What the status says, with ages as they are now."""
+    """The info of a status, with ages as they are now."""
     exact = None if report.newest_exact is None else _facts_of(report.newest_exact)
     age = _age(exact, present.now)
     return ApplicationInfo(
@@ -118,7 +120,7 @@ def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationIn
 def info_of_repository(
     name: str, application_id: str, found: Mapping[str, Publication | Damaged], present: PresentFacts, *, forged: Mapping[str, str]
 ) -> ApplicationInfo:
-    """What its savepoints tell, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
+    """The info of savepoints, the newest last. Health is the worst of having none that is exact, of the objective and of damage. It is never good, because
     nobody has looked at the rest, and unknown while there is no savepoint. ``forged`` has the reason for each record that was not used.
     """
     whole = [one for one in found.values() if isinstance(one, Publication)]
@@ -311,7 +313,7 @@ def gauges(report: StatusReport) -> dict[str, float]:
     newest, point = report.newest_exact, report.history[-1] if report.history else None
     last = [run for run in report.runs if run.kind is RunKind.DRILL]
     found: dict[str, float | None] = {
-        "newest_age_seconds": None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
+        "newest_age_seconds": report.newest_age_seconds,
         "newest_age_objective_seconds": report.objectives.newest_age_seconds,
         "loss_seconds": report.loss_seconds,
         "loss_objective_seconds": report.objectives.loss_seconds,
@@ -323,8 +325,8 @@ def gauges(report: StatusReport) -> dict[str, float]:
         "health": _HEALTH.index(report.health),
         **{f"findings_{severity}": sum(one.severity is severity for one in report.findings) for severity in Severity},
         "repository_bytes": report.repository_bytes,
-        "changelog_bytes": _bytes(report, TopicRole.CHANGELOG),
-        "repartition_bytes": _bytes(report, TopicRole.REPARTITION),
+        "changelog_bytes": disk_bytes(report.topics, TopicRole.CHANGELOG),
+        "repartition_bytes": disk_bytes(report.topics, TopicRole.REPARTITION),
         "state_bytes": point.state_bytes if point is not None else None,
         "lag": sum(topic.lag or 0 for topic in report.topics) if report.topics else None,
         "disk_free_share": min((disk.free_bytes / disk.total_bytes for disk in report.disks if disk.total_bytes), default=None),
@@ -335,11 +337,6 @@ def gauges(report: StatusReport) -> dict[str, float]:
         "drill_rto_seconds": _newest(run.rto_seconds for run in last),
     }
     return {name: float(value) for name, value in found.items() if value is not None}
-
-
-def _bytes(report: StatusReport, role: TopicRole) -> int | None:
-    known = [topic.disk_bytes for topic in report.topics if topic.role is role and topic.disk_bytes is not None]
-    return sum(known) if known else None
 
 
 def _newest(values: Iterable[float | None]) -> float | None:

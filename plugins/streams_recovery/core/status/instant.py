@@ -1,4 +1,4 @@
-"""What a restore to a chosen instant would bring back, by the status of the application alone: an estimate, made without asking broker or repository.
+"""Estimate of a restore to a chosen instant, by the status of the application alone: neither broker nor repository is asked.
 
 Two ways lead there. **moment**: the state of a savepoint and the archived input behind it, up to the instant (``streams_restore_pitr``). **savepoint**: the
 state of a savepoint; the application then reads on in its inputs as they are (``streams_restore_full``). The plan that a run shows before it waits for an
@@ -18,12 +18,12 @@ from streams_recovery.core.status.look import InputAmount, Positions
 from streams_recovery.core.status.report import RunKind, SavepointSummary, Severity, StatusReport
 from streams_recovery.core.words import moment as moment_text
 
-# Seconds a record of input takes, see ``core/restore/estimate.py``.
+# Seconds a record of input takes, as in ``core.restore.estimate``.
 _SECONDS_A_RECORD: Final = 5e-4
 
 
 class Way(enum.StrEnum):
-    """How the instant would be reached."""
+    """Way to reach the instant."""
 
     MOMENT = "moment"
     SAVEPOINT = "savepoint"
@@ -105,14 +105,14 @@ def _kept(report: StatusReport, base: SavepointSummary | None, reached: int | No
     return min(point, moment)
 
 
-def base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSummary | None:
+def _base_at(savepoints: Sequence[SavepointSummary], moment: int) -> SavepointSummary | None:
     """The newest savepoint whose state may be brought back for this moment: exact, and full where there is a full one; None when there is none."""
     exact = [one for one in savepoints if one.captured_at <= moment and one.consistency is Consistency.EXACT]
     full = [one for one in exact if one.profile is Profile.FULL]
     return max(full or exact, key=lambda one: (one.captured_at, one.savepoint_id), default=None)
 
 
-def base_of_moment(savepoints: Sequence[SavepointSummary], moment: int, now: int) -> SavepointSummary | None:
+def _base_of_moment(savepoints: Sequence[SavepointSummary], moment: int, now: int) -> SavepointSummary | None:
     """The newest savepoint from which a restore reaches this moment itself, by what its plan goes by; None when none is known to."""
     # A restore believes none of a time that has not come.
     known = [(one, one.moments) for one in savepoints if one.captured_at <= now + CLOCK_DIFFERENCE_MS]
@@ -130,12 +130,12 @@ def base_of_moment(savepoints: Sequence[SavepointSummary], moment: int, now: int
 
 
 def _way(report: StatusReport, moment: int) -> tuple[SavepointSummary | None, Way, int | None]:
-    base = base_at(report.savepoints, moment)
+    base = _base_at(report.savepoints, moment)
     if base is None:
         return None, Way.NONE, None
     if base.profile is Profile.MINIMAL:
         return base, Way.REBUILD, base.captured_at
-    if base.captured_at < moment and (before := base_of_moment(report.savepoints, moment, report.taken_at)) is not None:
+    if base.captured_at < moment and (before := _base_of_moment(report.savepoints, moment, report.taken_at)) is not None:
         return before, Way.MOMENT, moment
     return base, Way.SAVEPOINT, base.captured_at
 

@@ -1,9 +1,7 @@
-"""Values that a look at an application is made of.
+"""Parts of a look at an application: its history, its inputs, the run that works on it, and its consumer group. Pure.
 
-Values over time, thinner the older they are, so that a year of looks fits into one small object. What of an input a restore of the newest exact savepoint
-needs from the topic itself, and what of that is gone. How many records of each input lie between two moments, by how far savepoints had read. Whether an
-application is in use. The target of a clone or of a point in time is configured long before anything of it exists. The run that works on an application
-right now, and how far its Spark jobs are. A consumer group with how far it is behind. Pure.
+The history gets thinner with age, so that a year of looks fits into one small object. An application that is not in use is no finding: the target of a
+clone or of a point in time is configured long before anything of it exists.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ MOST: Final = sum(age // step + 2 for age, step in TIERS) + 1
 
 
 def thinned(points: Iterable[HistoryPoint], *, now: int) -> tuple[HistoryPoint, ...]:
-    """These points in the order of time, the first of each step of their tier, and the newest one. Those that are too old go, and those of a time that has
+    """The points in the order of time, the first of each step of their tier, and the newest one. Points that are too old go, and those of a time that has
     not come.
     """
     ordered = sorted((point for point in points if point.at <= now), key=lambda point: point.at)
@@ -53,8 +51,8 @@ class InputLogs:
     first_times: Mapping[int, int] = field(default_factory=dict)
 
 
-def needed_from(image: TopicImage) -> dict[int, int]:
-    """From which offset on a restore of a savepoint needs the topic, by partition: behind what is archived, or else behind what was read."""
+def _needed_from(image: TopicImage) -> dict[int, int]:
+    """The offset from which on a restore of a savepoint needs the topic, by partition: behind the archived records, or else behind those that were read."""
     if image.archived:
         return {part.partition: part.end for part in image.partitions}
     return _read_at(image)
@@ -65,7 +63,7 @@ def first_unsaved(logs: InputLogs, image: TopicImage | None) -> dict[int, int]:
     one by the application or a restore. Partitions without such an offset are left out, and so are those in which nothing was ever committed: where the
     application begins there is not known.
     """
-    needed = needed_from(image) if image is not None else {}
+    needed = _needed_from(image) if image is not None else {}
     archived = needed if image is not None and image.archived else {}
     known = {
         partition: [archived[partition]]
@@ -85,7 +83,7 @@ def retention_seconds(settings: Mapping[str, str]) -> float | None:
 
 def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image: TopicImage | None, captured_at: int) -> InputState:
     """``image`` is the topic in the newest exact savepoint, captured at ``captured_at``; None without one, or when the topic was made again since."""
-    needed = _from(logs, needed_from(image) if image is not None else {})
+    needed = _from(logs, _needed_from(image) if image is not None else {})
     read = _from(logs, _read_at(image) if image is not None else {})
     return InputState(
         topic=topic,
@@ -98,7 +96,7 @@ def input_state(topic: str, logs: InputLogs, settings: Mapping[str, str], image:
 
 
 def _from(logs: InputLogs, offsets: Mapping[int, int]) -> list[Lag]:
-    """How far somebody is behind who reads from these offsets on."""
+    """The lag of somebody who reads from these offsets on."""
     return [replace(lag, committed=offsets[partition]) for partition, lag in logs.lags.items() if partition in offsets]
 
 
@@ -175,8 +173,7 @@ def unused(observed: ObservedApplication) -> bool:
 
 
 def _stored(facts: RepositoryFacts) -> bool:
-    left_behind = (facts.damaged, facts.forged, facts.restores, facts.quarantines, facts.holds, facts.last_run, facts.lock, facts.quiesce)
-    return any(left_behind)
+    return any((facts.damaged, facts.forged, facts.restores, facts.quarantines, facts.holds, facts.last_run, facts.lock, facts.quiesce))
 
 
 def _on_the_cluster(facts: ClusterFacts) -> bool:
@@ -196,8 +193,8 @@ class UnderWay:
 
 
 def artifacts_of(held: LockRecord, directories: Iterable[str]) -> str | None:
-    """Which of these directories of run artifacts is that of the lock's holder: the newest that the run has made, or the one of a restore that it resumes.
-    None when it has made none yet.
+    """The one of these directories of run artifacts that is the lock holder's: the newest that the run has made, or that of a restore that it resumes. None
+    when it has made none yet.
     """
     # An owner is a run, or a word and a run. Ids end with a digest of the run.
     suffixes = {run_suffix(held.owner), run_suffix(held.owner.partition(" ")[2])}
@@ -243,7 +240,7 @@ class GroupLag:
 
 
 def group_lag(group: GroupDescription, roles: Mapping[TopicPartition, TopicRole], lags: Mapping[TopicPartition, Lag]) -> GroupLag:
-    """How far ``group`` is behind in each of these partitions."""
+    """The lag of ``group`` in each of these partitions."""
     clients = {tp: member.client_id for member in group.members for tp in member.assigned}
     return GroupLag(
         group_id=group.group_id,

@@ -1,15 +1,13 @@
-"""The status of one application as the monitor saw it: all that pages, alerts and the command line show, in one object.
+"""The status of one application as the monitor saw it, in one object: all that pages, alerts and the command line show.
 
-Whoever shows it reads this object and asks nobody else: no broker, no manifest, no Spark. It says when each part was looked at, because a part that could
-not be looked at keeps the values of the last time, and the reason.
-
-The recovery point of an application: up to which moment its input would be there if its cluster were lost now. What a look at an application has found
-wrong, or about to go wrong, with what to do about it.
+Whoever shows it reads this object only: no broker, no manifest, no Spark. Each part says when it was looked at. A part that could not be looked at keeps
+its last values, with the reason.
 """
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -46,38 +44,6 @@ class ArchiveStatus:
     problem: str = ""
 
 
-def archive_status(archive: Archive, behind: Extended | None, now: int) -> ArchiveStatus:
-    """What ``archive`` says of itself, and adds to the newest exact savepoint: ``behind`` is that one with it, None where it adds nothing. Of a moment that has
-    not come, by an archiver's clock that is ahead, nothing is promised.
-    """
-    safe_at = behind.safe_at if behind is not None and not behind.left else None
-    return ArchiveStatus(
-        working=is_at_work(archive, now),
-        said_at=archive.at,
-        safe_at=None if safe_at is None or safe_at > now + CLOCK_DIFFERENCE_MS else safe_at,
-        waiting=archive.waiting,
-        files=archive.files,
-        left=() if behind is None else behind.left[:_NAMED],
-        left_count=0 if behind is None else len(behind.left),
-        lost=sum(gap.end - gap.start for log in archive.newest.values() for gap in log.gaps),
-    )
-
-
-def unusable(problem: str) -> ArchiveStatus:
-    """What is said of an archive that cannot be used."""
-    return ArchiveStatus(working=False, said_at=None, safe_at=None, waiting=0, files=0, problem=problem)
-
-
-def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None) -> int | None:
-    """The moment (ms), with the ``newest`` exact savepoint. None where nothing would be left of the input that is not in the state: there is no such savepoint,
-    or it is not enough without the cluster.
-    """
-    if newest is None or not newest.survives_cluster_loss:
-        return None
-    archived = archive.safe_at if archive is not None else None
-    return newest.captured_at if archived is None else max(newest.captured_at, archived)
-
-
 class Severity(enum.StrEnum):
     """``critical``: a recovery is impossible, or state is being lost. ``warning``: it soon will be, or an objective is missed. ``info``: slower or
     weaker than it could be.
@@ -86,6 +52,11 @@ class Severity(enum.StrEnum):
     CRITICAL = "critical"
     WARNING = "warning"
     INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """The place in this order, 0 for the worst."""
+        return list(Severity).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +81,7 @@ class StatusFinding:
         return f"{self.kind}:{self.subject}" if self.subject else self.kind
 
     def with_docs_at(self, docs: str) -> StatusFinding:
-        """The same with the whole address of its section. ``docs`` is where docs/ can be read."""
+        """The finding with the whole address of its section. ``docs`` is where docs/ can be read."""
         return replace(self, runbook=f"{docs.rstrip('/')}/{self.runbook}")
 
 
@@ -125,7 +96,7 @@ class Health(enum.StrEnum):
 
 
 class RunKind(enum.StrEnum):
-    """What a run of the past did."""
+    """Kind of a run of the past."""
 
     RESTORE = "restore"
     DRILL = "drill"
@@ -225,8 +196,8 @@ class HistoryPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """When a part of the status was last looked at with success, None when it never was. ``problem`` says why the newest look failed, None when it did
-    not.
+    """A part of the status. ``looked_at`` (ms) is the last look that succeeded, None when none did. ``problem`` says why the newest look failed, None when it
+    did not.
     """
 
     looked_at: int | None
@@ -235,7 +206,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objectives:
-    """What was promised, from the configuration. Seconds; None where nothing was."""
+    """Promises of the configuration in seconds. None where there is none."""
 
     newest_age_seconds: float | None
     recovery_seconds: float | None
@@ -270,8 +241,8 @@ class StandbySite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitesStatus:
-    """Where the application belongs, and which others there are. ``moving_to`` is the site that a failover that is not over moves it to, None without one:
-    from when topics are replaced there, that is ``belongs`` as well. ``standbys`` are those that were looked at.
+    """The site that the application belongs to, and the others. ``moving_to`` is the site that an unfinished failover moves it to, None without one. From when
+    topics are replaced there, that is ``belongs`` as well. ``standbys`` are those that were looked at.
     """
 
     belongs: str = PRIMARY
@@ -285,10 +256,9 @@ class StatusReport:
     """``taken_at`` is when it was made, and ``monitored_at`` when the monitor looked at everything, None when it has not yet: a run that changes the
     repository makes what that says anew, and leaves the rest as it is known. ``parts`` are ``repository``, ``cluster``, ``disks`` and ``application``.
     ``savepoints`` are the newest ones, oldest first, at most some thousands, ``savepoint_count`` of all. ``estimate`` is how long a restore of the newest
-    exact savepoint would take. ``history`` has points that get rarer the
-    older they are. ``used`` is true when this look, or an earlier one, saw the application in use. ``fresh_seconds`` is how long a look of the monitor says
-    something of the present, None where looks have no schedule. ``forged`` are records that were not used, the first ones by key, ``forged_count`` of all.
-    ``archive`` is None where nothing was ever archived continuously.
+    exact savepoint would take. ``history`` has points that get rarer the older they are. ``used`` is true when this look, or an earlier one, saw the
+    application in use. ``fresh_seconds`` is how long a look of the monitor says something of the present, None where looks have no schedule. ``forged`` are
+    records that were not used, the first ones by key, ``forged_count`` of all. ``archive`` is None where nothing was ever archived continuously.
     """
 
     name: str
@@ -319,12 +289,58 @@ class StatusReport:
     archive: ArchiveStatus | None = None
 
     @property
+    def newest_age_seconds(self) -> float | None:
+        """Age of the newest exact savepoint when the report was made, None without one."""
+        return None if self.newest_exact is None else self._age(self.newest_exact.captured_at)
+
+    @property
     def recovery_point(self) -> int | None:
-        """Up to which moment (ms) input would be there if the cluster were lost now, None where nothing would bring it back."""
+        """The moment (ms) up to which input would be there if the cluster were lost now, None where nothing would bring it back."""
         return recovery_point(self.newest_exact, self.archive)
 
     @property
     def loss_seconds(self) -> float | None:
-        """How old the recovery point was when the report was made."""
+        """Age of the recovery point when the report was made, None without one."""
         point = self.recovery_point
-        return None if point is None else max(0.0, (self.taken_at - point) / 1000)
+        return None if point is None else self._age(point)
+
+    def _age(self, moment: int) -> float:
+        return max(0.0, (self.taken_at - moment) / 1000)
+
+
+def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None) -> int | None:
+    """The moment (ms) up to which input would be there if the cluster were lost now, with the ``newest`` exact savepoint. None where nothing would be left of
+    the input that is not in the state: there is no such savepoint, or it is not enough without the cluster.
+    """
+    if newest is None or not newest.survives_cluster_loss:
+        return None
+    archived = archive.safe_at if archive is not None else None
+    return newest.captured_at if archived is None else max(newest.captured_at, archived)
+
+
+def archive_status(archive: Archive, behind: Extended | None, now: int) -> ArchiveStatus:
+    """The status of an archive. ``behind`` is the newest exact savepoint with what the archive adds to it, None where it adds nothing. Nothing is promised of a
+    moment that has not come, by an archiver's clock that is ahead.
+    """
+    safe_at = behind.safe_at if behind is not None and not behind.left else None
+    return ArchiveStatus(
+        working=is_at_work(archive, now),
+        said_at=archive.at,
+        safe_at=None if safe_at is None or safe_at > now + CLOCK_DIFFERENCE_MS else safe_at,
+        waiting=archive.waiting,
+        files=archive.files,
+        left=() if behind is None else behind.left[:_NAMED],
+        left_count=0 if behind is None else len(behind.left),
+        lost=sum(gap.end - gap.start for log in archive.newest.values() for gap in log.gaps),
+    )
+
+
+def unusable(problem: str) -> ArchiveStatus:
+    """The status of an archive that cannot be used."""
+    return ArchiveStatus(working=False, said_at=None, safe_at=None, waiting=0, files=0, problem=problem)
+
+
+def disk_bytes(topics: Iterable[TopicStatus], role: TopicRole) -> int | None:
+    """Bytes of all topics of a role on the disks of all brokers, None when none of them is known."""
+    known = [topic.disk_bytes for topic in topics if topic.role is role and topic.disk_bytes is not None]
+    return sum(known) if known else None

@@ -1,4 +1,5 @@
-"""One savepoint as people look at it: topics, partitions, proof and origin, without its ranges. Written behind its manifest, for whoever may not open that.
+"""One savepoint as people look at it: topics, partitions, proof and origin, without its ranges. It is written after the manifest, for whoever may not open
+that.
 
 It decides nothing: a restore, a check and expiry read the manifest. A savepoint without a detail is as good as any other.
 """
@@ -99,7 +100,7 @@ class SavepointDetail(SavepointFacts):
 
 
 def savepoint_detail(manifest: Manifest) -> SavepointDetail:
-    """What people look at of a manifest, with or without its ranges."""
+    """The detail of a manifest, with or without its ranges."""
     proof, origin = manifest.proof, manifest.provenance
     return SavepointDetail(
         **codec.fields_of(SavepointFacts, savepoint_facts(manifest)),

@@ -124,11 +124,7 @@ def change_of_release(purpose: HoldPurpose, mark: int) -> Callable[[Overrides], 
     """The changes at the end of such a hold. Purpose and mark may be forged: the release of a copy cannot end what a restore holds."""
     if purpose is HoldPurpose.RESTORE:
         return restore_released
-    return partial(left, mark=mark) if mark in COPY_MARKS else _nothing
-
-
-def _nothing(_config: Overrides) -> Changes:
-    return {}
+    return partial(left, mark=mark) if mark in COPY_MARKS else lambda _config: {}
 
 
 def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int, margin_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""librdkafka's public C functions and our own beside them (``gather.c``), or the reason why they are not used here.
+"""librdkafka's public C functions and our own beside them (``gather.c``).
 
 The library is the one that the confluent-kafka package has brought into the process. It is called with handles of its own, which are made here by its public
 functions: nothing of the package's own objects is looked into.
@@ -34,6 +34,7 @@ EVENTS_OF_A_PRODUCER: Final = 0x1 | 0x8  # delivery reports, errors
 EVENT_ERROR: Final = 0x8
 PURGE_QUEUE, PURGE_IN_FLIGHT = 0x1, 0x2
 
+_LOGGER = logger("streams_recovery.kafka.native")
 _TEXT_BYTES: Final = 512
 _POINTER = c.c_void_p
 _SECONDS_OF_TEST: Final = 5
@@ -83,7 +84,7 @@ class GatherRange(c.Structure):
 
 
 class GatherSizes(c.Structure):
-    """What ``sr_measure`` counted."""
+    """Counts of ``sr_measure``."""
 
     _fields_ = tuple(
         (name, c.c_int64)
@@ -129,13 +130,13 @@ class Failure(c.Structure):
 
 
 class Heard(c.Structure):
-    """What callbacks were told since it was looked at."""
+    """Statistics and errors that callbacks were told of since it was looked at."""
 
     _fields_ = (("statistics", _POINTER), ("statistics_bytes", c.c_int64), ("newest", Failure), ("newest_of_one", Failure))
 
 
 class Reports(c.Structure):
-    """What ``sr_reports`` found."""
+    """Findings of ``sr_reports``."""
 
     _fields_ = (("acknowledged", c.c_int64), ("misplaced", c.c_int64), ("error", c.c_int64), ("other", _POINTER))
 
@@ -205,7 +206,7 @@ _GATHER: Final[Mapping[str, tuple[Any, ...]]] = {
 
 
 class NativeUnusable(Exception):
-    """Why the compiled way is not taken in this process."""
+    """The reason why the compiled way is not taken in this process."""
 
 
 class Native:
@@ -275,7 +276,7 @@ class Native:
             self.rd_topic_partition_list_destroy(made)
 
     def error(self, code: int, text: bytes | None = None) -> LibrdkafkaError:
-        """What confluent-kafka makes of this code."""
+        """The error that confluent-kafka makes of this code."""
         return LibrdkafkaError(code, _text(self.rd_err2str(code) if text is None else text))
 
     def checked(self, code: int) -> None:
@@ -301,7 +302,7 @@ def _tried_out() -> Native | None:
 
 
 def source_number(source: bytes) -> int:
-    """What the library that was compiled from this source says of it."""
+    """The number by which the compiled library names its source."""
     return int.from_bytes(hashlib.sha256(source).digest()[:8], "big")
 
 
@@ -386,7 +387,7 @@ def _try_out(native: Native) -> None:
 
 
 def _looked_at(native: Native, message: Any, given: tuple[int, bytes, bytes, tuple[bytes, bytes]]) -> bool:
-    """Whether the reported record, gathered as if it had been read, is the one that was given."""
+    """True when the reported record, gathered as if it had been read, is the one that was given."""
     stamp, key, value, (name, header) = given
     seen = message.contents
     expected = (LibrdkafkaError._PURGE_QUEUE, 7, len(key), len(value), OFFSET_INVALID)  # noqa: SLF001  # public in spite of its underscore
@@ -419,6 +420,3 @@ def _looked_at(native: Native, message: Any, given: tuple[int, bytes, bytes, tup
 
 def _text(data: bytes | None) -> str:
     return (data or b"").decode(errors="replace")
-
-
-_LOGGER = logger("streams_recovery.kafka.native")

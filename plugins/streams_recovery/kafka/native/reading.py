@@ -40,7 +40,7 @@ MOST_BYTES: Final = 256 << 20
 
 
 class NativeReadingClient(RangeClient):
-    """See ``RangeClient``. Only for processes where ``native()`` is not None."""
+    """A ``RangeClient`` of compiled code. Only for processes where ``native()`` is not None."""
 
     _native: Native
     _client: int
@@ -119,7 +119,7 @@ class NativeReadingClient(RangeClient):
             self._native.sr_destroy(self._messages, self._held)
 
     def _consumed(self, seconds: float, rows: int) -> int:
-        """How many messages are in ``_messages`` now, until they are destroyed."""
+        """The number of messages that are in ``_messages`` now, until they are destroyed."""
         self._check_open()
         self._native.sr_consume(self._queue, int(seconds * 1000), self._messages, min(rows, MAX_BATCH_ROWS), self._held)
         self._hear()

@@ -25,7 +25,7 @@ from streams_recovery.segments.schema import SEGMENT_SCHEMA
 
 
 class NativeSender:
-    """See ``Sender``. ``note`` is told of each error that is about no record."""
+    """A ``Sender`` of compiled code. ``note`` is told of each error that is about no record."""
 
     def __init__(self, native: Native, config: dict[str, object], note: Callable[[LibrdkafkaError], None]) -> None:
         """Raises ``KafkaException`` when the client does not take the settings."""
@@ -84,7 +84,7 @@ class NativeSender:
         return self._native.error(code) if broken is None else LibrdkafkaError(LibrdkafkaError._FATAL, broken.str())  # noqa: SLF001
 
     def _broken_by(self) -> LibrdkafkaError | None:
-        """What broke the client down for good, in its own words, if anything did."""
+        """The error that broke the client down for good, in its own words, if any did."""
         text = c.create_string_buffer(512)
         code = self._native.rd_fatal_error(self._handle, text, len(text))
         return self._native.error(code, text.value) if code else None

@@ -13,9 +13,9 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest, Provenance
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import LATEST, same_moment
-from streams_recovery.operations.compaction.plan import check_sound, locked, newest_one, publish_made, replaced_already, replacement
+from streams_recovery.operations.compaction.plan import locked, newest_one, publish_made, replaced_already, replacement
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.savepoint.publish import software
+from streams_recovery.operations.savepoint.publish import check_sound, software
 
 SPEC, RESULT = "merge-spec", "merge-result"
 _SHOWN = 50
@@ -23,7 +23,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """Who wants the small files of a savepoint joined and why. ``savepoint`` is an id, or ``latest`` for the newest one, whatever its label."""
+    """A request to join the small files of a savepoint: by whom and why. ``savepoint`` is an id, or ``latest`` for the newest one, whatever its label."""
 
     savepoint: str
     run_id: str
@@ -66,7 +66,7 @@ class MergeSummary:
 
 
 def plan(recovery: RecoveryContext, savepoint: str) -> MergePlan:
-    """Which files of a savepoint would be joined. Changes nothing, and asks neither cluster nor application.
+    """The files of a savepoint that would be joined. Changes nothing, and asks neither cluster nor application.
 
     Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that another one stands for already.
     """

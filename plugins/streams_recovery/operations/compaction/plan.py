@@ -1,7 +1,6 @@
-"""What a compaction would do, and the Spark job for it.
+"""Compaction of a savepoint: its plan, the Spark job for it, and the compacted savepoint, which exists only once it is proven that it holds the same state.
 
-What the steps of a compaction hand to each other. Making the compacted savepoint exist, once it is proven that it holds the same state. A compaction for
-people.
+The merge of small files shares the choice of the source, the lock, and the publication.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest, Provenance
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.waiting import poll
-from streams_recovery.core.words import LATEST, command, same_moment, time_of
+from streams_recovery.core.words import LATEST, same_moment, time_of
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_another
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, require_lock
-from streams_recovery.operations.savepoint.publish import software
+from streams_recovery.operations.savepoint.publish import check_sound, software
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactRequest:
-    """Who wants a savepoint compacted and why. ``savepoint`` is an id, or ``latest`` for the newest one with state, whatever its label."""
+    """A request to compact a savepoint: by whom and why. ``savepoint`` is an id, or ``latest`` for the newest one with state, whatever its label."""
 
     savepoint: str
     run_id: str
@@ -80,11 +79,11 @@ SPEC, RESULT = "compact-spec", "compact-result"
 
 
 def plan(recovery: RecoveryContext, savepoint: str) -> CompactionPlan:
-    """What of a savepoint would be compacted. Changes nothing, and asks neither cluster nor application.
+    """The changelogs of a savepoint that would be compacted. Changes nothing, and asks neither cluster nor application.
 
     Raises ``NotFound`` without a savepoint, ``Damaged`` for one that is not whole or was altered, ``Refused`` for one that was compacted already.
     """
-    source = newest_one(recovery, Profile.FULL) if savepoint == LATEST else standing(recovery, savepoint)
+    source = newest_one(recovery, Profile.FULL) if savepoint == LATEST else _standing(recovery, savepoint)
     check_sound(recovery, source)
     return plan_compaction(source, {name: recovery.config.store_kind(name) for name in recovery.config.stores})
 
@@ -127,28 +126,6 @@ def newest_one(recovery: RecoveryContext, profile: Profile | None = None) -> Man
     return newest
 
 
-def check_sound(recovery: RecoveryContext, source: Manifest) -> None:
-    """Raise ``Damaged`` for a savepoint that was altered or is not whole: nothing is made from it."""
-    _check_published(recovery, source.savepoint_id)
-    if not source.whole(sizes(recovery)):
-        raise Damaged(
-            f"savepoint {source.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step="verify it",
-            savepoint=source.savepoint_id,
-        ).then(command("verify", recovery.config.name, source.savepoint_id))
-
-
-def _check_published(recovery: RecoveryContext, savepoint_id: str) -> None:
-    # What somebody altered would come out as published by us. Savepoints of older releases have no record to be compared with.
-    with contextlib.suppress(NotFound):
-        if recovery.savepoints.altered(savepoint_id):
-            raise Damaged(
-                f"the manifest of savepoint {savepoint_id} is not the one that was published",
-                next_step="nothing was changed; find out who wrote it, and choose another savepoint",
-                savepoint=savepoint_id,
-            )
-
-
 def replacement(recovery: RecoveryContext, source_id: str) -> Manifest | None:
     """The whole savepoint that was made from another one and stands for it, None when there is none. One that is damaged stands for nothing."""
     for savepoint_id in recovery.savepoints.ids():
@@ -158,14 +135,14 @@ def replacement(recovery: RecoveryContext, source_id: str) -> Manifest | None:
             except (Damaged, NotFound):
                 # One that has just expired stands for nothing either.
                 continue
-            if other.replaces == source_id and other.whole(sizes(recovery)):
+            if other.replaces == source_id and other.whole(_sizes(recovery)):
                 return other
     return None
 
 
-def standing(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
-    """What is compacted when a savepoint is asked for: one that was merged from it has the same records, and may have let it expire. Raises ``Refused`` when
-    one was compacted from it, ``NotFound`` and ``Damaged``.
+def _standing(recovery: RecoveryContext, savepoint_id: str) -> Manifest:
+    """The savepoint to compact in place of the one that is asked for: one that was merged from it has the same records, and may have let it expire. Raises
+    ``Refused`` when one was compacted from it, ``NotFound`` and ``Damaged``.
     """
     while (other := replacement(recovery, savepoint_id)) is not None:
         if other.provenance.merged_from is None:
@@ -212,7 +189,7 @@ def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, 
     """Create the manifest of what was made from another savepoint, if all of its files are there, with the offsets of other groups that were kept with that
     one: it may be gone soon. Raises ``Damaged`` and ``LockLost``.
     """
-    if not manifest.whole(sizes(recovery)):
+    if not manifest.whole(_sizes(recovery)):
         raise Damaged(
             f"files of savepoint {manifest.savepoint_id} are missing or have another size than was written",
             next_step=f"nothing was published; run the {what} again",
@@ -223,7 +200,7 @@ def publish_made(recovery: RecoveryContext, manifest: Manifest, source_id: str, 
     recovery.savepoints.publish(manifest, confirm=lambda: require_lock(recovery, lock))
 
 
-def sizes(recovery: RecoveryContext) -> dict[str, int]:
+def _sizes(recovery: RecoveryContext) -> dict[str, int]:
     """Bytes of every segment there is, by key."""
     return recovery.repository.sizes(recovery.layout.segments)
 
@@ -243,7 +220,7 @@ def publish(
             return _summary(recovery, recovery.savepoints.read(earlier), stays=ticket.stays)
         if ticket.spec is None or result is None:
             raise Damaged("no compaction ran", next_step="clear the Spark task of this run and run it again")
-        source = standing(recovery, ticket.source_id)
+        source = _standing(recovery, ticket.source_id)
         done = recovery.artifacts.read_own(CompactResult, ticket.savepoint_id, result)
         verdict = judge(recovery.artifacts.read(CompactSpec, ticket.spec).partitions, done.partitions)
         provenance = Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software())

@@ -1,6 +1,6 @@
-"""Publishing the results of an interval: left in topics of its own, or put into the application's outputs, all of them in one transaction.
+"""Results of an interval: left in topics of its own, or put into the application's outputs, all of them in one transaction.
 
-Reading what an output holds of an interval: counts, and the newest record of each key or a digest of every record. One process, one partition at a time.
+Outputs are read by one process, one partition at a time: counts, and the newest record of each key or a digest of every record.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, NotFound, OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.journal import Phase
@@ -23,13 +22,17 @@ from streams_recovery.core.sandbox.results import Every, Newest, NewestRecord, P
 from streams_recovery.core.waiting import pause
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.kafka.transactional_append import append
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.interval.run import check_outputs, outputs_of
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore import RestoreTicket
 from streams_recovery.operations.restore.drain import whole_input
 from streams_recovery.operations.restore.open import guarded, stored_plan
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_lists, record_digest
+
+_ATTEMPTS: Final = 5
+_AGAIN_SECONDS: Final = 2.0
+_NAMED: Final = 5
 
 
 @dataclass(kw_only=True)
@@ -42,55 +45,9 @@ class Held:
     digests: Counter[bytes] = field(default_factory=Counter)
 
 
-def held_by(
-    recovery: RecoveryContext,
-    tp: TopicPartition,
-    start: int,
-    end: int,
-    interval: Interval,
-    read_by: Readers | None,
-    *,
-    outside: bool = False,
-) -> Held:
-    """What ``[start, end)`` of a partition holds. With ``outside`` the newest record of a key is taken wherever it is. Without ``read_by`` only
-    counts. Needs memory for each key, or for each record of the interval.
-    """
-    held = Held()
-    for batch in batches(recovery, tp, start, end):
-        stamps = batch.column("timestamp").to_pylist()
-        inside = sum(stamp in interval for stamp in stamps)
-        held.inside, held.outside = held.inside + inside, held.outside + len(stamps) - inside
-        if read_by is not None and (inside or outside):
-            _note(held, batch, interval, read_by, outside=outside)
-    return held
-
-
-def batches(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    """The committed records of a range."""
-    with RangeReader(recovery.connection, tp, start, end) as reader:
-        yield from reader
-
-
-def _note(held: Held, batch: pa.RecordBatch, interval: Interval, read_by: Readers, *, outside: bool) -> None:
-    columns = [batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")]
-    for offset, stamp, key, value, headers in zip(*columns, header_lists(batch.column("headers")), strict=True):
-        if not outside and stamp not in interval:
-            continue
-        digest = record_digest(stamp, key, value, headers)
-        if read_by is Readers.NEWEST:
-            held.newest[key or b""] = NewestRecord(offset=offset, timestamp=stamp, digest=digest, tombstone=value is None)
-        elif stamp in interval:
-            held.digests[digest] += 1
-
-
-_ATTEMPTS: Final = 5
-_AGAIN_SECONDS: Final = 2.0
-_NAMED: Final = 5
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Partition:
-    """What is to be done with one partition. ``source`` is the interval's own log, up to ``end``; ``target_end`` is where the output ended."""
+    """The decision for one partition. ``source`` is the interval's own log, up to ``end``; ``target_end`` is where the output ended."""
 
     source: TopicPartition
     target: TopicPartition
@@ -102,7 +59,7 @@ class _Partition:
         """The results to write, and tombstones behind them."""
         wanted = pa.array(sorted(self.decided.write), pa.int64()) if isinstance(self.decided, Newest) else None
         if self.decided is Every.APPEND or (wanted is not None and len(wanted)):
-            for batch in batches(recovery, self.source, 0, self.end):
+            for batch in _batches(recovery, self.source, 0, self.end):
                 stamps = batch.column("timestamp")
                 inside = pc.and_(pc.greater_equal(stamps, interval.start), pc.less(stamps, interval.end))
                 found = batch.filter(inside if wanted is None else pc.is_in(batch.column("offset"), value_set=wanted))
@@ -131,9 +88,7 @@ def _tombstones(keys: tuple[bytes, ...], timestamp: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SEGMENT_SCHEMA)
 
 
-def publish_results(
-    recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest, *, again_seconds: float = _AGAIN_SECONDS
-) -> PublishReport:
+def publish_results(recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest) -> PublishReport:
     """Publish what the interval brought. Repeating it does not double anything: what an output has already is left as it is. An output that somebody
     writes to is tried again a few times.
 
@@ -141,21 +96,19 @@ def publish_results(
     written then), and ``OffsetsUnstable`` when somebody goes on writing to the outputs.
     """
     guarded(recovery, ticket, at_least=whole_input(stored_plan(recovery, ticket)), before=Phase.CLOSED)
-    alive = [status.name for status in recovery.application.status() if status.state is not InstanceState.GONE]
+    alive = [status.name for status in not_gone(recovery)]
     if alive:
         raise ApplicationRunning(
             f"{recovery.application_id} still runs: {', '.join(alive)}", next_step="wait until it has stopped at the ends of its input"
         )
     with renewed_lock(recovery, ticket):
-        return (
-            _replaced(recovery, ticket, request, again_seconds) if request.publish is PublishPolicy.REPLACE else _beside(recovery, request)
-        )
+        return _replaced(recovery, ticket, request) if request.publish is PublishPolicy.REPLACE else _beside(recovery, request)
 
 
 def _beside(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:
     interval, outputs = request.slice.interval, []
     for output, topic in outputs_of(recovery).items():
-        held = [held_by(recovery, tp, 0, end, interval, None) for tp, end in _ends(recovery, topic).items()]
+        held = [_held_by(recovery, tp, 0, end, interval, None) for tp, end in _ends(recovery, topic).items()]
         report = OutputReport(output=output, topic=topic, results=sum(one.inside for one in held), outside=sum(one.outside for one in held))
         outputs.append(report)
     return PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=tuple(outputs))
@@ -168,7 +121,7 @@ def _ends(recovery: RecoveryContext, topic: str) -> dict[TopicPartition, int]:
     return recovery.cluster.last_stable_offsets([TopicPartition(topic, number) for number in range(found.partitions)])
 
 
-def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest, again_seconds: float) -> PublishReport:
+def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: ReprocessRequest) -> PublishReport:
     made = {topic.name: len(topic.partitions) for topic in stored_plan(recovery, ticket).create}
     check_outputs(recovery, {output: made[topic] for output, topic in outputs_of(recovery).items() if topic in made}, request)
     attempt = 1
@@ -180,7 +133,7 @@ def _replaced(recovery: RecoveryContext, ticket: RestoreTicket, request: Reproce
                 raise
             attempt += 1
             # Whoever has a transaction open ends it meanwhile, or the broker does.
-            pause(again_seconds, "open transactions in outputs to end")
+            pause(_AGAIN_SECONDS, "open transactions in outputs to end")
 
 
 def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> PublishReport:
@@ -209,11 +162,11 @@ def _replace_once(recovery: RecoveryContext, request: ReprocessRequest) -> Publi
 def _decided(
     recovery: RecoveryContext, source: TopicPartition, end: int, target: TopicPartition, interval: Interval, read_by: Readers
 ) -> tuple[tuple[int, int], _Partition]:
-    results = held_by(recovery, source, 0, end, interval, read_by)
+    results = _held_by(recovery, source, 0, end, interval, read_by)
     target_end = _still_end(recovery, target)
     # Whatever is older than the interval is before this offset, and so is every key's record that nobody has replaced since.
     begins = recovery.cluster.offsets_for_times([target], interval.start)[target]
-    there = held_by(recovery, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
+    there = _held_by(recovery, target, target_end if begins is None else begins, target_end, interval, read_by, outside=True)
     decided: Newest | Every = (
         decide_newest(interval, results.newest, there.newest) if read_by is Readers.NEWEST else decide_every(results.digests, there.digests)
     )
@@ -250,3 +203,44 @@ def _check(work: list[_Partition], request: ReprocessRequest) -> None:
             next_step="nothing was written; look at them, and allow tombstones if these keys are to be deleted",
             keys=sum(len(keys) for keys in vanished.values()),
         )
+
+
+def _held_by(
+    recovery: RecoveryContext,
+    tp: TopicPartition,
+    start: int,
+    end: int,
+    interval: Interval,
+    read_by: Readers | None,
+    *,
+    outside: bool = False,
+) -> Held:
+    """Count the records in ``[start, end)`` of a partition, and note them for their readers. With ``outside`` the newest record of a key is taken wherever it
+    is. Without ``read_by`` only counts. Needs memory for each key, or for each record of the interval.
+    """
+    held = Held()
+    for batch in _batches(recovery, tp, start, end):
+        stamps = batch.column("timestamp").to_pylist()
+        inside = sum(stamp in interval for stamp in stamps)
+        held.inside, held.outside = held.inside + inside, held.outside + len(stamps) - inside
+        if read_by is not None and (inside or outside):
+            _note(held, batch, interval, read_by, outside=outside)
+    return held
+
+
+def _batches(recovery: RecoveryContext, tp: TopicPartition, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    """The committed records of a range."""
+    with RangeReader(recovery.connection, tp, start, end) as reader:
+        yield from reader
+
+
+def _note(held: Held, batch: pa.RecordBatch, interval: Interval, read_by: Readers, *, outside: bool) -> None:
+    columns = [batch.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value")]
+    for offset, stamp, key, value, headers in zip(*columns, header_lists(batch.column("headers")), strict=True):
+        if not outside and stamp not in interval:
+            continue
+        digest = record_digest(stamp, key, value, headers)
+        if read_by is Readers.NEWEST:
+            held.newest[key or b""] = NewestRecord(offset=offset, timestamp=stamp, digest=digest, tombstone=value is None)
+        elif stamp in interval:
+            held.digests[digest] += 1

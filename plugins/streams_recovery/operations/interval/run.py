@@ -1,7 +1,7 @@
-"""From a claimed interval to a restore that is open: is there input at all, what is the state before it, and may its results go where they should?
+"""The run of an interval: its slot, its plan, a restore that is open, and its end.
 
-The end of an interval: everything of it is taken away but what it published, its slot is given back, and an entry says what came of it. Which slot an
-interval is processed in: taken from the application's own part of the repository, so that no orchestrator can start too many.
+Slots are taken from the application's own part of the repository, so that no orchestrator can start too many. At the end everything is taken away but what the
+interval published, its slot is given back, and an entry says what came of it.
 """
 
 from __future__ import annotations
@@ -44,18 +44,110 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.run_artifacts import RunArtifacts
 
 WHAT = "reprocessing"
+# Intervals end side by side, and the entry of a step that is repeated is among the newest.
+_NEWEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An interval with its slot. ``application`` is the configured name of what processes it."""
+
+    application: str
+    slot: int
+    request: ReprocessRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What an interval would be processed from. ``records`` are its own; with none nothing is to be done. ``late`` more are left out, as the request
-    allows. ``text`` is for people.
+    """The base and the input of an interval. ``records`` are its own; with none nothing is to be done. ``late`` more are left out, as the request allows.
+    ``text`` is for people.
     """
 
     records: int
     savepoint: str | None
     text: str
     late: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The progress of an interval. ``planned``, ``ticket`` and ``published`` are what its steps returned, None where one did not succeed; it is ``finished``
+    when the last step of its restore has succeeded, and ``left`` names what could not be removed.
+    """
+
+    planned: Planned | None
+    ticket: RestoreTicket | None
+    published: PublishReport | None
+    finished: bool
+    left: tuple[str, ...]
+
+
+def _section(recovery: RecoveryContext) -> Reprocess:
+    """The application's section ``reprocess``. Raises ``ConfigInvalid`` when there is none, or it is not enabled."""
+    found = recovery.config.reprocess
+    if found is None or not found.enabled:
+        raise ConfigInvalid(f"reprocessing is not configured for {recovery.config.name}", next_step="write a reprocess section")
+    return found
+
+
+def requested(recovery: RecoveryContext, asked: ReprocessOptions, interval: Interval) -> ReprocessRequest:
+    """The request to the application that ``recovery`` is of: options that are not set are those of its configuration. Raises ``ConfigInvalid`` and
+    ``Refused``.
+    """
+    own = _section(recovery)
+    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "leave_late", "overlap", "beyond", "base")}
+    return reprocess_request(replace(asked, **filled), interval, recovery.application_id, own.tables)
+
+
+def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) -> Claimed | None:
+    """A slot for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``recovery`` is that of the application
+    itself. Raises ``LockHeld`` while the interval is being processed.
+    """
+    reprocess, name = _section(recovery), request.slice.interval.name
+    held = ApplicationLock(recovery.repository, Layout(f"{reprocess.application_id}-{name}"), recovery.clock).holder()
+    if held is not None:
+        raise LockHeld(
+            f"interval {name} is being processed: the lock is held by {held.owner!r}",
+            next_step="wait until that run has ended; if it is dead, its lock runs out by itself",
+            owner=held.owner,
+        )
+    log = _slot_log(recovery, recovery.application_id)
+    if results.take(log.last(), name, run=run_id, at=recovery.clock(), slots=reprocess.parallel).slot is None:
+        return None
+    taken: list[SlotEntry] = []
+
+    def decide(last: SlotEntry | None, _number: int) -> SlotEntry:
+        taken.append(results.take(last, name, run=run_id, at=recovery.clock(), slots=reprocess.parallel))
+        return taken[-1]
+
+    log.append_after(decide)
+    slot = taken[-1].slot
+    return (
+        None
+        if slot is None
+        else Claimed(application=str(SandboxName(application=recovery.config.name, interval=name, slot=slot)), slot=slot, request=request)
+    )
+
+
+def busy(recovery: RecoveryContext) -> tuple[str, ...]:
+    """Intervals that have a slot now."""
+    return results.busy(_slot_log(recovery, recovery.application_id).last())
+
+
+def _release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
+    """Give the slot of an interval back, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating it is
+    harmless.
+    """
+    log, at = _slot_log(recovery, application_id), recovery.clock()
+    if results.release(log.last(), interval, run=run_id, at=at) is not None:
+        # When somebody was faster and nothing is left to give back, their entry is written once more: it changes nothing.
+        same = SlotEntry(interval=interval, at=at, slot=None, taken={})
+        log.append_after(lambda newest, _: results.release(newest, interval, run=run_id, at=at) or newest or same)
+
+
+def _slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
+    """The log of slots that were taken and given back."""
+    return AppendLog(recovery.repository, Layout(application_id).slots, SlotEntry)
 
 
 def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, run_id: str) -> Removed:
@@ -67,8 +159,8 @@ def clear(recovery: RecoveryContext, source: str, request: ReprocessRequest, *, 
 
 
 def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> Planned:
-    """What would be done. Changes nothing. ``source`` is the id of the application itself. Raises ``Refused`` for input that may not be whole, when
-    there is no base, and when outputs cannot take the results.
+    """Plan the interval. Changes nothing. ``source`` is the id of the application itself. Raises ``Refused`` for input that may not be whole, when there is no
+    base, and when outputs cannot take the results.
     """
     own = _checked(recovery, source, request)
     if own.taken == 0:
@@ -76,13 +168,13 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
         late = f" {own.left:,} records of it come behind the end of their log and are left out." if own.left else ""
         text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started.{late}"
         return Planned(records=0, savepoint=None, text=text, late=own.left)
-    planned = restore.plan(recovery, restore_request(source, request))
+    planned = restore.plan(recovery, _restore_request(source, request))
     return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned), late=own.left)
 
 
 def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> OwnRecords:
-    """How many records the interval has; refused when it could not be processed."""
-    wanted = restore_request(source, request)
+    """The number of records that the interval has. Raises ``Refused`` when it could not be processed."""
+    wanted = _restore_request(source, request)
     own = restore.records_of(recovery, wanted)
     if own.taken:
         topics = {topic.name: len(topic.partitions) for topic in wanted.resolve(recovery).manifest.topics}
@@ -91,7 +183,7 @@ def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) 
     return own
 
 
-def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> OfInterval:
+def _restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> OfInterval:
     """The restore that begins an interval. ``savepoint`` is the base that was planned, for an interval that has one."""
     base = NO_STATE if request.base is IntervalBase.NONE else savepoint or LATEST
     return OfInterval(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
@@ -103,7 +195,7 @@ def open_interval(
     """Take the lock of the interval's application. Nobody has approved a plan: it may replace nothing, and the same records are taken whatever was
     archived since.
     """
-    wanted = restore_request(source, request, planned.savepoint)
+    wanted = _restore_request(source, request, planned.savepoint)
     return restore.open_restore(
         recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, wanted).hash
     )
@@ -135,88 +227,6 @@ def check_outputs(recovery: RecoveryContext, partitions: Mapping[str, int], requ
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """An interval with its slot. ``application`` is the configured name of what processes it."""
-
-    application: str
-    slot: int
-    request: ReprocessRequest
-
-
-def section(recovery: RecoveryContext) -> Reprocess:
-    """The application's section. Raises ``ConfigInvalid`` when there is none, or it is not enabled."""
-    found = recovery.config.reprocess
-    if found is None or not found.enabled:
-        raise ConfigInvalid(f"reprocessing is not configured for {recovery.config.name}", next_step="write a reprocess section")
-    return found
-
-
-def requested(recovery: RecoveryContext, asked: ReprocessOptions, interval: Interval) -> ReprocessRequest:
-    """What is asked of the application that ``recovery`` is of, the configuration's where nothing is. Raises ``ConfigInvalid`` and ``Refused``."""
-    own = section(recovery)
-    filled = {name: getattr(asked, name) or getattr(own, name) for name in ("lateness", "leave_late", "overlap", "beyond", "base")}
-    return reprocess_request(replace(asked, **filled), interval, recovery.application_id, own.tables)
-
-
-def claim(recovery: RecoveryContext, request: ReprocessRequest, *, run_id: str) -> Claimed | None:
-    """A slot for the interval, the one it has when its last run has ended or died; None while all of them are taken. ``recovery`` is that of the application
-    itself. Raises ``LockHeld`` while the interval is being processed.
-    """
-    reprocess, name = section(recovery), request.slice.interval.name
-    held = ApplicationLock(recovery.repository, Layout(f"{reprocess.application_id}-{name}"), recovery.clock).holder()
-    if held is not None:
-        raise LockHeld(
-            f"interval {name} is being processed: the lock is held by {held.owner!r}",
-            next_step="wait until that run has ended; if it is dead, its lock runs out by itself",
-            owner=held.owner,
-        )
-    log = slot_log(recovery, recovery.application_id)
-    if results.take(log.last(), name, run=run_id, at=recovery.clock(), slots=reprocess.parallel).slot is None:
-        return None
-    taken: list[SlotEntry] = []
-
-    def decide(last: SlotEntry | None, _number: int) -> SlotEntry:
-        taken.append(results.take(last, name, run=run_id, at=recovery.clock(), slots=reprocess.parallel))
-        return taken[-1]
-
-    log.append_after(decide)
-    slot = taken[-1].slot
-    return (
-        None
-        if slot is None
-        else Claimed(application=str(SandboxName(application=recovery.config.name, interval=name, slot=slot)), slot=slot, request=request)
-    )
-
-
-def busy(recovery: RecoveryContext) -> tuple[str, ...]:
-    """Intervals that have a slot now."""
-    return results.busy(slot_log(recovery, recovery.application_id).last())
-
-
-def release(recovery: RecoveryContext, application_id: str, interval: str, *, run_id: str | None) -> None:
-    """The interval needs its slot no more, if it was ``run_id`` that took it (None: whoever did). ``application_id`` is the application's own. Repeating
-    it is harmless.
-    """
-    log, at = slot_log(recovery, application_id), recovery.clock()
-    if results.release(log.last(), interval, run=run_id, at=at) is not None:
-        # When somebody was faster and nothing is left to give back, their entry is written once more: it changes nothing.
-        log.append_after(lambda newest, _: results.release(newest, interval, run=run_id, at=at) or _same(newest, interval, at))
-
-
-def _same(last: SlotEntry | None, interval: str, at: int) -> SlotEntry:
-    return last or SlotEntry(interval=interval, at=at, slot=None, taken={})
-
-
-def slot_log(recovery: RecoveryContext, application_id: str) -> AppendLog[SlotEntry]:
-    """Every slot taken and given back."""
-    return AppendLog(recovery.repository, Layout(application_id).slots, SlotEntry)
-
-
-# Intervals end side by side, and the entry of a step that is repeated is among the newest.
-_NEWEST = 100
-
-
 def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishReport | None) -> Removed:
     """Stop the interval's application and take away all of it, but for results that were published side by side: ``published`` is what ``publish_results``
     returned, None when it did not come so far. Then its slot is free. Raises ``ApplicationRunning``, and ``Damaged`` when something is left: the slot
@@ -225,21 +235,8 @@ def remove(recovery: RecoveryContext, ticket: RestoreTicket, published: PublishR
     keep = outputs_of(recovery).values() if published is not None and published.how is PublishPolicy.SIDE_BY_SIDE else ()
     removed = teardown.remove(recovery, ticket, keep=tuple(keep), what=WHAT)
     if isinstance(ticket.request, OfInterval):
-        release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
+        _release(recovery, ticket.request.source, ticket.request.slice.interval.name, run_id=None)
     return removed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """How far an interval came. ``planned``, ``ticket`` and ``published`` are what its steps returned, None where one did not succeed; it is ``finished``
-    when the last step of its restore has succeeded, and ``left`` names what could not be removed.
-    """
-
-    planned: Planned | None
-    ticket: RestoreTicket | None
-    published: PublishReport | None
-    finished: bool
-    left: tuple[str, ...]
 
 
 def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *, run_id: str, requested_by: str) -> ReprocessEntry:
@@ -270,7 +267,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
         late=0 if done.planned is None else done.planned.late,
     )
     if not done.left:
-        release(recovery, recovery.application_id, interval.name, run_id=run_id)
+        _release(recovery, recovery.application_id, interval.name, run_id=run_id)
     log = _log(recovery)
     known = next((one for one in itertools.islice(log.read_back(), _NEWEST) if (one.run, one.start) == (run_id, interval.start)), None)
     if known is not None and (known.restore_id, known.outcome) == (entry.restore_id, entry.outcome):

@@ -4,14 +4,13 @@ from streams_recovery.operations.maintenance.announce import announce, deletion_
 from streams_recovery.operations.maintenance.check import ALL, CheckTicket, conclude_check, plan_check, plan_reading, raise_unless_good
 from streams_recovery.operations.maintenance.contents import UndeletePlan, plan_undelete, undelete
 from streams_recovery.operations.maintenance.expire import ExpirePlan, ExpireReport, expire, expiry_text, pin, plan_expiry
-from streams_recovery.operations.maintenance.seal import SealPlan, adopt, plan_adoption
+from streams_recovery.operations.maintenance.seal import adopt, plan_adoption
 
 __all__ = [
     "ALL",
     "CheckTicket",
     "ExpirePlan",
     "ExpireReport",
-    "SealPlan",
     "UndeletePlan",
     "adopt",
     "announce",

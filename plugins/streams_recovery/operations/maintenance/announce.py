@@ -1,4 +1,4 @@
-"""Saying days before that an expiry will delete."""
+"""Announcement of a deletion, days before an expiry deletes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams_recovery.storage.append_log import AppendLog
 
 
 def keep_rules(recovery: RecoveryContext) -> KeepRules:
-    """The configured rules."""
+    """The configured rules of retention."""
     rules = recovery.config.retention
     return KeepRules(
         last=rules.keep_last,
@@ -32,7 +32,7 @@ def keep_rules(recovery: RecoveryContext) -> KeepRules:
 
 
 def deletion_outlook(recovery: RecoveryContext) -> DeletionOutlook:
-    """What runs of the schedule do now. Reads one entry of one log, and changes nothing."""
+    """Tell what runs of the schedule do now. Reads one entry of one log, and changes nothing."""
     return _outlook(recovery, _policy(recovery, recovery.config.retention.apply))
 
 
@@ -48,7 +48,7 @@ def announce(recovery: RecoveryContext, run_id: str) -> DeletionOutlook:
 
 
 def scheduled(recovery: RecoveryContext, run_id: str, apply: Apply) -> DeletionOutlook:
-    """What a run of the schedule does now, after it has announced what has to be announced. A configuration that never deletes ends what was announced."""
+    """Announce what has to be announced, and tell what a run of the schedule does now. A configuration that never deletes ends what was announced."""
     if apply is Apply.AFTER_DAYS:
         return announce(recovery, run_id)
     if apply is Apply.NO and recovery.config.retention.apply is Apply.NO:

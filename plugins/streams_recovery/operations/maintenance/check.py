@@ -14,7 +14,6 @@ from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository import check
-from streams_recovery.core.repository import check as findings
 from streams_recovery.core.repository.check import (
     Cause,
     CheckReport,
@@ -26,6 +25,7 @@ from streams_recovery.core.repository.check import (
     SampleProgress,
 )
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.words import command, is_ahead, is_id, new_id
 from streams_recovery.operations.context import RecoveryContext
@@ -39,14 +39,14 @@ from streams_recovery.storage.savepoints import SavepointStore
 ALL = "all"
 _LOOKED_AT = 20
 _NAMED = 3
-_COPIED_MS = 3 * 86_400_000
+_COPIED_MS = 3 * DAY_MS
 STRUCTURE, SPEC, RESULT = "check-structure", "check-spec", "check-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """What manifests, records and sizes told. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present``
-    files are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it. ``left_behind`` as in ``CheckReport``.
+    """The result of reading manifests, records and sizes. ``savepoints`` manifests, ``minimal`` ones among them, and ``records`` were read, ``present`` files
+    are there with their size. ``sampling`` is how far samples had come before this check, ``sampled`` with it. ``left_behind`` as in ``CheckReport``.
     """
 
     savepoints: int
@@ -195,7 +195,7 @@ def _manifests(
             # It has expired since it was listed.
             continue
         except Damaged as error:
-            found.append(findings.manifest_finding(key, savepoint_id, error))
+            found.append(check.manifest_finding(key, savepoint_id, error))
         except UNREADABLE as error:
             problem = only_this_one(recovery.repository, recovery.layout, error)
             found.append(Finding(cause=Cause.NOT_READ, key=key, problem=problem, savepoints=(savepoint_id,)))
@@ -274,7 +274,7 @@ def conclude_check(recovery: RecoveryContext, ticket: CheckTicket, result: Artif
         files=structure.present,
         files_read=sum(done.read for done in checked.values()),
         rows_read=sum(done.rows for done in checked.values()),
-        findings=tuple(findings.worst_first((*structure.findings, *check.findings_of(read, checked)))),
+        findings=tuple(check.worst_first((*structure.findings, *check.findings_of(read, checked)))),
         # What was not read has to be read by the next check.
         sampling=structure.sampled if any(done.read for done in checked.values()) else structure.sampling,
         left_behind=structure.left_behind,

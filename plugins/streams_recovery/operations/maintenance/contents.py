@@ -1,7 +1,7 @@
-"""What a repository holds, as retention has to know it.
+"""The contents of a repository, as retention has to know them: savepoints, segments, range tables, and what runs have left.
 
-Bringing back what was deleted from a bucket with versions, or written over in it. What a repository says about its savepoints outside their manifests: logs,
-marks, and what was written when they were published.
+Besides these it reads the logs of an application, finds manifests that are lost, and brings back what was deleted from a bucket with versions, or written over
+in it.
 """
 
 from __future__ import annotations
@@ -63,183 +63,8 @@ if TYPE_CHECKING:
     from streams_recovery.storage.s3 import BucketVersions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndeletePlan:
-    """What would come back, segments and range tables before the manifests that name them."""
-
-    application_id: str
-    objects: tuple[Undelete, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Of all objects."""
-        return sum(one.bytes for one in self.objects)
-
-    @property
-    def hash(self) -> str:
-        """Identifies what is brought back."""
-        return hash_of([self.application_id, self.parts])
-
-    @property
-    def parts(self) -> dict[str, object]:
-        return {"objects that are brought back": [[one.key, one.version_id] for one in self.objects]}
-
-
-def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
-    """What the application's part of the repository has lost, but what ``left_alone`` names. Changes nothing.
-
-    What expired is among it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
-    """
-    versions = _versions(recovery)
-    # All that there is but what is left alone: a kind of object that is added later comes back as well.
-    found = in_order(recovery.layout, to_undelete(versions.below(f"{recovery.application_id}/")))
-    if not found and not versions.kept:
-        raise Refused(
-            f"{recovery.repository.location} keeps no versions, or does not tell this user",
-            next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
-        )
-    return UndeletePlan(application_id=recovery.application_id, objects=found)
-
-
-def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:
-    """Bring it back, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Returns what was brought back.
-    After an error another call goes on where this one stopped. Raises ``PlanChanged``.
-    """
-    lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
-    try:
-        planned = plan_undelete(recovery)
-        if approved is not None:
-            check_approved(planned, approved)
-        versions = _versions(recovery)
-        with renewed_lock(recovery, HeldLock(lock=lock)):
-            for number, one in enumerate(planned.objects, 1):
-                versions.bring_back(one.key, one.version_id)
-                say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
-        return planned
-    finally:
-        recovery.lock.release(lock)
-
-
-def _versions(recovery: RecoveryContext) -> BucketVersions:
-    location = recovery.repository.location
-    if location.backend != "s3":
-        raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
-    # Slow to import, and nothing but this and expiry needs it.
-    from streams_recovery.storage.s3 import BucketVersions  # noqa: PLC0415
-
-    return BucketVersions(location, recovery.credentials)
-
-
 # Decisions rest on the newest entries; the others are history.
 _NEWEST = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordsChecked:
-    """How many records were read, and what is wrong."""
-
-    read: int
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Family:
-    """Logs of one kind: the entries below ``prefix``, each directory a log. ``shortened`` ones may have lost their oldest entries. An entry has at most
-    ``most_bytes``.
-    """
-
-    prefix: str
-    kind: type[Any]
-    shortened: bool = False
-    within: str = ""
-    most_bytes: int = MOST_BYTES_OF_ENTRY
-
-
-def _families(layout: Layout) -> list[_Family]:
-    return [
-        _Family(prefix=layout.locks, kind=LockRecord, shortened=True),
-        _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
-        _Family(prefix=layout.holds, kind=HoldEntry),
-        _Family(prefix=layout.pins, kind=Pin),
-        _Family(prefix=layout.adopted, kind=Adoption, most_bytes=MOST_BYTES),
-        _Family(prefix=layout.announcements, kind=Announcement),
-        _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
-        _Family(prefix=layout.drills, kind=DrillEntry),
-        _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
-        _Family(prefix=layout.slots, kind=SlotEntry),
-        _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
-        _Family(prefix=layout.scheduled_runs, kind=RunEntry, shortened=True),
-        _Family(prefix=layout.ownership, kind=OwnershipEntry),
-        _Family(prefix=layout.read_up_to, kind=ReadUpTo),
-        _Family(prefix=layout.sites, kind=SiteEntry),
-        _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
-        _Family(prefix=layout.archive, kind=ArchiveEntry, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
-        _Family(prefix=layout.archiving.locks, kind=LockRecord, shortened=True),
-    ]
-
-
-def check_logs(recovery: RecoveryContext, *, every_entry: bool) -> RecordsChecked:
-    """Are the application's logs without holes, and can their entries be read: all of them, or the newest of each kind of log?"""
-    read, found = 0, []
-    for family in _families(recovery.layout):
-        keys = [key for key in recovery.repository.keys(family.prefix) if family.within in key]
-        problems: dict[str, str] = {}
-        for prefix, entries in groupby(keys, key=lambda key: f"{key.rsplit('/', 1)[0]}/"):
-            problems |= findings.log_problems(prefix, list(entries), shortened=family.shortened)
-        found += [_about(key, problem) for key, problem in problems.items()]
-        whole = [key for key in keys if key not in problems]
-        for key in whole if every_entry else whole[-_NEWEST:]:
-            read += 1
-            found += _entry(recovery, key, family)
-    return RecordsChecked(read=read, findings=tuple(found))
-
-
-def _entry(recovery: RecoveryContext, key: str, family: _Family) -> list[Finding]:
-    try:
-        read_value(recovery.repository, family.kind, key, most_bytes=family.most_bytes)
-    except Damaged as error:
-        return [_about(key, error.reason, cause_of(error, Cause.DAMAGED_RECORD))]
-    except NotFound:
-        # Expiry shortens the log of the lock meanwhile.
-        return []
-    except UNREADABLE as error:
-        return [_about(key, only_this_one(recovery.repository, recovery.layout, error), Cause.NOT_READ)]
-    return []
-
-
-def _about(key: str, problem: str, cause: Cause = Cause.DAMAGED_RECORD) -> Finding:
-    return Finding(cause=cause, key=key, problem=problem, savepoints=())
-
-
-def lost(recovery: RecoveryContext) -> dict[str, str]:
-    """Savepoints that must exist and do not, with what proves it. What cannot be read proves nothing here: it is a finding of its own."""
-    # In this order nothing that is published or expires meanwhile is taken for lost: a record follows its manifest, and a manifest goes only
-    # after it was copied.
-    published, kept, in_use = (
-        recovery.savepoints.published(),
-        _readable(lambda: _kept(recovery)),
-        _readable(lambda: needed_savepoints(recovery)),
-    )
-    alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
-    # A record that is forged says nothing.
-    proven = [one for one in published if one in alive or not recovery.savepoints.forged_object(recovery.layout.published(one))]
-    expired = [
-        savepoint_id
-        for savepoint_id, copies in recovery.savepoints.copies().items()
-        if savepoint_id not in alive and recovery.savepoints.expired_as(savepoint_id, copies) is not None
-    ]
-    return findings.lost_manifests(alive, expired, published=proven, pinned=kept, in_use=in_use)
-
-
-def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
-    try:
-        return read()
-    except (Damaged, NotFound, *UNREADABLE):
-        return ()
-
-
-def _kept(recovery: RecoveryContext) -> Collection[str]:
-    return pinned(unfinished.pin_log(recovery).read_all()).keys()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,8 +124,8 @@ class Holdings:
 
 
 def holdings(recovery: RecoveryContext) -> Holdings:
-    """Everything at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and each manifest: a record
-    of its publication may be anybody's, and files go by what is found here.
+    """All that the repository holds at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and each manifest: a record of
+    its publication may be anybody's, and files go by what is found here.
     """
     savepoints, unreadable = _readable_savepoints(recovery.savepoints)
     safety, unreadable_safety = _readable_savepoints(recovery.safety)
@@ -370,7 +195,7 @@ def _opened(recovery: RecoveryContext, wanted: Iterable[tuple[str, TableRef]], s
 
 
 def _readable_savepoints(store: SavepointStore) -> tuple[list[Publication], list[str]]:
-    found = store.summaries_of_manifests()
+    found = store.summaries(by_manifest=True)
     readable = [one for one in found.values() if isinstance(one, Publication)]
     # What is forged needs no file.
     return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)]
@@ -392,10 +217,37 @@ def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expi
     return found, unreadable
 
 
+def lost(recovery: RecoveryContext) -> dict[str, str]:
+    """Savepoints that must exist and do not, with what proves it. What cannot be read proves nothing here: it is a finding of its own."""
+    # In this order nothing that is published or expires meanwhile is taken for lost: a record follows its manifest, and a manifest goes only
+    # after it was copied.
+    published, kept, in_use = (
+        recovery.savepoints.published(),
+        _readable(lambda: pinned(unfinished.pin_log(recovery).read_all())),
+        _readable(lambda: needed_savepoints(recovery)),
+    )
+    alive = {*recovery.savepoints.ids(), *recovery.safety.ids()}
+    # A record that is forged says nothing.
+    proven = [one for one in published if one in alive or not recovery.savepoints.forged_object(recovery.layout.published(one))]
+    expired = [
+        savepoint_id
+        for savepoint_id, copies in recovery.savepoints.copies().items()
+        if savepoint_id not in alive and recovery.savepoints.expired_as(savepoint_id, copies) is not None
+    ]
+    return findings.lost_manifests(alive, expired, published=proven, pinned=kept, in_use=in_use)
+
+
+def _readable(read: Callable[[], Collection[str]]) -> Collection[str]:
+    try:
+        return read()
+    except (Damaged, NotFound, *UNREADABLE):
+        return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What nobody needs any more besides segments: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of runs
-    in ``kept`` is as old, and stays.
+    """Objects that nobody needs any more, besides segments: the ``work`` of runs that are over, and ``staged`` files of writers that were killed. The work of
+    runs in ``kept`` is as old, and stays.
     """
 
     work: tuple[RunWork, ...]
@@ -404,8 +256,8 @@ class Leftovers:
 
 
 def leftovers(recovery: RecoveryContext) -> Leftovers:
-    """What there is of it at this moment, that of drills too. Only who holds the application's lock knows that no run needs it: whoever had the lock before
-    has lost it, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
+    """All leftovers at this moment, those of drills too. Only who holds the application's lock knows that no run needs it: whoever had the lock before has lost
+    it, and its steps refuse to go on. Runs without a lock, such as checks, are over by their age alone.
     """
     found = [_left_of(one) for one in (recovery, drills_of(recovery)) if one is not None]
     return Leftovers(
@@ -451,5 +303,149 @@ def _needed(recovery: RecoveryContext, work: RunWork, restores: Collection[str])
 
 
 def grace_ms(recovery: RecoveryContext) -> int:
-    """How long files of an expired savepoint stay."""
+    """The time for which files of an expired savepoint stay."""
     return recovery.config.retention.grace_days * retention.DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsChecked:
+    """The number of records that were read, and what is wrong."""
+
+    read: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """Logs of one kind: the entries below ``prefix``, each directory a log. ``shortened`` ones may have lost their oldest entries. An entry has at most
+    ``most_bytes``.
+    """
+
+    prefix: str
+    kind: type[Any]
+    shortened: bool = False
+    within: str = ""
+    most_bytes: int = MOST_BYTES_OF_ENTRY
+
+
+def check_logs(recovery: RecoveryContext, *, every_entry: bool) -> RecordsChecked:
+    """Find holes in the application's logs and entries that cannot be read: of all entries, or of the newest of each kind of log."""
+    read, found = 0, []
+    for family in _families(recovery.layout):
+        keys = [key for key in recovery.repository.keys(family.prefix) if family.within in key]
+        problems: dict[str, str] = {}
+        for prefix, entries in groupby(keys, key=lambda key: f"{key.rsplit('/', 1)[0]}/"):
+            problems |= findings.log_problems(prefix, list(entries), shortened=family.shortened)
+        found += [_about(key, problem) for key, problem in problems.items()]
+        whole = [key for key in keys if key not in problems]
+        for key in whole if every_entry else whole[-_NEWEST:]:
+            read += 1
+            found += _entry(recovery, key, family)
+    return RecordsChecked(read=read, findings=tuple(found))
+
+
+def _families(layout: Layout) -> list[_Family]:
+    return [
+        _Family(prefix=layout.locks, kind=LockRecord, shortened=True),
+        _Family(prefix=layout.quiesce_records, kind=QuiesceRecord, shortened=True),
+        _Family(prefix=layout.holds, kind=HoldEntry),
+        _Family(prefix=layout.pins, kind=Pin),
+        _Family(prefix=layout.adopted, kind=Adoption, most_bytes=MOST_BYTES),
+        _Family(prefix=layout.announcements, kind=Announcement),
+        _Family(prefix=layout.restores, kind=JournalEntry, within="/journal/"),
+        _Family(prefix=layout.drills, kind=DrillEntry),
+        _Family(prefix=layout.quarantines, kind=QuarantineEntry, most_bytes=MOST_BYTES),
+        _Family(prefix=layout.slots, kind=SlotEntry),
+        _Family(prefix=layout.reprocessed, kind=ReprocessEntry),
+        _Family(prefix=layout.scheduled_runs, kind=RunEntry, shortened=True),
+        _Family(prefix=layout.ownership, kind=OwnershipEntry),
+        _Family(prefix=layout.read_up_to, kind=ReadUpTo),
+        _Family(prefix=layout.sites, kind=SiteEntry),
+        _Family(prefix=layout.offset_snapshots, kind=OffsetSnapshot, most_bytes=MOST_BYTES),
+        _Family(prefix=layout.archive, kind=ArchiveEntry, shortened=True, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY),
+        _Family(prefix=layout.archiving.locks, kind=LockRecord, shortened=True),
+    ]
+
+
+def _entry(recovery: RecoveryContext, key: str, family: _Family) -> list[Finding]:
+    try:
+        read_value(recovery.repository, family.kind, key, most_bytes=family.most_bytes)
+    except Damaged as error:
+        return [_about(key, error.reason, cause_of(error, Cause.DAMAGED_RECORD))]
+    except NotFound:
+        # Expiry shortens the log of the lock meanwhile.
+        return []
+    except UNREADABLE as error:
+        return [_about(key, only_this_one(recovery.repository, recovery.layout, error), Cause.NOT_READ)]
+    return []
+
+
+def _about(key: str, problem: str, cause: Cause = Cause.DAMAGED_RECORD) -> Finding:
+    return Finding(cause=cause, key=key, problem=problem, savepoints=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndeletePlan:
+    """Objects that would come back, segments and range tables before the manifests that name them."""
+
+    application_id: str
+    objects: tuple[Undelete, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all objects."""
+        return sum(one.bytes for one in self.objects)
+
+    @property
+    def hash(self) -> str:
+        """Identifies what is brought back."""
+        return hash_of([self.application_id, self.parts])
+
+    @property
+    def parts(self) -> dict[str, object]:
+        return {"objects that are brought back": [[one.key, one.version_id] for one in self.objects]}
+
+
+def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
+    """Find what the application's part of the repository has lost, but what ``left_alone`` names. Changes nothing.
+
+    What expired is among it as long as the bucket has its versions: the next expiry takes it again. Raises ``Refused`` for a repository that keeps no versions.
+    """
+    versions = _versions(recovery)
+    # All that there is but what is left alone: a kind of object that is added later comes back as well.
+    found = in_order(recovery.layout, to_undelete(versions.below(f"{recovery.application_id}/")))
+    if not found and not versions.kept:
+        raise Refused(
+            f"{recovery.repository.location} keeps no versions, or does not tell this user",
+            next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
+        )
+    return UndeletePlan(application_id=recovery.application_id, objects=found)
+
+
+def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:
+    """Bring back what was deleted, under the application's lock: whatever there is, or exactly the plan whose hash is ``approved``. Returns what was brought
+    back. After an error another call goes on where this one stopped. Raises ``PlanChanged``.
+    """
+    lock = recovery.lock.acquire(f"undelete {run_id}", lease_seconds=LEASE_SECONDS, purpose="bringing back what was deleted")
+    try:
+        planned = plan_undelete(recovery)
+        if approved is not None:
+            check_approved(planned, approved)
+        versions = _versions(recovery)
+        with renewed_lock(recovery, HeldLock(lock=lock)):
+            for number, one in enumerate(planned.objects, 1):
+                versions.bring_back(one.key, one.version_id)
+                say(f"{number} of {len(planned.objects)}: {one.key} ({one.harm})")
+        return planned
+    finally:
+        recovery.lock.release(lock)
+
+
+def _versions(recovery: RecoveryContext) -> BucketVersions:
+    location = recovery.repository.location
+    if location.backend != "s3":
+        raise Refused(f"{location} keeps no versions", next_step="bring its files back from a backup of the directory")
+    # Slow to import, and nothing but this and expiry needs it.
+    from streams_recovery.storage.s3 import BucketVersions  # noqa: PLC0415
+
+    return BucketVersions(location, recovery.credentials)

@@ -1,10 +1,7 @@
 """Expiry: savepoints that no rule keeps stop existing; their files go a grace period later. Run again, it finishes what a killed run began.
 
-Order, so that a kill at any point harms nothing: the manifest is copied to ``expired/``, then removed; a savepoint is either whole or
-expired. Files go only when neither a savepoint nor one that expired within the grace period names them, and never while a manifest
-cannot be read: it might name any of them.
-
-An expiry for people. Removing objects, and saying why one stays.
+Order, so that a kill at any point harms nothing: the manifest is copied to ``expired/``, then removed; a savepoint is either whole or expired. Files go only
+when neither a savepoint nor one that expired within the grace period names them, and never while a manifest cannot be read: it might name any of them.
 """
 
 from __future__ import annotations
@@ -35,52 +32,7 @@ if TYPE_CHECKING:
     from streams_recovery.storage.s3 import BucketProtection
 
 
-class Remover:
-    """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
-
-    def __init__(self, recovery: RecoveryContext) -> None:
-        self._context = recovery
-        self._protection = _protection(recovery)
-
-    @property
-    def keeps_versions(self) -> bool:
-        """Whether what is removed stays as an older version."""
-        return self._protection is not None and self._protection.keeps_versions
-
-    def locked(self, key: str) -> str | None:
-        """Until when the store holds an object, None when it does not."""
-        lock = None if self._protection is None else self._protection.lock_of(key)
-        why = None if lock is None else lock.holds(self._context.clock())
-        return f"{key}: {why}" if why else None
-
-    def remove(self, key: str) -> str | None:
-        """Why an object could not be removed, None when it is gone."""
-        return self.remove_all([key])
-
-    def remove_all(self, keys: Sequence[str], *, emptied: bool = False) -> str | None:
-        """Why objects that belong together could not be removed, None when all are gone. While one is locked, all stay. ``emptied`` as for
-        ``Repository.delete``.
-        """
-        if locked := next(filter(None, map(self.locked, keys)), None):
-            return locked
-        try:
-            self._context.repository.delete(list(keys), emptied=emptied)
-        except PermanentError as error:
-            return f"{keys[0]}: {error.reason}"
-        return None
-
-
-def _protection(recovery: RecoveryContext) -> BucketProtection | None:
-    if recovery.repository.location.backend != "s3":
-        return None
-    # Slow to import, and nothing but expiry in a bucket needs it.
-    from streams_recovery.storage.s3 import BucketProtection  # noqa: PLC0415
-
-    return BucketProtection(recovery.repository.location, recovery.credentials)
-
-
 LOGGER = logger("streams_recovery.operations.maintenance")
-
 _RENEWED_EVERY = 500
 # Every step of a run adds one; a log of a year is slow to list.
 _LOG_RECORDS = 500
@@ -90,9 +42,8 @@ _SEEN_RECORDS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
-    """What an expiry would do now. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be
-    removed for good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``outlook`` says what runs of the schedule do with
-    it.
+    """The plan of an expiry. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be removed for
+    good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``outlook`` says what runs of the schedule do with it.
     """
 
     application_id: str
@@ -125,9 +76,9 @@ class ExpirePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """What an expiry did. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed. ``left`` could not be removed, by key
-    and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket keeps what was removed as older versions, until its own rules
-    let them go.
+    """The result of an expiry. ``runs_removed`` had left work, ``staged_removed`` were files of writers that were killed. ``left`` could not be removed, by key
+    and reason: object lock, or no right to delete. ``versions_kept`` means that the bucket keeps what was removed as older versions, until its own rules let
+    them go.
     """
 
     plan: ExpirePlan
@@ -141,8 +92,8 @@ class ExpireReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Whether anybody keeps a savepoint, a person or a restore; and the ``restores`` whose later input it has. ``until`` (ms) is when the last release
-    of a pin counts: the savepoint stays until then. None when none waits for that.
+    """The pins of a savepoint: ``kept`` is True when a person or a restore keeps it, and ``restores`` are those whose later input it has. ``until`` (ms) is
+    when the last release of a pin counts: the savepoint stays until then. None when none waits for that.
     """
 
     savepoint_id: str
@@ -161,7 +112,7 @@ def pin(
     owner = f"pin {savepoint_id} {os.getpid()}-{os.urandom(4).hex()}"
     lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"pinning of {savepoint_id}")
     try:
-        before = _pinned(recovery, savepoint_id)
+        before = retention.pinned(unfinished.pin_log(recovery).read_all()).get(savepoint_id, ())
         if keep or not before:
             # One that is pinned can be released whatever became of it.
             recovery.savepoints.outline(savepoint_id)
@@ -184,12 +135,8 @@ def pin(
         recovery.lock.release(lock)
 
 
-def _pinned(recovery: RecoveryContext, savepoint_id: str) -> tuple[str | None, ...]:
-    return retention.pinned(unfinished.pin_log(recovery).read_all()).get(savepoint_id, ())
-
-
 def plan_expiry(recovery: RecoveryContext) -> ExpirePlan:
-    """What the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
+    """Plan what the rules say now. Changes nothing. A savepoint whose manifest cannot be read is never expired."""
     return _planned(recovery, holdings(recovery), leftovers(recovery))
 
 
@@ -332,7 +279,7 @@ def _pruned(name: str, prune: Callable[[], int]) -> str | None:
 
 
 def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str, copies: tuple[str, ...]) -> str | None:
-    """Why what is left of an expired savepoint could not be removed, None when it is gone."""
+    """Remove what is left of an expired savepoint. Returns why it could not be removed, None when it is gone."""
     offsets = list(recovery.repository.keys(recovery.layout.offset_snapshot(savepoint_id)))
     if locked := next(
         filter(
@@ -348,6 +295,50 @@ def _forgotten_of(recovery: RecoveryContext, remover: Remover, savepoint_id: str
     except PermanentError as error:
         return f"{copies[0]}: {error.reason}"
     return None
+
+
+class Remover:
+    """Removes objects of one repository. One that is locked is not touched: a server that locks it would hide it, keep it and be paid for it."""
+
+    def __init__(self, recovery: RecoveryContext) -> None:
+        self._context = recovery
+        self._protection = _protection(recovery)
+
+    @property
+    def keeps_versions(self) -> bool:
+        """True when what is removed stays as an older version."""
+        return self._protection is not None and self._protection.keeps_versions
+
+    def locked(self, key: str) -> str | None:
+        """The reason why the store holds an object, and until when; None when it does not."""
+        lock = None if self._protection is None else self._protection.lock_of(key)
+        why = None if lock is None else lock.holds(self._context.clock())
+        return f"{key}: {why}" if why else None
+
+    def remove(self, key: str) -> str | None:
+        """Remove an object. Returns why it could not be removed, None when it is gone."""
+        return self.remove_all([key])
+
+    def remove_all(self, keys: Sequence[str], *, emptied: bool = False) -> str | None:
+        """Remove objects that belong together. Returns why they could not be removed, None when all are gone. While one is locked, all stay. ``emptied`` as for
+        ``Repository.delete``.
+        """
+        if locked := next(filter(None, map(self.locked, keys)), None):
+            return locked
+        try:
+            self._context.repository.delete(list(keys), emptied=emptied)
+        except PermanentError as error:
+            return f"{keys[0]}: {error.reason}"
+        return None
+
+
+def _protection(recovery: RecoveryContext) -> BucketProtection | None:
+    if recovery.repository.location.backend != "s3":
+        return None
+    # Slow to import, and nothing but expiry in a bucket needs it.
+    from streams_recovery.storage.s3 import BucketProtection  # noqa: PLC0415
+
+    return BucketProtection(recovery.repository.location, recovery.credentials)
 
 
 def expiry_text(plan: ExpirePlan) -> Markdown:

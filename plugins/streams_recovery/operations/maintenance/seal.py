@@ -23,8 +23,8 @@ _SAMPLE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealPlan:
-    """What an adoption would vouch for: ``records`` has the SHA-256 of each record without a seal, by key. ``sealed`` records have a good seal already.
-    ``refused`` have one that is wrong, with the reason: these are never adopted. ``too_large`` cannot be read.
+    """The records that an adoption would vouch for: ``records`` has the SHA-256 of each record without a seal, by key. ``sealed`` records have a good seal
+    already. ``refused`` have one that is wrong, with the reason: these are never adopted. ``too_large`` cannot be read.
     """
 
     application_id: str
@@ -59,14 +59,13 @@ class SealPlan:
                 md(""),
                 md("| kind | records | the last ones |"),
                 md("|---|---:|---|"),
-                *(md("| {} | {:,} | {} |", code(kind), len(keys), _listed(keys[-_SAMPLE:])) for kind, keys in kinds.items()),
+                *(
+                    md("| {} | {:,} | {} |", code(kind), len(keys), joined(map(code, keys[-_SAMPLE:]), md(", ")))
+                    for kind, keys in kinds.items()
+                ),
                 *([md("\n**{} records are not adopted**\n", len(wrong)), *(md("- **{}**", one) for one in wrong)] if wrong else []),
             ]
         )
-
-
-def _listed(keys: list[str]) -> Markdown:
-    return joined(map(code, keys), md(", "))
 
 
 def plan_adoption(recovery: RecoveryContext) -> SealPlan:
@@ -123,7 +122,7 @@ def adopt(recovery: RecoveryContext, *, run_id: str, requested_by: str, reason: 
     lock = recovery.lock.acquire(f"seal {run_id}", lease_seconds=LEASE_SECONDS, purpose="adoption of records without a seal")
     try:
         if planned.records:
-            adoption_log(recovery).append(
+            _adoption_log(recovery).append(
                 Adoption(at=recovery.clock(), requested_by=requested_by, reason=reason, records=dict(planned.records))
             )
         return planned
@@ -131,6 +130,6 @@ def adopt(recovery: RecoveryContext, *, run_id: str, requested_by: str, reason: 
         recovery.lock.release(lock)
 
 
-def adoption_log(recovery: RecoveryContext) -> AppendLog[Adoption]:
-    """What persons vouched for, oldest first."""
+def _adoption_log(recovery: RecoveryContext) -> AppendLog[Adoption]:
+    """The log of what persons vouched for, oldest first."""
     return AppendLog(recovery.repository, recovery.layout.adopted, Adoption, most_bytes=MOST_BYTES)

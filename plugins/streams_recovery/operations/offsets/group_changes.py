@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.approval import check_approved
 from streams_recovery.core.errors import ApplicationRunning, Damaged, NotFound, RecoveryError, Refused
@@ -29,7 +28,7 @@ from streams_recovery.core.preflight.checks import brokers_with_group_trap
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.waiting import WaitNotice
 from streams_recovery.core.words import new_id
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import is_of_streams
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
@@ -40,15 +39,15 @@ _EVERYTHING = PartitionScope(topics={}, everything=True)
 
 
 def plan(recovery: RecoveryContext, request: GroupRequest) -> GroupChangePlan:
-    """What the change would do. Changes nothing. Raises ``NotFound`` for what does not exist, and ``Refused`` for what cannot be done."""
+    """Plan the change. Changes nothing. Raises ``NotFound`` for what does not exist, and ``Refused`` for what cannot be done."""
     return _plan(recovery, request, settled=False)
 
 
 def carry_out(recovery: RecoveryContext, request: GroupRequest, *, approved_hash: str, run_id: str, requested_by: str) -> GroupChangeDone:
-    """Do it, under the application's lock, after what is there has been kept in a snapshot.
+    """Carry out the change, under the application's lock, after what is there has been kept in a snapshot.
 
-    Raises ``PlanChanged`` when it is not what was approved, and ``ApplicationRunning`` unless the groups are empty and stay so, and for the application's
-    own group unless its instances are gone too. The offsets of a group are changed all or none; an error names the groups that were changed before it.
+    Raises ``PlanChanged`` when it is not what was approved, and ``ApplicationRunning`` unless the groups are empty and stay so, and for the application's own
+    group unless its instances are gone too. The offsets of a group are changed all or none; an error names the groups that were changed before it.
     """
     # Which groups these are is part of what is approved: the plan is made again below, and another choice of groups is refused there.
     groups = [group.group_id for group in plan(recovery, request).groups]
@@ -119,7 +118,7 @@ def keep_present(
 
 
 def export(recovery: RecoveryContext, request: GroupRequest) -> dict[str, dict[TopicPartition, int]]:
-    """What groups have committed now, in the partitions of the scope. Groups with members are read too."""
+    """The offsets that groups have committed now, in the partitions of the scope. Groups with members are read too."""
     listed = recovery.groups.listed()
     groups = [_now(recovery, group_id, listed, settled=False) for group_id in _named(recovery, request, listed)]
     topics = _topics(recovery, request.scope, groups)
@@ -226,7 +225,7 @@ def _resets(recovery: RecoveryContext, request: GroupRequest, groups: Sequence[G
 
 
 def _with_offsets(request: GroupRequest, planned: list[GroupPlan]) -> list[GroupPlan]:
-    """Those with a partition to change. Of groups that were named all must have one."""
+    """Plans of groups with a partition to change. Of groups that were named all must have one."""
     empty = [group.group_id for group in planned if not group.changes]
     if empty and not request.all_groups:
         raise NotFound(
@@ -295,7 +294,7 @@ def _half_done(error: RecoveryError, done: Mapping[str, int], before: str | None
 
 
 def _check_gone(recovery: RecoveryContext) -> None:
-    alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
+    alive = [f"{i.name} ({i.detail})" for i in not_gone(recovery)]
     if alive:
         raise ApplicationRunning(
             f"instances of {recovery.application_id} run: {', '.join(alive)}",

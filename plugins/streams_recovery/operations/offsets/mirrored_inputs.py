@@ -1,9 +1,11 @@
-"""Where the inputs of a savepoint go on at another cluster that a mirror has carried them to: the records around each committed offset, looked for there."""
+"""Places where the inputs of a savepoint go on at another cluster that a mirror has carried them to. The records around each committed offset are looked for
+there.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,20 +67,12 @@ class ArchivedInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumed:
-    """What somebody answers for, by the names of the old topics: ``same_offsets`` have the same offsets at the target, which is sampled; the mirror of
+    """Facts that somebody answers for, by the names of the old topics: ``same_offsets`` have the same offsets at the target, which is sampled; the mirror of
     ``committed_only`` reads committed records only, so that none of an aborted transaction is at the target.
     """
 
     same_offsets: frozenset[str] = frozenset()
     committed_only: frozenset[str] = frozenset()
-
-
-Progress = Callable[[TopicPartition, int, int], object]
-"""Told the partition at the target, the offset that was read and the one to come to."""
-
-
-def _silent(tp: TopicPartition, at: int, end: int) -> None:
-    pass
 
 
 def find_places(
@@ -90,7 +84,6 @@ def find_places(
     old: ReachedCluster | None = None,
     assumed: Assumed | None = None,
     most_read: int = MOST_READ,
-    progress: Progress = _silent,
 ) -> tuple[InputPlace, ...]:
     """The place of each ``wanted`` offset in its mirrored partition. ``names`` has the names of topics that are called otherwise at the target.
 
@@ -109,7 +102,7 @@ def find_places(
         known = _Live(old, tp) if old is not None and tp.topic in sources else _Archived(archive, tp)
         log = _mirrored_log(target, there, found[there.topic], compacted=known.compacted, committed_only=tp.topic in assumed.committed_only)
         window = known.window(wanted[tp].offset)
-        seen = _Mirrored(target.connection, there, log, most_read, progress)
+        seen = _Mirrored(target.connection, there, log, most_read)
         place: Place | SameOffset = (
             seen.at_same_offset(known, window) if tp.topic in assumed.same_offsets else seen.by_content(target, window)
         )
@@ -118,10 +111,27 @@ def find_places(
     return tuple(places)
 
 
-def check_committed(groups: ConsumerGroups, group_id: str, places: Sequence[InputPlace], *, allow_ahead: bool = False) -> None:
+def check_committed(groups: ConsumerGroups, group_id: str, places: Sequence[InputPlace]) -> None:
     """Raise ``Refused``, naming all, unless the group has committed the place of every partition."""
     committed = groups.committed(group_id, [one.target for one in places])
-    check_offsets(places, {tp: found.offset if found is not None else None for tp, found in committed.items()}, allow_ahead=allow_ahead)
+    check_offsets(places, {tp: found.offset if found is not None else None for tp, found in committed.items()})
+
+
+def records_there(target: ReachedCluster, tp: TopicPartition) -> tuple[Iterator[tuple[int, bytes]], int]:
+    """Offset and digest of every committed record of a partition, in order, and its end. Raises ``Refused`` for more than ``MOST_READ`` offsets to look
+    through.
+    """
+    settings = target.cluster.settings([tp.topic])[tp.topic]
+    log = _mirrored_log(target, tp, settings, compacted=False, committed_only=True)
+    seen = _Mirrored(target.connection, tp, replace(log, timestamps=True), MOST_READ)
+    return ((record.offset, record.digest) for record in seen.records(log.start, log.end)), target.cluster.high_watermarks([tp])[tp]
+
+
+def archived_digests(archive: ArchivedInputs, tp: TopicPartition) -> Iterator[bytes]:
+    """The digest of every record of a partition that the savepoint has, in order, a file at a time."""
+    for batch in _Archived(archive, tp).all_rows():
+        for record in _digested([batch], timestamps=True):
+            yield record.digest
 
 
 def _described(
@@ -174,8 +184,8 @@ def _mirrored_log(
 class _Mirrored:
     """A partition at the target."""
 
-    def __init__(self, connection: KafkaConnection, tp: TopicPartition, log: MirroredLog, most_read: int, progress: Progress) -> None:
-        self._connection, self._tp, self._log, self._most, self._progress = connection, tp, log, most_read, progress
+    def __init__(self, connection: KafkaConnection, tp: TopicPartition, log: MirroredLog, most_read: int) -> None:
+        self._connection, self._tp, self._log, self._most = connection, tp, log, most_read
         self.read = 0
 
     def by_content(self, target: ReachedCluster, window: _Known) -> Place:
@@ -199,7 +209,7 @@ class _Mirrored:
         return same_offset(around, stretches, log)
 
     def records(self, begin: int, end: int) -> Iterator[LogRecord]:
-        """Those between two offsets."""
+        """The records between two offsets."""
         if end - begin > self._most:
             raise Refused(
                 f"{end - begin} offsets of {self._tp} would have to be read to find where the input goes on; at most {self._most} are",
@@ -212,7 +222,6 @@ class _Mirrored:
         with RangeReader(self._connection, self._tp, begin, end) as reader:
             for batch in reader:
                 yield from _digested([batch], timestamps=self._log.timestamps)
-                self._progress(self._tp, reader.position, end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,20 +390,3 @@ def _digested(batches: Iterable[pa.RecordBatch], *, timestamps: bool) -> tuple[L
                 LogRecord(offset, stamp, digest, None if key is None else record_digest(None, key, None, None), tombstone=value is None)
             )
     return tuple(found)
-
-
-def records_there(target: ReachedCluster, tp: TopicPartition, *, most_read: int = MOST_READ) -> tuple[Iterator[tuple[int, bytes]], int]:
-    """Offset and digest of every committed record of a partition, in order, and its end. Raises ``Refused`` for more than ``most_read`` offsets to look
-    through.
-    """
-    settings = target.cluster.settings([tp.topic])[tp.topic]
-    log = _mirrored_log(target, tp, settings, compacted=False, committed_only=True)
-    seen = _Mirrored(target.connection, tp, replace(log, timestamps=True), most_read, _silent)
-    return ((record.offset, record.digest) for record in seen.records(log.start, log.end)), target.cluster.high_watermarks([tp])[tp]
-
-
-def archived_digests(archive: ArchivedInputs, tp: TopicPartition) -> Iterator[bytes]:
-    """The digest of every record of a partition that the savepoint has, in order, a file at a time."""
-    for batch in _Archived(archive, tp).all_rows():
-        for record in _digested([batch], timestamps=True):
-            yield record.digest

@@ -12,7 +12,7 @@ from streams_recovery.operations.offsets.group_changes import empty_groups, keep
 
 
 def plan(recovery: RecoveryContext, snapshot_id: str, group_id: str) -> RollbackPlan:
-    """What going back would do. Changes nothing. Raises ``NotFound``, and ``Refused`` for offsets that mean something else by now."""
+    """Plan the way back. Changes nothing. Raises ``NotFound``, and ``Refused`` for offsets that mean something else by now."""
     snapshot = snapshots.find(recovery, snapshot_id)
     _check_cluster(recovery, snapshot)
     wanted = snapshot.group(group_id)
@@ -33,10 +33,10 @@ def plan(recovery: RecoveryContext, snapshot_id: str, group_id: str) -> Rollback
 def carry_out(
     recovery: RecoveryContext, snapshot_id: str, group_id: str, *, approved_hash: str, run_id: str, requested_by: str
 ) -> RollbackReport:
-    """Go back, under the application's lock, after what is there has been kept in a snapshot of its own.
+    """Take the group's offsets back, under the application's lock, after what is there has been kept in a snapshot of its own.
 
-    Raises ``PlanChanged`` when it is not what was approved, ``ApplicationRunning`` unless the group is empty and stays so, and for the
-    application's own group unless its instances are gone too. The offsets are as before after any error, or the error says which are not.
+    Raises ``PlanChanged`` when it is not what was approved, ``ApplicationRunning`` unless the group is empty and stays so, and for the application's own group
+    unless its instances are gone too. The offsets are as before after any error, or the error says which are not.
     """
     with empty_groups(recovery, [group_id], purpose=f"rollback of the offsets of {group_id}", run_id=run_id):
         # Planned only now: no member can move the group's offsets any more.

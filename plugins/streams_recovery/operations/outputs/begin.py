@@ -1,4 +1,6 @@
-"""From a request to a Spark job: which topics are compared, from where to where, and how their records are read. And from what it found to the report."""
+"""The job of a comparison, from its request: the topics that are compared, from where to where, and how their records are read. And its report, from what the
+job found.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ SPEC, RESULT = "outputs-spec", "outputs-result"
 
 
 def against(recovery: RecoveryContext, request: OutputsRequest) -> Against:
-    """What the real outputs are compared with: what was asked for, or what fits the application. Raises ``ConfigInvalid`` for a clone that is none."""
+    """The other side of the comparison with the real outputs: what was asked for, or what fits the application. Raises ``ConfigInvalid`` for a clone that is
+    none.
+    """
     found = request.against or (Against.CLONE if recovery.config.clone is not None and request.interval is None else Against.INTERVAL)
     if found is Against.CLONE and recovery.config.clone is None:
         raise ConfigInvalid(

@@ -1,7 +1,7 @@
-"""Which records of two topics come from the same input.
+"""The records of two topics that come from the same input.
 
-For a clone the beginning is its savepoint: an exact one has the end that each real output had when the savepoint's offsets were committed, and the clone
-began at these offsets. So the results of the same input are in the real output from that end on, and in the clone's output from its beginning on.
+For a clone the beginning is its savepoint: an exact one has the end that each real output had when the savepoint's offsets were committed, and the clone began
+at these offsets. So the results of the same input are in the real output from that end on, and in the clone's output from its beginning on.
 
 The end is found while both applications run, in this order:
 
@@ -11,8 +11,8 @@ The end is found while both applications run, in this order:
 4. The old application has processed its input up to I2 and all that this caused: so it has written everything that is below E2.
 5. The end of each real output: E3.
 
-So real records below E1 are in the clone's below E2, and those are in the real ones below E3. Without new input E1 is E3, and all must be equal.
-Committed offsets are enough for this under both guarantees: Kafka Streams commits an offset after all effects of the input below it were acknowledged.
+So real records below E1 are in the clone's below E2, and those are in the real ones below E3. Without new input E1 is E3, and all must be equal. Committed
+offsets are enough for this under both guarantees: Kafka Streams commits an offset after all effects of the input below it were acknowledged.
 """
 
 from __future__ import annotations
@@ -243,8 +243,8 @@ def _require_undisturbed(old: RecoveryContext, clone: RecoveryContext, report: R
 
 
 def _own_beginnings(clone: RecoveryContext, report: RestoreReport, own: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Where the clone began to write its own outputs: behind what its restore loaded into those that it created, and behind what was there in those that it
-    kept. The safety savepoint, taken while it was down, knows the ends of these.
+    """The offsets from which on the clone wrote its own outputs: behind what its restore loaded into those that it created, and behind what was there in those
+    that it kept. The safety savepoint, taken while it was down, knows the ends of these.
     """
     loaded = {TopicPartition(topic.topic, one.partition): one.rows for topic in report.topics for one in topic.partitions}
     created = {topic.topic for topic in report.topics}

@@ -43,9 +43,7 @@ from streams_recovery.operations.restore.report import checked_evidence, evidenc
 from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
     AsOfMoment,
-    Failover,
     FromSavepoint,
-    OfInterval,
     Rebuild,
     RestoreRequest,
     RestoreTopics,
@@ -92,10 +90,8 @@ __all__ = [
     "AsOfMoment",
     "ClearedSummary",
     "EndsSummary",
-    "Failover",
     "FromSavepoint",
     "LoadSummary",
-    "OfInterval",
     "OffsetsSummary",
     "OutputPolicy",
     "PrepareSummary",

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.escaping import Markdown, code, joined, md
 from streams_recovery.core.jobs.spec import JobPlan, PartitionToLoad, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.journal import JournalEntry, created_by
+from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.restore.plan import check_later
 from streams_recovery.core.restore.point_in_time import LaterTopic, Quarantine, QuarantineEntry, quarantine_of
@@ -24,16 +24,15 @@ from streams_recovery.operations.discovery import known_topics
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.in_place import check_still, quarantine_log
 from streams_recovery.operations.restore.placing import restore_spec
-from streams_recovery.operations.unfinished import refuse_if_unfinished
-from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.operations.unfinished import journal_of, refuse_if_unfinished
 
 _PLAN, _SPEC, _RESULT = "append-plan", "append-spec", "append-result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
-    """What would be appended: the records of ``topics``, which are ``rows`` by partition, behind ``ends``, of which ``present`` are there
-    from an attempt that failed.
+    """The records that would be appended: those of ``topics``, which are ``rows`` by partition, behind ``ends``, of which ``present`` are there from an attempt
+    that failed.
     """
 
     application_id: str
@@ -95,7 +94,7 @@ class AppendTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendReport:
-    """What is behind the inputs now. ``present`` of the ``rows`` were there from an earlier attempt and equal."""
+    """The records that are behind the inputs now. ``present`` of the ``rows`` were there from an earlier attempt and equal."""
 
     restore_id: str
     rows: int
@@ -104,10 +103,10 @@ class AppendReport:
 
 
 def plan_append(recovery: RecoveryContext, restore_id: str) -> AppendPlan:
-    """What appending the later input of a restore, or of the last one (``latest``), would do. Changes nothing.
+    """Plan to append the later input of a restore, or of the last one (``latest``). Changes nothing.
 
-    Raises ``NotFound`` for a restore that set nothing aside; ``Refused`` when it is appended already, when a restore is half way, when the inputs
-    are others by now, and when a producer writes to them: two writers would mix, and what came twice could not be told.
+    Raises ``NotFound`` for a restore that set nothing aside; ``Refused`` when it is appended already, when a restore is half way, when the inputs are others by
+    now, and when a producer writes to them: two writers would mix, and what came twice could not be told.
     """
     refuse_if_unfinished(recovery)
     found = _quarantine(recovery, restore_id)
@@ -174,8 +173,7 @@ def _check_topics(recovery: RecoveryContext, found: Quarantine) -> None:
             restore=found.restore_id,
             topics=foreign,
         )
-    journal = AppendLog(recovery.repository, recovery.layout.journal(found.restore_id), JournalEntry)
-    created = created_by(tuple(journal.read_all()))
+    created = created_by(tuple(journal_of(recovery, found.restore_id).read_all()))
     there = recovery.cluster.describe_topics([topic.name for topic in found.topics])
     others = sorted(
         topic.name for topic in found.topics if topic.name not in there or there[topic.name].topic_id not in created.get(topic.name, ())

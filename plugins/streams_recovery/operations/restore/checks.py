@@ -1,8 +1,4 @@
-"""Checks before a restore.
-
-Whether a savepoint can be restored, and whether what a restore asks for was confirmed. What is in the topics that a restore would make: whether it is whole,
-and what a person should know of it. State that is there already: refused, unless it was said that it may be replaced.
-"""
+"""Checks before a restore: of the savepoint and of what the request confirms, of the topics that would be made, and of state that is there already."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Consistency, Evidence, Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
-from streams_recovery.core.repository.journal import JournalEntry, created_by
+from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.repository.sites import PRIMARY
@@ -26,9 +22,8 @@ from streams_recovery.core.savepoint.topology import Attribution
 from streams_recovery.core.state.table import window_begin
 from streams_recovery.core.words import command
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.unfinished import restore_journals
+from streams_recovery.operations.unfinished import created_by_restores, journal_of
 from streams_recovery.segments.queries import first_values, keyed_stamps
-from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -157,7 +152,7 @@ def check_whole(topics: Sequence[TopicImage]) -> None:
 
 
 def warnings(recovery: RecoveryContext, manifest: Manifest, topics: Sequence[TopicImage]) -> tuple[str, ...]:
-    """What to say before these topics are made. Reads the beginning of one file a topic, and of windowed stores the ends of a few partitions."""
+    """The warnings before these topics are made. Reads the beginning of one file a topic, and of windowed stores the ends of a few partitions."""
     assumed = of_deletions({topic.name: since for topic in topics if (since := manifest.provenance.deletions_kept_since.get(topic.name))})
     return (
         *savepoint_warnings.of_restore(manifest),
@@ -218,8 +213,8 @@ def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> No
 def proven(
     recovery: RecoveryContext, going: Iterable[str], whose: Mapping[str, Attribution], safeguards: Safeguards
 ) -> dict[str, Evidence]:
-    """Why each internal topic that is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which nothing but
-    their names says so, and that the request does not name.
+    """The evidence that each internal topic which is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which
+    nothing but their names says so, and that the request does not name.
     """
     found: dict[str, Evidence | None] = {}
     for name in sorted(going):
@@ -242,11 +237,7 @@ def without_copies(recovery: RecoveryContext, present: dict[str, TopicDescriptio
     """Topics but those that earlier restores of this application created under names that the configuration maps to: copies, of which each restore makes its
     own. A journal makes no other topic a copy.
     """
-    made: dict[str, set[str]] = {}
-    for entries in restore_journals(recovery):
-        for name, ids in created_by(entries).items():
-            made.setdefault(name, set()).update(ids)
-    mapped = _names_of_copies(recovery)
+    made, mapped = created_by_restores(recovery), _names_of_copies(recovery)
     return {name: found for name, found in present.items() if name not in mapped or found.topic_id not in made.get(name, set())}
 
 
@@ -338,12 +329,9 @@ def unknown_topics(
 
 
 def _created_by_undone(recovery: RecoveryContext, manifest: Manifest) -> dict[str, set[str]]:
-    undone = manifest.provenance.run_id if manifest.savepoint_id in recovery.safety.ids() else None
-    return (
-        {}
-        if undone is None
-        else created_by(tuple(AppendLog(recovery.repository, recovery.layout.journal(undone), JournalEntry).read_all()))
-    )
+    if manifest.savepoint_id not in recovery.safety.ids():
+        return {}
+    return created_by(tuple(journal_of(recovery, manifest.provenance.run_id).read_all()))
 
 
 def check_same_targets(approved: RestorePlan, now: RestorePlan, *, empty: Collection[str] = ()) -> None:

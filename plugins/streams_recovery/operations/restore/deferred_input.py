@@ -16,7 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock
 from streams_recovery.operations.restore.drain import drain_to, require_read
-from streams_recovery.operations.restore.load import check_down, check_written, load_job, load_progress, refused_topics, work_of
+from streams_recovery.operations.restore.load import check_down, check_written, load_job, load_progress, refused_topics, topic_ids, work_of
 from streams_recovery.operations.restore.open import guarded, note, resume_command, stored_plan
 from streams_recovery.operations.restore.start import launched
 from streams_recovery.operations.restore.values import EndsSummary, LoadSummary, RestoreTicket, StartSummary, VerifySummary, verify_summary
@@ -56,7 +56,7 @@ def plan_load_deferred(recovery: RecoveryContext, ticket: RestoreTicket) -> JobP
     check_down(recovery)
     require_read(recovery, planned, planned.deferred)
     standing = load_progress(recovery, {tp: load.rows for tp, load in held.items()})
-    ids = {name: topic.topic_id for name, topic in recovery.cluster.describe_topics({tp.topic for tp in held}).items()}
+    ids = topic_ids(recovery, {tp.topic for tp in held})
     refused = refused_topics(recovery, ticket)
     strange = sorted(str(tp) for tp in held if standing[tp].present is None or ids[tp.topic] in refused)
     if strange:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.lag import Lag
@@ -13,7 +12,7 @@ from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.waiting import while_falling
 from streams_recovery.operations.bring_down import bring_down
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import repartition_partitions
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.renewed_lock import renewed_lock
@@ -44,7 +43,7 @@ def whole_input(planned: RestorePlan) -> Phase:
 def drain_to(recovery: RecoveryContext, ticket: RestoreTicket, planned: RestorePlan, limits: Mapping[TopicPartition, int]) -> EndsSummary:
     """Wait until inputs and repartition topics are read to their ends, those with a limit up to that, and stop every instance."""
     began = time.monotonic()
-    if any(status.state is not InstanceState.GONE for status in recovery.application.status()):
+    if not_gone(recovery):
         with renewed_lock(recovery, ticket):
             patience, lag = float(recovery.config.restore.catch_up_timeout_seconds), RecordLag(recovery)
             what = f"{recovery.application_id} to process all of its input, offsets"
@@ -88,8 +87,8 @@ def inputs_of(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPart
 
 
 def awaited_inputs(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """Those of them that an application which was started is waited for to read. One that only committed offsets show may be read no more, as when another
-    version is taken back: its offset is set, and nobody may ever read it.
+    """The inputs that a started application is waited for to read. One that only committed offsets show may be read no more, as when another version is taken
+    back: its offset is set, and nobody may ever read it.
     """
     inputs, config = inputs_of(recovery, planned), recovery.config
     copies = set(config.restore.topic_map.values())

@@ -49,7 +49,10 @@ def later_topics(begin: RestoreSource) -> tuple[LaterTopic, ...]:
     found = []
     for topic in begin.manifest.topics:
         if topic.role is TopicRole.INPUT and topic.archived:
-            rests = {image.partition: rest_of(image.files(), _cut(begin, topic, image.partition).rows) for image in topic.partitions}
+            rests = {
+                image.partition: rest_of(image.files(), begin.cuts[TopicPartition(topic.name, image.partition)].rows)
+                for image in topic.partitions
+            }
             parts = [
                 LaterPartition(partition=number, files=SegmentFiles.of(rest.files), cut=rest.rows)
                 for number, rest in rests.items()
@@ -57,10 +60,6 @@ def later_topics(begin: RestoreSource) -> tuple[LaterTopic, ...]:
             ]
             found += [LaterTopic(name=topic.name, partitions=tuple(parts))] if parts else []
     return tuple(found)
-
-
-def _cut(begin: RestoreSource, topic: TopicImage, partition: int) -> LogCut:
-    return begin.cuts[TopicPartition(topic.name, partition)]
 
 
 def look(
@@ -90,7 +89,11 @@ def look(
     transactions = recovery.transactions.blocking(partitions)
     problems = [
         *(f"{name} is written by the application itself" for name in sorted(there & set(recovery.config.topics.outputs))),
-        *(f"{tp.topic} has {present[tp.topic].partitions} partitions now" for tp in _more_partitions(inputs, present)),
+        *(
+            f"{topic.name} has {present[topic.name].partitions} partitions now"
+            for topic in inputs
+            if present[topic.name].partitions != len(topic.partitions)
+        ),
         *(
             f"{why}: take a savepoint now that the producers are stopped"
             for why in (*missing.values(), *_truncated(recovery, images, present))
@@ -142,10 +145,6 @@ def _archive(recovery: RecoveryContext, begin: RestoreSource) -> Manifest:
     if begin.point is None:
         raise Refused("inputs are cut only for a moment", next_step="name one (as_of), or leave out in_place")
     return recovery.savepoints.read(begin.point.archive)
-
-
-def _more_partitions(inputs: Collection[TopicImage], present: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, 0) for topic in inputs if present[topic.name].partitions != len(topic.partitions)]
 
 
 def check_still(recovery: RecoveryContext, partitions: Collection[TopicPartition], seconds: float) -> None:
@@ -212,7 +211,7 @@ def _moved(recovery: RecoveryContext, begin: RestoreSource, group_id: str, tp: T
 
 
 def quarantine_log(recovery: RecoveryContext, restore_id: str) -> AppendLog[QuarantineEntry]:
-    """What is known of the later input that a restore has set aside."""
+    """The log of the later input that a restore has set aside."""
     return AppendLog(recovery.repository, recovery.layout.quarantine(restore_id), QuarantineEntry, most_bytes=MOST_BYTES)
 
 

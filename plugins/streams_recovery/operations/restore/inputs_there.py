@@ -1,7 +1,7 @@
-"""Inputs that are already at the site to which an application moves: kept where the place of each committed offset is proven, made again where the savepoint
-has all that they hold.
+"""Inputs that are on the cluster before a restore.
 
-Inputs that stay as they are, looked at before a restore in place relies on them.
+At the site to which an application moves they are kept where the place of each committed offset is proven, and made again where the savepoint has all that they
+hold. In place those that stay are looked at before the restore relies on them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class InputsThere:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What a request allows: that records are counted twice (``ahead``), and that inputs which the savepoint has are made again (``replace``)."""
+    """The permissions in a request: that records are counted twice (``ahead``), and that inputs which the savepoint has are made again (``replace``)."""
 
     ahead: bool
     replace: bool
@@ -61,8 +61,8 @@ def inputs_there(
     seen: SeenSite,
     allowed: Allowed,
 ) -> InputsThere:
-    """What becomes of the inputs that hold records at this site, by their ``names`` here. ``seen`` is the site that the application leaves; where its cluster
-    answers, the old topics themselves are asked. Raises ``Refused`` where no place is proven and the savepoint does not have all that is there.
+    """Decide what becomes of the inputs that hold records at this site, by their ``names`` here. ``seen`` is the site that the application leaves; where its
+    cluster answers, the old topics themselves are asked. Raises ``Refused`` where no place is proven and the savepoint does not have all that is there.
     """
     found: dict[TopicPartition, CommittedOffset] = {}
     kept: list[str] = []
@@ -71,22 +71,18 @@ def inputs_there(
     ahead = False
     with _old_cluster(recovery, seen) as old:
         for topic in _filled(recovery, manifest, names, present):
-            places = _places(recovery, manifest, topic, names, old)
-            if all(one.exact for one in places):
-                kept.append(names[topic.name])
-                found |= _committed(topic, places)
-                proofs += [one.words for one in places]
-                continue
-            if topic.archived and (held := _replaced(recovery, manifest, topic, names[topic.name], places, allowed)) is not None:
+            name, places = names[topic.name], _places(recovery, manifest, topic, names, old)
+            exact = all(one.exact for one in places)
+            if not exact and topic.archived and (held := _replaced(recovery, manifest, topic, name, places, allowed)) is not None:
                 replaced |= {tp: one.end for tp, one in held.items()}
                 count = sum(one.records for one in held.values())
                 what = f"the savepoint has all {count} records of it, in the same order" if count else "it holds no record any more"
-                proofs.append(f"{names[topic.name]} is deleted and made again from the savepoint: {what}")
-                proofs += _readers(recovery, names[topic.name])
+                proofs += [f"{name} is deleted and made again from the savepoint: {what}", *_readers(recovery, name)]
                 continue
-            check_exact(places, allow_ahead=allowed.ahead)
-            ahead = True
-            kept.append(names[topic.name])
+            if not exact:
+                check_exact(places, allow_ahead=allowed.ahead)
+                ahead = True
+            kept.append(name)
             found |= _committed(topic, places)
             proofs += [one.words for one in places]
     if ahead:
@@ -111,7 +107,7 @@ def _filled(
 
 
 def _committed(topic: TopicImage, places: Collection[InputPlace]) -> dict[TopicPartition, CommittedOffset]:
-    """What is committed at the site. Metadata is about the records in front of the offset, so it goes with a place that is proven alone."""
+    """The offsets to commit at the site. Metadata is about the records in front of the offset, so it goes with a place that is proven alone."""
     metadata = {image.partition: image.committed.metadata for image in topic.partitions if image.committed is not None}
     return {
         one.source: CommittedOffset(
@@ -192,7 +188,7 @@ def _replaced(
 
 
 def _readers(recovery: RecoveryContext, name: str) -> tuple[str, ...]:
-    """What to say of other groups that read an input which is deleted: their offsets go with it."""
+    """The warning about other groups that read an input which is deleted: their offsets go with it."""
     kinds, reading = recovery.cluster.groups(), recovery.groups.subscribed(but=recovery.application_id)
     others = {group for group, topics in reading.items() if name in (topics or ())} | {
         group
@@ -223,7 +219,7 @@ def require_nothing_new(recovery: RecoveryContext, move: SiteMove | None) -> Non
 def check_kept(
     recovery: RecoveryContext, placed: Iterable[Placed], present: Mapping[str, TopicDescription], strategy: OffsetStrategy
 ) -> tuple[str, ...]:
-    """What to say of them. Raises ``Refused`` naming those that lost records which the savepoint's state was made of."""
+    """The warnings about inputs that stay as they are. Raises ``Refused`` naming those that lost records which the savepoint's state was made of."""
     images = {
         TopicPartition(one.name, image.partition): image
         for one in placed

@@ -1,7 +1,8 @@
-"""From an approved plan to an application that is down, and the way out when something fails before anything was destroyed.
+"""The beginning of a restore: from an approved plan to an application that is down and saved, or back to one that runs when something fails before anything was
+destroyed.
 
-Going on with a restore that failed after it had begun to replace topics, from the phase its journal says. The way back from a restore: a savepoint of what
-is there, taken while the application is down and before anything is destroyed.
+The safety savepoint, which is the way back, is taken while the application is down and before anything is destroyed. A restore that failed after that is
+resumed from the phase its journal says.
 """
 
 from __future__ import annotations
@@ -30,20 +31,19 @@ from streams_recovery.operations.restore.plan import plan
 from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.operations.unfinished import PLAN, restores_of, unfinished_restore
-from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.operations.unfinished import PLAN, journal_of, restores_of, unfinished_restore
 
 TICKET = "restore-ticket"
 
 
-def journal(recovery: RecoveryContext, ticket: RestoreTicket) -> AppendLog[JournalEntry]:
-    """The restore's journal."""
-    return AppendLog(recovery.repository, recovery.layout.journal(ticket.restore_id), JournalEntry)
-
-
 def entries(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[JournalEntry, ...]:
-    """What the journal says."""
-    return tuple(journal(recovery, ticket).read_all())
+    """The entries of the journal of a restore, oldest first."""
+    return tuple(journal_of(recovery, ticket.restore_id).read_all())
+
+
+def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
+    """The phase that a restore has reached."""
+    return reached(entries(recovery, ticket))
 
 
 def note(
@@ -55,9 +55,9 @@ def note(
     result: ArtifactRef | None = None,
 ) -> None:
     """Write down that a phase was reached, and the ``result`` of its step. A repeated step without one writes nothing new."""
-    if created or result is not None or reached(entries(recovery, ticket)) is not phase:
+    if created or result is not None or phase_of(recovery, ticket) is not phase:
         entry = JournalEntry(phase=phase, at=recovery.clock(), created=created, result=result, scope=ticket.request.scope)
-        journal(recovery, ticket).append(entry)
+        journal_of(recovery, ticket.restore_id).append(entry)
 
 
 def guarded(recovery: RecoveryContext, ticket: RestoreTicket, *, at_least: Phase, before: Phase) -> tuple[JournalEntry, ...]:
@@ -161,7 +161,7 @@ def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
                 quiesce_record.begin_stop(there, ticket.restore_id, ticket.running)
             report = bring_down(there)
             stopped = StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)
-    if reached(entries(recovery, ticket)) is Phase.OPENED:
+    if phase_of(recovery, ticket) is Phase.OPENED:
         note(recovery, ticket, Phase.STOPPED)
     return stopped
 
@@ -173,7 +173,7 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     The application comes first, then the topics that are held. Repeating it does what is left to do, so it may be retried. Raises ``LockHeld`` while
     another run works on the application, and ``ApplicationNotReady`` when an instance does not come back: the next run tries it again.
     """
-    phase = reached(entries(recovery, ticket))
+    phase = phase_of(recovery, ticket)
     if phase is Phase.CLOSED:
         return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete", commands=())
     # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
@@ -193,7 +193,7 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
 
 
 def resume_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
-    """What goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
+    """The command that goes on with a restore that has failed: it has given its lock back by then, so none of its tasks can be cleared."""
     return command("resume", recovery.config.name, ticket.restore_id, "--approve", ticket.plan_hash)
 
 
@@ -222,11 +222,6 @@ def _left_as(phase: Phase, scope: RestoreScope) -> str:
     if scope is RestoreScope.TOPICS:
         return "do not start the application: its topics are not whole, or the offsets on them are not set"
     return "the application is down on purpose" if phase.rank < Phase.STARTED.rank else "the application was started on what was restored"
-
-
-def phase_of(recovery: RecoveryContext, ticket: RestoreTicket) -> Phase:
-    """How far a restore has come."""
-    return reached(entries(recovery, ticket))
 
 
 def unfinished_one(recovery: RecoveryContext, restore_id: str) -> str:
@@ -411,7 +406,7 @@ def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBe
             raise
         summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
     topic_holds.release_copy_holds(recovery)
-    if reached(entries(recovery, ticket)) is Phase.STOPPED:
+    if phase_of(recovery, ticket) is Phase.STOPPED:
         note(recovery, ticket, Phase.SAVED)
     return summary
 

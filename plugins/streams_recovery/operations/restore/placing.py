@@ -1,6 +1,5 @@
-"""Where the topics of a savepoint go on this cluster, and how each is made.
-
-What a restore begins from, once it was found. What a job that loads records is told, from the configuration of the application.
+"""The source of a restore, and the place of its topics: where the topics of a savepoint go on this cluster, how each is made, and what a job that loads records
+is told.
 """
 
 from __future__ import annotations
@@ -27,16 +26,35 @@ from streams_recovery.core.waiting import Throttle
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import Locked
 
+# Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
+RESTORED_SETTINGS = frozenset(
+    {
+        "cleanup.policy",
+        "compression.type",
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "max.message.bytes",
+        "message.timestamp.type",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.ms",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSource:
-    """``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those of the archive, and ``cuts`` says which of
-    their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed over, and
-    ``passed_archive`` is why the newest archive was. ``offsets`` says where the
-    inputs go on. With ``may_move`` the inputs that are there are cut in place, and the groups that it names may be moved; None leaves them as they are.
-    ``move`` says to which site the application goes, ``running`` what runs at the one that it leaves, and ``warnings`` what to tell of that.
-    ``deletes`` are internal topics that a version has made which is taken back. ``archive_entry`` is the last entry of the continuous archive that counts, None
-    for the newest one, 0 for none; ``archived`` is what was found in it already.
+    """The state and the input that a restore begins from. ``manifest`` is the savepoint to place and load; with a ``point``, its inputs and globals are those
+    of the archive, and ``cuts`` says which of their rows belong to the moment, by the names they have in the savepoint; ``unreadable`` savepoints were passed
+    over, and ``passed_archive`` is why the newest archive was. ``offsets`` says where the inputs go on. With ``may_move`` the inputs that are there are cut in
+    place, and the groups that it names may be moved; None leaves them as they are. ``move`` says to which site the application goes, ``running`` what runs at
+    the one that it leaves, and ``warnings`` what to tell of that. ``deletes`` are internal topics that a version has made which is taken back.
+    ``archive_entry`` is the last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it
+    already.
     """
 
     manifest: Manifest
@@ -115,26 +133,6 @@ def restored_state(base: Manifest, archive: Manifest, cuts: Mapping[TopicPartiti
     return replace(base, topics=tuple(later_image(topic) for topic in base.topics))
 
 
-# Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
-RESTORED_SETTINGS = frozenset(
-    {
-        "cleanup.policy",
-        "compression.type",
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.timestamp.type",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.ms",
-    }
-)
-
-
 def present_topics(recovery: RecoveryContext, manifest: Manifest, mine: Mapping[str, set[str]]) -> dict[str, TopicDescription]:
     """The savepoint's topics that are there, by their names here, without those whose ids are ``mine``."""
     topic_map, dialect = recovery.config.restore.topic_map, recovery.config.dialect
@@ -150,8 +148,8 @@ def target_of(
     filled: Mapping[str, int],
     move: SiteMove | None = None,
 ) -> Target:
-    """What the topics of ``manifest`` are placed on: ``present`` are there and stay unless they are replaced, and ``filled`` says how many offsets of each
-    hold something. ``move`` has what is known of inputs at another site.
+    """The cluster as the topics of ``manifest`` are placed on it: ``present`` are there and stay unless they are replaced, and ``filled`` says how many offsets
+    of each hold something. ``move`` has what is known of inputs at another site.
     """
     topic_map = recovery.config.restore.topic_map
     topics = recovery.config.topics.on(topic_map.get(topic.name, topic.name) for topic in manifest.topics if topic.role is TopicRole.INPUT)
@@ -169,7 +167,7 @@ def target_of(
 
 
 def topic_to_create(placed: Placed, existing: TopicDescription | None, source: RestoreSource, dialect: Dialect) -> TopicToCreate:
-    """How one is made. It gets the settings that it had, and until it is loaded those that let nothing expire."""
+    """The topic as it is made. It gets the settings that it had, and until it is loaded those that let nothing expire."""
     topic = placed.image
     final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
     if source.point is not None and source.point.slice is not None and topic.role is TopicRole.OUTPUT:

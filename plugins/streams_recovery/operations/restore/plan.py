@@ -1,7 +1,4 @@
-"""The plan of a restore, from a savepoint and what is on the cluster now. Changes nothing.
-
-What to say before a restore to a moment: where its archive just ends, and what is not of the moment.
-"""
+"""The plan of a restore, from a savepoint and what is on the cluster now. Changes nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +6,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.archive.log import goes_into_archive
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import RowSlice
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import Logs
 from streams_recovery.core.repository.manifest import TopicImage
-from streams_recovery.core.restore.estimate import Estimate, estimate
+from streams_recovery.core.restore.estimate import estimate
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
 from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetToSet, RestorePlan
@@ -24,7 +20,7 @@ from streams_recovery.core.restore.point_in_time import CUT_ROLES
 from streams_recovery.core.restore.rebuild import Placed, place, target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.checks import (
@@ -64,84 +60,11 @@ _NAMED = 5
 _HOUR_MS = 3_600_000
 
 
-def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
-    """What to say before a restore to a moment: where the archive just ends, where it may have holes, and which globals are not of the moment."""
-    if begin.point is None:
-        return ()
-    copied = {one.image.name for one in placed if one.made and one.image.role is TopicRole.INPUT}
-    ends = () if begin.point.slice is not None else begin.cuts.items()
-    whole = sorted(tp for tp, cut in ends if tp.topic in copied and cut.rows.first_later is None)
-    living = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
-    warnings = []
-    if whole:
-        named = ", ".join(map(str, whole[:_NAMED])) + (f" and {len(whole) - _NAMED} more" if len(whole) > _NAMED else "")
-        warnings.append(
-            f"nothing later than the moment is archived of {named}: all of it is taken, and what came after the savepoint is not in it"
-        )
-    ahead = {tp: cut.rows.ahead for tp, cut in sorted(begin.cuts.items()) if cut.rows.ahead}
-    if ahead:
-        warnings.append(
-            f"{sum(ahead.values()):,} records are dated later than the moment, but savepoints of before it show that they had been written: they are "
-            f"taken. They are in {_counted(ahead)}"
-        )
-    warnings += _of_interval({tp: part for tp, cut in sorted(begin.cuts.items()) if (part := cut.rows.slice) is not None})
-    behind = {tp: cut.rows.behind for tp, cut in sorted(begin.cuts.items()) if cut.rows.behind}
-    if behind:
-        warnings.append(
-            f"by position, {sum(behind.values()):,} records of the moment or earlier come after the first later record of their partition and are left "
-            f"out: {_counted(behind)}. By timestamp they are taken"
-        )
-    cleaned = sorted(one.image.name for one in placed if one.image.role in CUT_ROLES and one.made and _compacted_early(one.image))
-    if cleaned:
-        warnings.append(
-            f"a version of a key that was replaced soon may have been compacted away before a savepoint copied it, in {', '.join(cleaned)}: give "
-            f"them a {MIN_COMPACTION_LAG} longer than the time between savepoints"
-        )
-    if begin.passed_archive:
-        warnings.append(
-            f"the input is that of savepoint {begin.point.archive}, and what newer savepoints have of it is not looked at: {begin.passed_archive}"
-        )
-    if begin.unreadable:
-        warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")
-    if living:
-        warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
-    return tuple(warnings)
-
-
-def _of_interval(slices: Mapping[TopicPartition, RowSlice]) -> list[str]:
-    warnings = []
-    wrong = {tp: part.wrong for tp, part in slices.items() if part.wrong}
-    if wrong:
-        warnings.append(
-            f"{sum(wrong.values()):,} records are dated later than they were written, as savepoints show: their clocks were wrong, so they are left out, "
-            f"and the records behind them are read. They are in {_counted(wrong)}"
-        )
-    for what, late in (
-        ("of the interval", {tp: part.left for tp, part in slices.items() if part.left}),
-        ("around the interval", {tp: part.around for tp, part in slices.items() if part.around}),
-    ):
-        if late:
-            warnings.append(
-                f"{sum(late.values()):,} records {what} come behind a record that is later than lateness allows, and are left out. They are in "
-                f"{_counted(late)}"
-            )
-    return warnings
-
-
-def _counted(records: Mapping[TopicPartition, int]) -> str:
-    named = ", ".join(f"{tp} ({count:,})" for tp, count in list(records.items())[:_NAMED])
-    return named + (f" and {len(records) - _NAMED} more partitions" if len(records) > _NAMED else "")
-
-
-def _compacted_early(topic: TopicImage) -> bool:
-    return "compact" in topic.config.get("cleanup.policy", "") and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS
-
-
 def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[str, set[str]] | None = None) -> RestorePlan:
-    """What this restore would do now. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as absent.
+    """Plan what this restore would do now. Changes nothing. ``mine`` has the ids of topics that an earlier attempt of the same restore created; those count as
+    absent.
 
-    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``plan_source``,
-    ``plan_rebuild`` or ``plan_topics`` does.
+    Raises ``Refused`` for what was not confirmed, then what the request's strategy raises, and what ``_plan_source``, ``plan_rebuild`` or ``plan_topics`` does.
     """
     check_confirmed(recovery, request.safeguards)
     source = request.resolve(recovery)
@@ -149,11 +72,11 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
         # Nothing is started then.
         return plan_topics(recovery, source)
     if isinstance(source, UpgradeSource):
-        planned = plan_version(recovery, request.safeguards, source)
+        planned = _plan_version(recovery, request.safeguards, source)
     elif isinstance(source, RebuildSource):
         planned = plan_rebuild(recovery, request.safeguards, source)
     else:
-        planned = plan_source(recovery, request.safeguards, source, mine or {})
+        planned = _plan_source(recovery, request.safeguards, source, mine or {})
     deploy = request.deployment(recovery, planned)
     otherwise = () if isinstance(request, Undo | UpgradeInPlace) else _deployed_otherwise(recovery, deploy)
     return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))
@@ -173,7 +96,7 @@ def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...]) -> t
     )
 
 
-def plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: UpgradeSource) -> RestorePlan:
+def _plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: UpgradeSource) -> RestorePlan:
     """The plan of an upgrade in place. Raises ``Refused`` after a restore that failed, and for what would be in the way of it or of the way back; and
     ``NotFound`` for inputs that the new version would not find.
     """
@@ -196,7 +119,7 @@ def plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: Upgr
         offsets_agree=True,
         warnings=tuple(f"for the way back: {one}" for one in found),
         observed=Observed(
-            instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+            instances=tuple(f"{i.name} ({i.detail})" for i in not_gone(recovery)),
             offsets_replaced={},
             offsets_before=before,
             records_to_catch_up=0,
@@ -206,7 +129,7 @@ def plan_version(recovery: RecoveryContext, safeguards: Safeguards, source: Upgr
     )
 
 
-def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
+def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: RestoreSource, mine: Mapping[str, set[str]]) -> RestorePlan:
     """The plan of a restore that begins from ``source``. What the preflight finds in the way is refused first, all of it at once.
 
     Raises ``TargetNotEmpty`` for internal topics that hold records and may not be replaced, and ``Refused`` for topics that cannot be placed.
@@ -281,7 +204,8 @@ def plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Resto
         move=source.move,
         archived=archived,
     )
-    return replace(planned, observed=replace(planned.observed, estimate=_expected(recovery, planned)))
+    expected = estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
+    return replace(planned, observed=replace(planned.observed, estimate=expected))
 
 
 def _with_archived(
@@ -300,10 +224,6 @@ def _with_archived(
     }
     behind = archived_input(recovery, manifest, gone, upto=source.archive_entry)
     return replace(source, manifest=behind.manifest), behind.archived, behind.left
-
-
-def _expected(recovery: RecoveryContext, planned: RestorePlan) -> Estimate:
-    return estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
 
 
 def _staying(
@@ -358,9 +278,82 @@ def _observe(
     return Observed(
         instances=(
             *source.running,
-            *(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+            *(f"{i.name} ({i.detail})" for i in not_gone(recovery)),
         ),
         offsets_replaced=held,
         offsets_before={item.tp: before[item.tp].offset for item in offsets if item.tp in before},
         records_to_catch_up=sum(logs.lag(item.tp, item.wanted.offset).behind for item in wanted),
     )
+
+
+def moment_warnings(begin: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
+    """The warnings before a restore to a moment: where the archive just ends, where it may have holes, and which globals are not of the moment."""
+    if begin.point is None:
+        return ()
+    copied = {one.image.name for one in placed if one.made and one.image.role is TopicRole.INPUT}
+    ends = () if begin.point.slice is not None else begin.cuts.items()
+    whole = sorted(tp for tp, cut in ends if tp.topic in copied and cut.rows.first_later is None)
+    living = sorted(one.name for one in placed if one.image.role is TopicRole.GLOBAL and not one.made)
+    warnings = []
+    if whole:
+        named = ", ".join(map(str, whole[:_NAMED])) + (f" and {len(whole) - _NAMED} more" if len(whole) > _NAMED else "")
+        warnings.append(
+            f"nothing later than the moment is archived of {named}: all of it is taken, and what came after the savepoint is not in it"
+        )
+    ahead = {tp: cut.rows.ahead for tp, cut in sorted(begin.cuts.items()) if cut.rows.ahead}
+    if ahead:
+        warnings.append(
+            f"{sum(ahead.values()):,} records are dated later than the moment, but savepoints of before it show that they had been written: they are "
+            f"taken. They are in {_counted(ahead)}"
+        )
+    warnings += _of_interval({tp: part for tp, cut in sorted(begin.cuts.items()) if (part := cut.rows.slice) is not None})
+    behind = {tp: cut.rows.behind for tp, cut in sorted(begin.cuts.items()) if cut.rows.behind}
+    if behind:
+        warnings.append(
+            f"by position, {sum(behind.values()):,} records of the moment or earlier come after the first later record of their partition and are left "
+            f"out: {_counted(behind)}. By timestamp they are taken"
+        )
+    cleaned = sorted(one.image.name for one in placed if one.image.role in CUT_ROLES and one.made and _compacted_early(one.image))
+    if cleaned:
+        warnings.append(
+            f"a version of a key that was replaced soon may have been compacted away before a savepoint copied it, in {', '.join(cleaned)}: give "
+            f"them a {MIN_COMPACTION_LAG} longer than the time between savepoints"
+        )
+    if begin.passed_archive:
+        warnings.append(
+            f"the input is that of savepoint {begin.point.archive}, and what newer savepoints have of it is not looked at: {begin.passed_archive}"
+        )
+    if begin.unreadable:
+        warnings.append(f"savepoints that could not be read, and their archive may reach further: {', '.join(begin.unreadable[:_NAMED])}")
+    if living:
+        warnings.append(f"global topics are read as they are now, not as of the moment: {', '.join(living)}")
+    return tuple(warnings)
+
+
+def _of_interval(slices: Mapping[TopicPartition, RowSlice]) -> list[str]:
+    warnings = []
+    wrong = {tp: part.wrong for tp, part in slices.items() if part.wrong}
+    if wrong:
+        warnings.append(
+            f"{sum(wrong.values()):,} records are dated later than they were written, as savepoints show: their clocks were wrong, so they are left out, "
+            f"and the records behind them are read. They are in {_counted(wrong)}"
+        )
+    for what, late in (
+        ("of the interval", {tp: part.left for tp, part in slices.items() if part.left}),
+        ("around the interval", {tp: part.around for tp, part in slices.items() if part.around}),
+    ):
+        if late:
+            warnings.append(
+                f"{sum(late.values()):,} records {what} come behind a record that is later than lateness allows, and are left out. They are in "
+                f"{_counted(late)}"
+            )
+    return warnings
+
+
+def _counted(records: Mapping[TopicPartition, int]) -> str:
+    named = ", ".join(f"{tp} ({count:,})" for tp, count in list(records.items())[:_NAMED])
+    return named + (f" and {len(records) - _NAMED} more partitions" if len(records) > _NAMED else "")
+
+
+def _compacted_early(topic: TopicImage) -> bool:
+    return "compact" in topic.config.get("cleanup.policy", "") and int(topic.config.get(MIN_COMPACTION_LAG, "0")) < _HOUR_MS

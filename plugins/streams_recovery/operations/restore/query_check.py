@@ -38,7 +38,7 @@ _PATIENCE: Final = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queried:
-    """What was asked, store by store."""
+    """The checks that were made, store by store."""
 
     stores: tuple[QueryCheck, ...]
 
@@ -71,7 +71,7 @@ def query_stores(recovery: RecoveryContext, planned: RestorePlan, *, patience: f
 
 
 def queried_before(recovery: RecoveryContext, ticket: RestoreTicket) -> tuple[QueryCheck, ...]:
-    """What ``query_stores`` found, by the journal of a restore that is resumed after that; nothing when it did not run."""
+    """The result of ``query_stores``, by the journal of a restore that is resumed after that; nothing when it did not run."""
     result = result_of(entries(recovery, ticket), Phase.RECOVERED)
     return () if result is None else recovery.artifacts.read(Queried, result).stores
 

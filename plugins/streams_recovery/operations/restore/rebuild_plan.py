@@ -1,9 +1,7 @@
 """The plan of a rebuild: internal topics deleted, inputs begun where a person says, and the application builds its state again. Changes nothing.
 
-Where the cluster has lost inputs, they are made from a savepoint first, if one was named.
-
-What has to hold while a rebuild is carried out: nothing goes that was not shown, and what was to go is gone. Where the cluster has lost the input: what is
-archived behind a savepoint, and what a rebuild takes from both, topics and no state.
+Where the cluster has lost inputs, they are made first from a savepoint, if one was named, and from what is archived behind it. The checks at the end hold while
+a rebuild is carried out: nothing goes that was not shown, and what was to go is gone.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.archive.log import goes_into_archive
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, TargetNotEmpty
 from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
@@ -27,58 +24,11 @@ from streams_recovery.core.savepoint.topology import Attribution, Topology, attr
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.archive import archived_behind
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, known
 from streams_recovery.operations.preflight import required_for_rebuild
 from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, proven, refuse_existing_state, spans
 from streams_recovery.operations.restore.placing import RestoreSource, empty_source, present_topics, target_of, topic_to_create
-
-
-def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
-    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
-    ``created`` has the ids of those that this rebuild made itself.
-    """
-    shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
-    there = recovery.cluster.describe_topics({*internal_topics(recovery), *shown})
-    filled = spans(recovery, there)
-    other = sorted(
-        name
-        for name, found in there.items()
-        # One that is empty may have been made by an attempt that died before it could write that down.
-        if found.topic_id not in (shown.get(name), *created.get(name, ())) and (name not in created or name in filled)
-    )
-    if other:
-        raise PlanChanged(
-            f"topics of {planned.application_id} were created since the plan was approved: {', '.join(other)}",
-            next_step="find out who writes there, then trigger the rebuild again and approve the new plan",
-            topics=other,
-        )
-    late = sorted(name for name in planned.written_by_others & set(filled) if there[name].topic_id not in created.get(name, ()))
-    if late:
-        raise PlanChanged(
-            f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
-            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
-            "rebuild if it can be resumed, else begin it again",
-            topics=late,
-        )
-
-
-def check_cleared(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
-    """The internal topics that were to be deleted, proven gone. Raises ``TargetNotEmpty`` for those that are still, or again, there."""
-    there = internal_topics(recovery)
-    if there:
-        raise TargetNotEmpty(
-            f"internal topics of {recovery.application_id} are still there, or there again: {', '.join(there)}",
-            next_step="find out who creates them, stop that, and resume this rebuild",
-            topics=there,
-        )
-    return tuple(topic.name for topic in planned.delete)
-
-
-def offsets_to_remove(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
-    """What the group has committed and the plan neither sets nor keeps: offsets on topics that are gone would be past the end of those that come."""
-    wanted = {*(item.tp for item in planned.offsets), *planned.offsets_kept}
-    return sorted(set(recovery.groups.committed_partitions(recovery.application_id)) - wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,27 +40,6 @@ class BehindSavepoint:
     manifest: Manifest
     archived: ArchivedInput | None = None
     left: tuple[str, ...] = ()
-
-
-def archived_input(recovery: RecoveryContext, manifest: Manifest, gone: Collection[str], *, upto: int | None) -> BehindSavepoint:
-    """What is archived behind ``manifest`` of the topics that are ``gone``, by their names in it; ``upto`` as for ``read_archive``. Raises ``Damaged`` where
-    its files are not all there.
-    """
-    try:
-        found = archived_behind(recovery, manifest, upto=upto, topics=gone) if gone else None
-    except Damaged as error:
-        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
-        why = f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}"
-        return BehindSavepoint(manifest=manifest, left=(why,))
-    if found is None:
-        return BehindSavepoint(manifest=manifest)
-    if found.left:
-        newest = recovery.savepoints_of(manifest.application_id).ids()[-1:] == [manifest.savepoint_id]
-        left = tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
-        return BehindSavepoint(manifest=manifest, left=left)
-    check_files(recovery, found.manifest, pieces_of(topic for topic in found.manifest.topics if topic.name in gone))
-    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
-    return BehindSavepoint(manifest=found.manifest, archived=archived)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,48 +54,9 @@ class Archived:
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """Where the inputs among them end once they are loaded."""
+        """The ends of the inputs among them, once they are loaded."""
         rows = {TopicPartition(step.name, part.partition): part.rows for step in self.create for part in step.partitions}
         return {tp: rows[tp] for tp in self.begins}
-
-
-def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy, *, upto: int | None) -> Archived:
-    """What a rebuild has to make from a savepoint, an id or ``latest``, and the archive; ``upto`` as for ``read_archive``. Raises what ``choose_archive`` and
-    ``archived_input`` do.
-    """
-    manifest = choose_archive(recovery, savepoint, outputs)
-    present = present_topics(recovery, manifest, {})
-    target = target_of(recovery, manifest, present, spans(recovery, present))
-    gone = {one.image.name for one in place(manifest, target) if one.made and goes_into_archive(one.image)}
-    behind = archived_input(recovery, manifest, gone, upto=upto)
-    placed = [one for one in place(behind.manifest, target) if one.made]
-    source = RestoreSource(manifest=behind.manifest)
-    return Archived(
-        behind=behind,
-        create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed),
-        begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
-    )
-
-
-def choose_archive(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy) -> Manifest:
-    """The savepoint whose inputs, globals and outputs a rebuild begins with, without its state; outputs that are to be empty are. Its label says nothing
-    about these. Raises ``NotFound``, and ``Damaged`` as ``choose`` does.
-    """
-    store = recovery.savepoints
-    manifest = store.latest() if savepoint == LATEST else store.read(savepoint)
-    if manifest is None:
-        raise NotFound(
-            f"{recovery.application_id} has no savepoint in {recovery.repository.location}",
-            next_step="rebuild from inputs that are there, or check the storage section of the configuration",
-            application_id=recovery.application_id,
-        )
-    check_published(recovery, store, manifest.savepoint_id)
-    empty = outputs is OutputPolicy.RECREATE
-    topics = tuple(
-        empty_source(topic) if topic.role is TopicRole.OUTPUT and empty else topic for topic in manifest.topics if not topic.role.internal
-    )
-    check_files(recovery, manifest, pieces_of(topics))
-    return replace(manifest, topics=topics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,8 +224,117 @@ def _observe(recovery: RecoveryContext, begun: RebuildStart, found: _Found, logs
     before = {tp: found.committed[tp] for tp in (*wanted, *begun.kept) if tp in found.committed}
     from_here = wanted | {tp: before[tp] for tp in begun.kept if tp in before}
     return Observed(
-        instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+        instances=tuple(f"{i.name} ({i.detail})" for i in not_gone(recovery)),
         offsets_replaced=held,
         offsets_before=before,
         records_to_catch_up=sum(logs.lag(tp, offset).behind for tp, offset in from_here.items()),
     )
+
+
+def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy, *, upto: int | None) -> Archived:
+    """The topics that a rebuild has to make from a savepoint, an id or ``latest``, and the archive; ``upto`` as for ``read_archive``. Raises what
+    ``_choose_archive`` and ``archived_input`` do.
+    """
+    manifest = _choose_archive(recovery, savepoint, outputs)
+    present = present_topics(recovery, manifest, {})
+    target = target_of(recovery, manifest, present, spans(recovery, present))
+    gone = {one.image.name for one in place(manifest, target) if one.made and goes_into_archive(one.image)}
+    behind = archived_input(recovery, manifest, gone, upto=upto)
+    placed = [one for one in place(behind.manifest, target) if one.made]
+    source = RestoreSource(manifest=behind.manifest)
+    return Archived(
+        behind=behind,
+        create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed),
+        begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
+    )
+
+
+def _choose_archive(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy) -> Manifest:
+    """The savepoint whose inputs, globals and outputs a rebuild begins with, without its state; outputs that are to be empty are. Its label says nothing
+    about these. Raises ``NotFound``, and ``Damaged`` as ``choose`` does.
+    """
+    store = recovery.savepoints
+    manifest = store.latest() if savepoint == LATEST else store.read(savepoint)
+    if manifest is None:
+        raise NotFound(
+            f"{recovery.application_id} has no savepoint in {recovery.repository.location}",
+            next_step="rebuild from inputs that are there, or check the storage section of the configuration",
+            application_id=recovery.application_id,
+        )
+    check_published(recovery, store, manifest.savepoint_id)
+    empty = outputs is OutputPolicy.RECREATE
+    topics = tuple(
+        empty_source(topic) if topic.role is TopicRole.OUTPUT and empty else topic for topic in manifest.topics if not topic.role.internal
+    )
+    check_files(recovery, manifest, pieces_of(topics))
+    return replace(manifest, topics=topics)
+
+
+def archived_input(recovery: RecoveryContext, manifest: Manifest, gone: Collection[str], *, upto: int | None) -> BehindSavepoint:
+    """The input archived behind ``manifest`` of the topics that are ``gone``, by their names in it; ``upto`` as for ``read_archive``. Raises ``Damaged`` where
+    its files are not all there.
+    """
+    try:
+        found = archived_behind(recovery, manifest, upto=upto, topics=gone) if gone else None
+    except Damaged as error:
+        # What is in the savepoint can be brought back all the same. Whoever approves knows what is missing.
+        why = f"input that was archived behind the savepoint is not used, because the archive cannot be read: {error.reason}"
+        return BehindSavepoint(manifest=manifest, left=(why,))
+    if found is None:
+        return BehindSavepoint(manifest=manifest)
+    if found.left:
+        newest = recovery.savepoints_of(manifest.application_id).ids()[-1:] == [manifest.savepoint_id]
+        left = tuple(f"input that was archived behind the savepoint is not used: {why}" for why in found.left if newest)
+        return BehindSavepoint(manifest=manifest, left=left)
+    check_files(recovery, found.manifest, pieces_of(topic for topic in found.manifest.topics if topic.name in gone))
+    archived = ArchivedInput(entry=found.number, safe_at=found.recorded_safe_at, records=found.records)
+    return BehindSavepoint(manifest=found.manifest, archived=archived)
+
+
+def check_still_planned(recovery: RecoveryContext, planned: RestorePlan, created: Mapping[str, set[str]]) -> None:
+    """Raise ``PlanChanged`` when a topic that would be deleted is not the one that was shown, or is an input that was shown empty and is not any more.
+    ``created`` has the ids of those that this rebuild made itself.
+    """
+    shown = {gone.name: gone.topic_id for gone in planned.delete} | {step.name: step.replaces for step in planned.create}
+    there = recovery.cluster.describe_topics({*internal_topics(recovery), *shown})
+    filled = spans(recovery, there)
+    other = sorted(
+        name
+        for name, found in there.items()
+        # One that is empty may have been made by an attempt that died before it could write that down.
+        if found.topic_id not in (shown.get(name), *created.get(name, ())) and (name not in created or name in filled)
+    )
+    if other:
+        raise PlanChanged(
+            f"topics of {planned.application_id} were created since the plan was approved: {', '.join(other)}",
+            next_step="find out who writes there, then trigger the rebuild again and approve the new plan",
+            topics=other,
+        )
+    late = sorted(name for name in planned.written_by_others & set(filled) if there[name].topic_id not in created.get(name, ()))
+    if late:
+        raise PlanChanged(
+            f"inputs of {planned.application_id} that were empty when the plan was approved hold records now: {', '.join(late)}",
+            next_step="they were not touched; stop their producers, copy these records if somebody needs them, delete the topics, and go on: resume this "
+            "rebuild if it can be resumed, else begin it again",
+            topics=late,
+        )
+
+
+def check_cleared(recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
+    """The internal topics that were to be deleted, proven gone. Raises ``TargetNotEmpty`` for those that are still, or again, there."""
+    there = internal_topics(recovery)
+    if there:
+        raise TargetNotEmpty(
+            f"internal topics of {recovery.application_id} are still there, or there again: {', '.join(there)}",
+            next_step="find out who creates them, stop that, and resume this rebuild",
+            topics=there,
+        )
+    return tuple(topic.name for topic in planned.delete)
+
+
+def offsets_to_remove(recovery: RecoveryContext, planned: RestorePlan) -> list[TopicPartition]:
+    """Partitions of which the group has committed an offset that the plan neither sets nor keeps: offsets on topics that are gone would be past the end of
+    those that come.
+    """
+    wanted = {*(item.tp for item in planned.offsets), *planned.offsets_kept}
+    return sorted(set(recovery.groups.committed_partitions(recovery.application_id)) - wanted)

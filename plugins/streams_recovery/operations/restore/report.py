@@ -29,7 +29,7 @@ _KNOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What the steps of a restore found out: whether topics and savepoint are equal, and what the application answered."""
+    """The findings of the steps of a restore: the comparison of topics and savepoint, and the answers of the application."""
 
     verified: VerifySummary
     query_checks: tuple[QueryCheck, ...]
@@ -103,7 +103,7 @@ def _manifest_hash(store: SavepointStore, savepoint_id: str) -> str | None:
 
 
 def sizes_of(planned: RestorePlan) -> Sizes:
-    """What a plan moves."""
+    """The sizes of what a plan moves."""
     return Sizes(
         records=planned.rows,
         payload_bytes=sum(topic.payload_bytes for topic in planned.create),
@@ -171,7 +171,7 @@ class StateEvidence:
 
 
 def state_evidence(recovery: RecoveryContext) -> StateEvidence:
-    """What restores have made of the application's state. Raises ``Damaged`` for evidence that was changed."""
+    """The evidence of restores that made the application's state. Raises ``Damaged`` for evidence that was changed."""
     alone: list[RestoreReport] = []
     for restore_id in reversed(reports(recovery.repository, recovery.layout)):
         report, _ = evidence(recovery, restore_id)
@@ -217,7 +217,7 @@ def reports(repository: Repository, layout: Layout) -> list[str]:
 
 
 def earlier_restores(recovery: RecoveryContext) -> list[Timed]:
-    """What the newest restores and drills of this application moved and how long they took, oldest first. Those without figures are passed over."""
+    """The sizes and times of the newest restores and drills of this application, oldest first. Evidence without figures is passed over."""
     drill = recovery.config.drill
     layouts = [recovery.layout, *([Layout(drill.application_id)] if drill is not None else [])]
     newest = sorted(((one, layout) for layout in layouts for one in reports(recovery.repository, layout)), key=lambda found: found[0])

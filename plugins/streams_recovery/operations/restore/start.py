@@ -14,7 +14,7 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.operations import quiesce_record, topic_holds
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics
 from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import renewed_lock, require_lock
@@ -98,7 +98,7 @@ def start(recovery: RecoveryContext, ticket: RestoreTicket) -> StartSummary:
     """
     before = reached(guarded(recovery, ticket, at_least=Phase.WIPED, before=Phase.RECOVERED))
     planned = stored_plan(recovery, ticket)
-    alive = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE]
+    alive = [i.name for i in not_gone(recovery)]
     # One that runs has committed since an earlier attempt of this step: its offsets need not be those that were set.
     if not alive:
         if before in (Phase.WIPED, Phase.DEPLOYED):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ApplicationRunning, NotFound, TargetNotEmpty
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
@@ -32,7 +31,7 @@ from streams_recovery.core.restore.single_topics import (
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
@@ -96,7 +95,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             *found,
         ),
         observed=Observed(
-            instances=tuple(f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE),
+            instances=tuple(f"{i.name} ({i.detail})" for i in not_gone(recovery)),
             offsets_replaced={},
             offsets_before={},
             records_to_catch_up=sum(step.rows for step in create if step.role is TopicRole.INPUT) - _read(offsets, targets),
@@ -130,7 +129,7 @@ def _wanted_images(source: TopicsSource) -> dict[TopicPartition, PartitionImage]
 
 
 def _check_gone(recovery: RecoveryContext) -> None:
-    alive = [f"{i.name} ({i.detail})" for i in recovery.application.status() if i.state is not InstanceState.GONE]
+    alive = [f"{i.name} ({i.detail})" for i in not_gone(recovery)]
     group = recovery.groups.describe(recovery.application_id)
     members = [f"{member.client_id} at {member.host}" for member in group.members] if not group.empty else []
     if alive or not group.empty:
@@ -144,7 +143,7 @@ def _check_gone(recovery: RecoveryContext) -> None:
 
 
 def _targets(recovery: RecoveryContext, source: TopicsSource) -> list[_Target]:
-    """Where the topics go. Raises ``TargetNotEmpty`` for what holds records, and ``NotFound`` for partitions whose topic is gone."""
+    """The targets of the topics. Raises ``TargetNotEmpty`` for what holds records, and ``NotFound`` for partitions whose topic is gone."""
     names = {topic.name: source.wanted.new_name or topic.name for topic in source.images}
     existing = recovery.cluster.describe_topics(list(names.values()))
     if not source.in_place and existing:
@@ -207,7 +206,7 @@ def _step(target: _Target, source: TopicsSource, dialect: Dialect) -> TopicToCre
 
 
 def _is_table(recovery: RecoveryContext, topic: TopicImage) -> bool:
-    """Whether a store may be restored from this topic in place of a changelog: the application notes offsets of it beside its local state."""
+    """True when a store may be restored from this topic in place of a changelog: the application notes offsets of it beside its local state."""
     if topic.role is TopicRole.INPUT:
         return topic.name in recovery.config.sources.values() or "compact" in topic.config.get("cleanup.policy", "")
     return topic.role is TopicRole.GLOBAL
@@ -291,7 +290,7 @@ def _state_now(recovery: RecoveryContext, manifest: Manifest) -> StateNow:
 
 
 def _committed(recovery: RecoveryContext, target: _Target) -> dict[TopicPartition, CommittedOffset]:
-    """What the group has committed on a topic that is still the one of the savepoint. On any other one it would count other records."""
+    """The offsets that the group has committed on a topic that is still the one of the savepoint. On any other one it would count other records."""
     if target.existing is None or target.existing.topic_id != target.image.topic_id:
         return {}
     partitions = [TopicPartition(target.name, image.partition) for image in target.image.partitions]
@@ -337,7 +336,7 @@ def _kept_offsets(
 
 
 def _translated(recovery: RecoveryContext, source: TopicsSource, target: _Target, tp: TopicPartition, offset: int) -> int | None:
-    """Where the record is that this offset of the old log stands for; None for what is not archived, is cut, or counts another log."""
+    """The offset of the record that this offset of the old log stands for; None for what is not archived, is cut, or counts another log."""
     image = next((one for one in target.image.partitions if one.partition == tp.partition), None)
     another = target.existing is not None and target.existing.topic_id != target.image.topic_id
     if (

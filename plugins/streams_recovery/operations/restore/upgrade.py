@@ -13,7 +13,7 @@ from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import NotExact, NotFound, PlanChanged, Refused, TransientError, VersionFailed
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
-from streams_recovery.core.repository.journal import Phase, reached
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
@@ -24,11 +24,11 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.core.words import command
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions, internal_topics, repartition_partitions
 from streams_recovery.operations.lag import RecordLag
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
-from streams_recovery.operations.restore.open import abandon, entries, guarded, lock_within, note, resume_command, stored_plan
+from streams_recovery.operations.restore.open import abandon, entries, guarded, lock_within, note, phase_of, resume_command, stored_plan
 from streams_recovery.operations.restore.report import Checked, keep_evidence, report_of
 from streams_recovery.operations.restore.start import removed_state
 from streams_recovery.operations.restore.strategies import Undo, UpgradeInPlace
@@ -91,7 +91,7 @@ def watch(recovery: RecoveryContext, ticket: RestoreTicket) -> Watched:
 
 
 def _looked_at(recovery: RecoveryContext, limits: Watch) -> Watched:
-    """What came of looking for as long as there is something to see."""
+    """Look for as long as there is something to see, and return what was seen."""
     began, lag, found = time.monotonic(), RecordLag(recovery), Watched()
 
     def look() -> Watched | None:
@@ -119,11 +119,11 @@ def _failed(recovery: RecoveryContext, ticket: RestoreTicket, why: str, **facts:
         f"the new version of {recovery.application_id} failed {why}",
         next_step="see the instances' logs. It is taken back; where that does not happen by itself, undo this upgrade",
         **facts,
-    ).then(undo_command(recovery, ticket), resume_command(recovery, ticket))
+    ).then(_undo_command(recovery, ticket), resume_command(recovery, ticket))
 
 
 def _check_topics(recovery: RecoveryContext, ticket: RestoreTicket, change: VersionChange) -> None:
-    """What was compared must be what runs: its description has each internal topic that it has made."""
+    """Raise ``VersionFailed`` unless what runs is what was compared: its description has each internal topic that it has made."""
     known = {topic.name for topic in _saved(recovery, ticket).topics} | set(change.new_topics)
     strange = sorted(set(internal_topics(recovery)) - known)
     if strange:
@@ -187,17 +187,17 @@ def abandon_upgrade(recovery: RecoveryContext, ticket: RestoreTicket) -> Abandon
     Repeating it does what is left to do. Raises what ``abandon`` raises, and what running the program that takes back does.
     """
     # Another restore may have begun on the application since, and says what is to become of it.
-    failed = reached(entries(recovery, ticket)) is Phase.WIPED and unfinished_restore(recovery) == ticket.restore_id
+    failed = phase_of(recovery, ticket) is Phase.WIPED and unfinished_restore(recovery) == ticket.restore_id
     if (failed or _comes_back(recovery, ticket)) and _old_version_back(recovery, ticket):
         goes_on = "the old version goes on as it was" if ticket.running else "the old version is there again, and down as it was"
         return AbandonReport(phase=Phase.WIPED, restarted=bool(ticket.running), next_step=goes_on, commands=())
     left = abandon(recovery, ticket)
-    if not deployed(recovery, ticket):
+    if not _deployed(recovery, ticket):
         return left
     return replace(
         left,
         next_step="the new version may have worked on the state: unless it is taken back now, undo the upgrade, or resume it to go on with that version",
-        commands=(undo_command(recovery, ticket), resume_command(recovery, ticket)),
+        commands=(_undo_command(recovery, ticket), resume_command(recovery, ticket)),
     )
 
 
@@ -205,7 +205,7 @@ def _old_version_back(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
     """Put the old version back, or wait for what an earlier attempt has put back and that was not up in time. False where only a restore can."""
     lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of upgrade {ticket.restore_id}")
     try:
-        if reached(entries(recovery, ticket)) is Phase.WIPED and (
+        if phase_of(recovery, ticket) is Phase.WIPED and (
             unfinished_restore(recovery) != ticket.restore_id or not _put_back(recovery, ticket, lock)
         ):
             return False
@@ -240,7 +240,7 @@ def _put_back(recovery: RecoveryContext, ticket: RestoreTicket, lock: LockTicket
         raise Refused(
             f"the old version of {recovery.application_id} is not put back: deploy.roll_back is not what was approved, {shlex.join(approved.roll_back)}",
             next_step="set it to that, then undo the upgrade; or resume it to go on with the new version",
-        ).then(undo_command(recovery, ticket), resume_command(recovery, ticket))
+        ).then(_undo_command(recovery, ticket), resume_command(recovery, ticket))
     environment = {"APPLICATION_ID": recovery.application_id, "SITE": recovery.site}
     with renewed_lock(recovery, HeldLock(lock=lock)):
         run_program(list(approved.roll_back), environment, verb="deploy the old version", seconds=deploy.timeout_seconds)
@@ -252,8 +252,8 @@ def _put_back(recovery: RecoveryContext, ticket: RestoreTicket, lock: LockTicket
 
 
 def _touched(recovery: RecoveryContext, saved: Manifest) -> str | None:
-    """Why the state is another one than that of the savepoint that was taken when the application was down; None where it is the same."""
-    alive = [one.name for one in recovery.application.status() if one.state is not InstanceState.GONE]
+    """The difference between the state and the savepoint that was taken when the application was down; None where there is none."""
+    alive = [one.name for one in not_gone(recovery)]
     if alive:
         return f"{', '.join(alive)} run"
     images = {topic.name: topic for topic in saved.topics if topic.role.internal}
@@ -280,19 +280,19 @@ def _touched(recovery: RecoveryContext, saved: Manifest) -> str | None:
     return f"committed offsets are others on {', '.join(moved)}" if moved else None
 
 
-def deployed(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
+def _deployed(recovery: RecoveryContext, ticket: RestoreTicket) -> bool:
     """True when the new version may have been started and this upgrade is not over: only its savepoint leads back then."""
-    phase = reached(entries(recovery, ticket))
+    phase = phase_of(recovery, ticket)
     return Phase.DEPLOYED.rank <= phase.rank < Phase.CLOSED.rank and unfinished_restore(recovery) == ticket.restore_id
 
 
 def way_back(recovery: RecoveryContext, ticket: RestoreTicket) -> Undo | None:
-    """What takes back an upgrade that failed, as its plan said; None where nothing has to be, or the new version has been watched and only the report is not
-    written. A person has approved it with that plan.
+    """The restore that takes back an upgrade which failed, as its plan said; None where nothing has to be, or the new version has been watched and only the
+    report is not written. A person has approved it with that plan.
     """
     if not isinstance(ticket.request, UpgradeInPlace):
         return None
-    if not deployed(recovery, ticket) or _watched(recovery, ticket) is not None:
+    if not _deployed(recovery, ticket) or _watched(recovery, ticket) is not None:
         return None
     return Undo(
         restore_id=ticket.restore_id,
@@ -312,8 +312,8 @@ def stop_failed(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
         recovery.lock.release(lock)
 
 
-def undo_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
-    """What takes the new version back."""
+def _undo_command(recovery: RecoveryContext, ticket: RestoreTicket) -> str:
+    """The command that takes the new version back."""
     return command("undo", recovery.config.name, ticket.restore_id, "--reason", "the new version failed")
 
 

@@ -1,4 +1,4 @@
-"""What the steps of a restore hand to each other."""
+"""Values that the steps of a restore hand to each other."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PrepareSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSummary:
-    """What is in the topics. ``present`` of the rows had been written by an attempt that failed; ``workers`` are the Spark executors that wrote.
+    """The records that are in the topics. ``present`` of the rows had been written by an attempt that failed; ``workers`` are the Spark executors that wrote.
     ``result`` is what the job left, checked against plan and logs; None when there was nothing to load.
     """
 
@@ -178,7 +178,7 @@ class VersionChecked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonReport:
-    """What became of a restore that did not finish, what to do next, and the commands for that."""
+    """The end of a restore that did not finish, what to do next, and the commands for that."""
 
     phase: str
     restarted: bool

@@ -28,7 +28,7 @@ def plan_verify(recovery: RecoveryContext, ticket: RestoreTicket, loaded: Artifa
     """
     guarded(recovery, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     planned = stored_plan(recovery, ticket)
-    return compare_job(recovery, ticket, _whole(planned), loaded, keyed_topics(planned))
+    return compare_job(recovery, ticket, _whole(planned), loaded, _keyed_topics(planned))
 
 
 def _whole(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
@@ -36,7 +36,7 @@ def _whole(planned: RestorePlan) -> dict[TopicPartition, PartitionLoad]:
     return {tp: load for tp, load in work_of(planned).items() if tp not in held}
 
 
-def keyed_topics(planned: RestorePlan) -> tuple[str, ...]:
+def _keyed_topics(planned: RestorePlan) -> tuple[str, ...]:
     """The topics that are state."""
     return tuple(topic.name for topic in planned.create if topic.role is TopicRole.CHANGELOG)
 
@@ -49,7 +49,7 @@ def compare_job(
     keyed: Collection[str],
 ) -> JobPlan:
     """The specification of the job for those partitions of ``work`` that the load has not proven. Topics in ``keyed`` are compared key by key too."""
-    now = logs_now(recovery, work)
+    now = _logs_now(recovery, work)
     wanted = needs(work, _of_load(recovery, work, loaded, now), now, keyed, requested=_keys_requested(recovery, ticket))
     if not wanted:
         return NO_JOB
@@ -78,7 +78,7 @@ def compare_job(
     )
 
 
-def logs_now(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
+def _logs_now(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogState]:
     """Every log as the broker has it at this moment. Raises ``NotFound`` for one that is gone."""
     wanted = list(partitions)
     starts, ends = recovery.cluster.log_starts(wanted), recovery.cluster.high_watermarks(wanted)
@@ -130,10 +130,10 @@ def proven(
     """A proof for each partition of ``work``, from the results of its load and of the comparison, which is the newer one. Raises ``Damaged`` naming
     partitions and keys.
     """
-    now = logs_now(recovery, work)
+    now = _logs_now(recovery, work)
     again = recovery.artifacts.read(VerifyResult, compared) if compared else VerifyResult(partitions=(), keys=(), seconds=0)
     verified = _of_load(recovery, work, loaded, now) | {one.tp: one for one in again.partitions}
-    found = judged(work, verified, again.keys, now, keyed_topics(planned), requested=_keys_requested(recovery, ticket))
+    found = judged(work, verified, again.keys, now, _keyed_topics(planned), requested=_keys_requested(recovery, ticket))
     if found.problems:
         message = "; ".join(f"{tp}: {problem}" for tp, problem in list(found.problems.items())[:_NAMED])
         raise Damaged(
@@ -148,8 +148,8 @@ def proven(
 
 
 def verify_cleared(recovery: RecoveryContext, ticket: RestoreTicket, verified: VerifySummary) -> ClearedSummary:
-    """What stands for the state in a rebuild: the proof that no internal topic is left to take one from. ``verified`` is what ``check_verify`` found of the
-    topics that were loaded. Raises ``TargetNotEmpty``.
+    """Prove that no internal topic is left to take a state from, which is what stands for the state in a rebuild. ``verified`` is what ``check_verify`` found
+    of the topics that were loaded. Raises ``TargetNotEmpty``.
     """
     guarded(recovery, ticket, at_least=Phase.LOADED, before=Phase.STARTED)
     gone = check_cleared(recovery, stored_plan(recovery, ticket))
@@ -162,8 +162,8 @@ def _note_verified(recovery: RecoveryContext, ticket: RestoreTicket, verified: V
 
 
 def require_verified(recovery: RecoveryContext, ticket: RestoreTicket) -> VerifySummary:
-    """What the verification of this restore found, by its journal: for one that is resumed after its start, when the topics have gone on. Raises
-    ``Damaged`` when nothing was written down.
+    """The result of the verification of this restore, by its journal: for one that is resumed after its start, when the topics have gone on. Raises ``Damaged``
+    when nothing was written down.
     """
     result = result_of(entries(recovery, ticket), Phase.VERIFIED, Phase.INPUT_COMPLETE)
     if result is None:

@@ -3,7 +3,7 @@
 A cut-over is plan, (approve), open, stop, transfer outputs, start, wait, finish; whatever fails, ``abandon`` leaves the two as the repository says they are.
 """
 
-from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, Pair, UpgradePlan
+from streams_recovery.core.rollout.cutover import CutoverPlan, CutoverStep, UpgradePlan
 from streams_recovery.operations.rollout.cutover import (
     await_live,
     bring_back,
@@ -15,7 +15,6 @@ from streams_recovery.operations.rollout.cutover import (
     stop,
     transfer_outputs,
 )
-from streams_recovery.operations.rollout.discover import look
 from streams_recovery.operations.rollout.open import abandon, open_cutover, plan_cutover
 from streams_recovery.operations.rollout.values import (
     BroughtBack,
@@ -38,14 +37,12 @@ __all__ = [
     "LeftAs",
     "LiveStarted",
     "OutputsTransferred",
-    "Pair",
     "StoppedForCutover",
     "UpgradePlan",
     "abandon",
     "await_live",
     "bring_back",
     "finish",
-    "look",
     "make_live",
     "open_cutover",
     "plan_cutover",

@@ -1,8 +1,8 @@
-"""The steps of a cut-over. Each proves the locks first and finds out from the repository how far it has come, so each may be repeated.
+"""The steps of a cut-over, and of an upgrade in one go. Each step of a cut-over proves the locks first and finds out from the repository how far it has come,
+so each may be repeated.
 
-An upgrade in one go: the old application is stopped for a savepoint and stays down, and the clone is started from that very savepoint as the live one.
-
-In between the old application is already on record as replaced, so that nothing starts it: no hourly savepoint, and no other run.
+In an upgrade in one go the old application is stopped for a savepoint and stays down, and the clone is started from that very savepoint as the live one. In
+between the old application is on record as replaced, so that nothing starts it: no hourly savepoint, and no other run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams_recovery.operations.ready import await_at_work
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, renewed_lock, require_lock
 from streams_recovery.operations.restore import RestoreTicket, phase_of
 from streams_recovery.operations.rollout.discover import between, has_read, look, note_read, offsets_of, role, running, unread
-from streams_recovery.operations.rollout.open import again_command, hold_both, refuse
+from streams_recovery.operations.rollout.open import again_command, hold_both, refuse, release_both
 from streams_recovery.operations.rollout.values import (
     BroughtBack,
     CutoverReport,
@@ -70,7 +70,7 @@ def _down(recovery: RecoveryContext, ticket: CutoverTicket) -> dict[str, bool]:
     return {recovery.application_id: bring_down(recovery).clean}
 
 
-def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[TopicPartition, int]:
+def _missing(old: RecoveryContext, clone: RecoveryContext) -> dict[TopicPartition, int]:
     """Input that the clone has read and the old application has not: its output went to the clone's own topics only."""
     mine = offsets_of(clone, input_partitions(clone))
     theirs = offsets_of(old, mine)
@@ -78,7 +78,7 @@ def missing(old: RecoveryContext, clone: RecoveryContext) -> dict[TopicPartition
 
 
 def _require_nothing_missing(old: RecoveryContext, clone: RecoveryContext) -> None:
-    left = missing(old, clone)
+    left = _missing(old, clone)
     if left:
         raise ApplicationNotReady(
             f"{old.application_id} stopped before it had read what {clone.application_id} has, so output would be missing: {counts_text(left)}",
@@ -98,7 +98,7 @@ def _await_old(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
             stack.enter_context(renewed_lock(old, ticket.old))
             stack.enter_context(renewed_lock(clone, ticket.clone))
             what = f"{old.application_id} to process the input records that {clone.application_id} has read"
-            while_falling(lambda: sum(missing(old, clone).values()), patience=patience, what=what)
+            while_falling(lambda: sum(_missing(old, clone).values()), patience=patience, what=what)
             _require_nothing_missing(old, clone)
             await_repartition(old, patience)
     else:
@@ -119,34 +119,34 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
     if ticket.step is CutoverStep.ROLL_BACK:
         return _hand_back(old, clone, ticket)
     if role(clone) is not Role.LIVE:
-        require_down(clone)
-        require_down(old)
+        _require_down(clone)
+        _require_down(old)
         _require_nothing_missing(old, clone)
         again, tail = _ahead(old, clone), unread(clone)
         if role(old) is not Role.RETIRED:
-            _append(old, clone, ticket.run, Role.RETIRED, {}, {})
+            append_role(old, clone, ticket.run, Role.RETIRED)
         # What a savepoint that was killed had held would be started by the next one.
         quiesce_record.end(old)
         quiesce_record.end(clone)
-        _append(clone, old, ticket.run, Role.LIVE, again, tail)
-    return transferred(old, clone, ticket)
+        append_role(clone, old, ticket.run, Role.LIVE, again=again, tail=tail)
+    return _transferred(old, clone, ticket)
 
 
 def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    require_down(clone)
+    _require_down(clone)
     # First: it would be brought back as one beside an application that does not run.
     quiesce_record.end(clone)
     if role(clone) is Role.LIVE:
-        _append(clone, old, ticket.run, Role.STANDBY, {}, {})
+        append_role(clone, old, ticket.run, Role.STANDBY)
     if role(old) is Role.RETIRED:
         quiesce_record.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), unread(old))
-        _append(old, clone, ticket.run, Role.LIVE, again, tail)
-    return transferred(old, clone, ticket)
+        append_role(old, clone, ticket.run, Role.LIVE, again=again, tail=tail)
+    return _transferred(old, clone, ticket)
 
 
-def transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
-    """What was transferred by this run, or by the one that this run finishes."""
+def _transferred(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
+    """The transfer that this run has made, or the one that this run finishes."""
     live = clone if ticket.step is CutoverStep.CUT_OVER else old
     last = live.ownership.last()
     if last is None or (ticket.step is CutoverStep.ROLL_BACK and last.run != ticket.run):
@@ -162,39 +162,30 @@ def _ahead(one: RecoveryContext, other: RecoveryContext) -> dict[TopicPartition,
     return between(one, {tp: (offset, mine[tp]) for tp, offset in theirs.items()})
 
 
-def _append(
-    recovery: RecoveryContext,
-    other: RecoveryContext,
-    run: str,
-    now: Role,
-    again: Mapping[TopicPartition, int],
-    tail: Mapping[TopicPartition, int],
-) -> None:
-    recovery.ownership.append(entry(recovery, other, run, now, again=again, tail=tail))
-
-
-def entry(
+def append_role(
     recovery: RecoveryContext,
     other: RecoveryContext,
     run: str,
     now: Role,
     *,
-    again: Mapping[TopicPartition, int],
-    tail: Mapping[TopicPartition, int],
-) -> OwnershipEntry:
-    """What an application is from now on, with the offsets it has."""
-    return OwnershipEntry(
-        role=now,
-        other=other.application_id,
-        run=run,
-        at=recovery.clock(),
-        offsets=offsets_of(recovery, input_partitions(recovery)),
-        again=dict(again),
-        tail=dict(tail),
+    again: Mapping[TopicPartition, int] | None = None,
+    tail: Mapping[TopicPartition, int] | None = None,
+) -> None:
+    """Write down the role that an application has from now on, with the offsets it has."""
+    recovery.ownership.append(
+        OwnershipEntry(
+            role=now,
+            other=other.application_id,
+            run=run,
+            at=recovery.clock(),
+            offsets=offsets_of(recovery, input_partitions(recovery)),
+            again=dict(again or {}),
+            tail=dict(tail or {}),
+        )
     )
 
 
-def require_down(recovery: RecoveryContext) -> None:
+def _require_down(recovery: RecoveryContext) -> None:
     """Raise ``ApplicationRunning`` unless every instance is gone and the group is empty."""
     group = recovery.groups.describe(recovery.application_id)
     if running(recovery) or not group.empty:
@@ -213,7 +204,7 @@ def start_live(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTick
             f"{recovery.application_id} is {role(recovery)} and {other.application_id} is {role(other)}: the outputs did not change hands",
             next_step=f"run {ticket.step} again",
         )
-    require_down(other)
+    _require_down(other)
     inputs = input_partitions(recovery)
     ends = recovery.cluster.last_stable_offsets(inputs)
     if not ticket.restore_first:
@@ -246,7 +237,7 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
         raise Damaged(f"{live.application_id} is {role(live)} after {ticket.step}", next_step=f"run {ticket.step} again").then(
             again_command(clone, ticket)
         )
-    done = transferred(old, clone, ticket)
+    done = _transferred(old, clone, ticket)
     lasts = {recovery.application_id: recovery.ownership.last() for recovery in (old, clone)}
     report = CutoverReport(
         step=ticket.step,
@@ -264,13 +255,12 @@ def finish(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket, 
         finished_at=clone.clock(),
     )
     clone.artifacts.write(ticket.run, REPORT, report)
-    clone.lock.release(ticket.clone.lock)
-    old.lock.release(ticket.old.lock)
+    release_both(old, clone, ticket)
     return report
 
 
 def plan_upgrade(old: RecoveryContext, clone: RecoveryContext) -> UpgradePlan:
-    """What an upgrade would do now. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
+    """Plan an upgrade. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
     pair = look(old, clone)
     refuse(upgrade_problems(pair), f"upgrade from {old.application_id} to {clone.application_id}")
     return upgrade_plan(pair)
@@ -288,10 +278,10 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
         )
     if role(clone) is not Role.STANDBY:
         raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="no output was transferred; see which run did that")
-    require_down(old)
+    _require_down(old)
     last = old.ownership.last()
     if last is None or last.role is not Role.RETIRED or last.run != ticket.request.run_id:
-        old.ownership.append(entry(old, clone, ticket.request.run_id, Role.RETIRED, again={}, tail={}))
+        append_role(old, clone, ticket.request.run_id, Role.RETIRED)
     quiesce_record.end(old, of=ticket.savepoint_id)
 
 
@@ -309,7 +299,7 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
             f"restore {ticket.restore_id} of {clone.application_id} is in phase {phase}, and {old.application_id} is {role(old)}",
             next_step="run the upgrade from its beginning",
         )
-    require_down(old)
+    _require_down(old)
     begins = offsets_of(clone, input_partitions(clone))
     if begins != last.offsets:
         wrong = sorted(str(tp) for tp in {*begins, *last.offsets} if begins.get(tp) != last.offsets.get(tp))
@@ -317,7 +307,7 @@ def make_live(old: RecoveryContext, clone: RecoveryContext, ticket: RestoreTicke
             f"{clone.application_id} would not begin where {old.application_id} stopped: {', '.join(wrong[:10])}",
             next_step="run the upgrade from its beginning",
         )
-    clone.ownership.append(entry(clone, old, last.run, Role.LIVE, again={}, tail={}))
+    append_role(clone, old, last.run, Role.LIVE)
     return BroughtBack(live=clone.application_id, started=())
 
 
@@ -335,7 +325,7 @@ def bring_back(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.T
                 return BroughtBack(live=last.other, started=())
             # First: were only the other entry written before a kill, the application would be down and nobody would start it.
             quiesce_record.begin_stop(old, ticket.savepoint_id, ticket.running)
-            old.ownership.append(entry(old, clone, ticket.request.run_id, Role.LIVE, again={}, tail={}))
+            append_role(old, clone, ticket.request.run_id, Role.LIVE)
         back = quiesce_record.resume(old, QuiesceMode.STOP, ticket.running)
         quiesce_record.end(old, of=ticket.savepoint_id)
         return BroughtBack(live=old.application_id, started=back)

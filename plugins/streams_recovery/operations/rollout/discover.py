@@ -1,4 +1,4 @@
-"""Both applications as they are now. Changes nothing."""
+"""The state of both applications, as it is now. Changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streams_recovery.core.restore.report import Verdict
 from streams_recovery.core.rollout.cutover import Origin, Pair, Side
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import input_partitions, repartition_partitions
 from streams_recovery.operations.lag import measure, next_records
 from streams_recovery.operations.unfinished import unfinished_restore
@@ -24,7 +24,7 @@ _COUNTED = 10_000
 
 
 def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
-    """Both sides. Raises ``Refused`` when one is no clone of the other, and ``NotFound`` for inputs that do not exist."""
+    """Look at both sides. Raises ``Refused`` when one is no clone of the other, and ``NotFound`` for inputs that do not exist."""
     if clone.config.clone is None or clone.config.clone.of != old.config.name:
         raise Refused(
             f"{clone.config.name} is not configured as a clone of {old.config.name}",
@@ -49,13 +49,13 @@ def look(old: RecoveryContext, clone: RecoveryContext) -> Pair:
 
 
 def role(recovery: RecoveryContext) -> Role:
-    """What an application is now."""
+    """The role that an application has now."""
     return role_of(recovery.ownership.last(), is_clone=recovery.config.clone is not None)
 
 
 def running(recovery: RecoveryContext) -> bool:
     """True when some instance is not proven gone."""
-    return any(status.state is not InstanceState.GONE for status in recovery.application.status())
+    return bool(not_gone(recovery))
 
 
 def offsets_of(recovery: RecoveryContext, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -73,8 +73,8 @@ def unread(recovery: RecoveryContext) -> dict[TopicPartition, int]:
 
 
 def between(recovery: RecoveryContext, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """How many records lie in each range of offsets; ranges without any are left out. Of long ranges that have some, and of
-    those whose beginning is gone, it is the number of offsets.
+    """Count the records in each range of offsets; ranges without any are left out. Of long ranges that have some, and of those whose beginning is gone, it is
+    the number of offsets.
     """
     wanted = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
     starts = recovery.cluster.log_starts(list(wanted)) if wanted else {}
@@ -128,13 +128,13 @@ def _side(recovery: RecoveryContext, committed: Mapping[TopicPartition, int]) ->
 
 
 def has_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> bool:
-    """True when that was seen for just these ``offsets`` of the clone."""
+    """True when the old application was seen to have read up to just these ``offsets`` of the clone."""
     last = _read_log(clone).last()
     return last is not None and last.offsets == offsets
 
 
 def note_read(clone: RecoveryContext, offsets: Mapping[TopicPartition, int]) -> None:
-    """Write it down, for whoever finishes a cut-over that fails."""
+    """Write down that the old application has read what the clone had, for whoever finishes a cut-over that fails."""
     _read_log(clone).append(ReadUpTo(offsets=dict(offsets)))
 
 

@@ -19,7 +19,7 @@ from streams_recovery.operations.rollout.values import CutoverRequest, CutoverTi
 
 
 def plan_cutover(old: RecoveryContext, clone: RecoveryContext, request: CutoverRequest) -> CutoverPlan:
-    """What this cut-over would do now. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
+    """Plan this cut-over. Changes nothing. Raises ``Refused`` naming everything that blocks it at once."""
     return _planned(look(old, clone), clone, request)
 
 
@@ -41,7 +41,7 @@ def _planned(pair: Pair, clone: RecoveryContext, request: CutoverRequest) -> Cut
 
 
 def _compared(clone: RecoveryContext, origin: Origin | None) -> str:
-    """What is known of a comparison of the outputs since the clone was made. One that began before that and ended later is of the clone before."""
+    """The newest comparison of the outputs since the clone was made, in words. One that began before that and ended later is of the clone before."""
     known = () if origin is None else newest(clone.repository, clone.layout)
     found = next(
         (
@@ -108,6 +108,12 @@ def hold_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicke
     require_lock(clone, ticket.clone)
 
 
+def release_both(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
+    """Give both locks back."""
+    clone.lock.release(ticket.clone.lock)
+    old.lock.release(ticket.old.lock)
+
+
 def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> LeftAs:
     """Leave a cut-over that did not finish as the repository says things are: before the outputs were transferred, what ran runs again; after that, the one
     that writes them by now. One that is finished, or that another run has taken over from, is left alone.
@@ -118,7 +124,7 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
         hold_both(old, clone, ticket)
     except LockLost:
         # Of a run that died while it gave them back one may be left. What is another run's is not touched.
-        _release(old, clone, ticket)
+        release_both(old, clone, ticket)
         return LeftAs(
             roles=_roles(old, clone), started=(), next_step="nothing: the cut-over is over, or another run works on it", commands=()
         )
@@ -134,13 +140,13 @@ def abandon(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket)
                 failure = error
     if failure is not None:
         raise failure
-    _release(old, clone, ticket)
+    release_both(old, clone, ticket)
     next_step, commands = _next_step(old, clone, ticket)
     return LeftAs(roles=_roles(old, clone), started=tuple(started), next_step=next_step, commands=commands)
 
 
 def again_command(clone: RecoveryContext, ticket: CutoverTicket) -> str:
-    """What takes this step of a clone once more."""
+    """The command that takes this step of a clone once more."""
     if ticket.step is CutoverStep.ROLL_BACK:
         return _roll_back(clone, ticket, *(("--restore-first",) if ticket.restore_first else ()))
     return command("cut-over", clone.config.name, "--reason", ticket.reason)
@@ -148,11 +154,6 @@ def again_command(clone: RecoveryContext, ticket: CutoverTicket) -> str:
 
 def _roll_back(clone: RecoveryContext, ticket: CutoverTicket, *options: str) -> str:
     return command("roll-back", clone.config.name, "--reason", ticket.reason, *options)
-
-
-def _release(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> None:
-    clone.lock.release(ticket.clone.lock)
-    old.lock.release(ticket.old.lock)
 
 
 def _is_to_run(recovery: RecoveryContext, old: RecoveryContext, ticket: CutoverTicket) -> bool:
@@ -171,7 +172,7 @@ def _trusted(recovery: RecoveryContext) -> bool:
 
 
 def _next_step(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> tuple[str, tuple[str, ...]]:
-    """What to do next, and the commands for that."""
+    """The next step, and the commands for it."""
     again = again_command(clone, ticket)
     if role(old) is Role.RETIRED and ticket.step is CutoverStep.CUT_OVER:
         text = f"run cut_over again to finish it, or roll_back: {old.application_id} stays down until then"

@@ -1,8 +1,7 @@
-"""What the steps of a cut-over hand to each other.
+"""Values that the steps of a cut-over hand to each other, and what a cut-over shares with a comparison of outputs.
 
-What a comparison of the outputs of two applications shares with a cut-over. Waiting until one of them has processed its input up to given ends, and
-everything that this caused in its repartition topics. And the reports of comparisons: an append log in the repository of the application that was asked for,
-of which only the newest entries are kept.
+Shared are the wait until an application has processed its input up to given ends, with everything that this caused in its repartition topics, and the log of
+reports of comparisons, which keeps only the newest entries.
 """
 
 from __future__ import annotations
@@ -28,10 +27,13 @@ from streams_recovery.operations.rollout.discover import between, offsets_of, ru
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
+LOGGER = logger("streams_recovery.operations.rollout.values")
+KEPT: Final = 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutoverRequest:
-    """What a person asks for. ``max_lag`` is how many input records the clone may be behind, None for what is configured. With ``restore_first`` a way
+    """A request by a person. ``max_lag`` is the number of input records that the clone may be behind, None for what is configured. With ``restore_first`` a way
     back leaves the old application down.
     """
 
@@ -59,14 +61,14 @@ class CutoverTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedForCutover:
-    """Who was proven down, by application id, with whether it closed cleanly."""
+    """The applications that were proven down, by id: True for one that closed cleanly."""
 
     closed_cleanly: dict[str, bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputsTransferred:
-    """Who writes the outputs from now on, and what comes twice by it: input records by partition, and records in repartition topics."""
+    """The application that writes the outputs from now on, and what comes twice by it: input records by partition, and records in repartition topics."""
 
     live: str
     again: dict[TopicPartition, int]
@@ -103,9 +105,7 @@ class CutoverReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftAs:
-    """What became of a cut-over that did not finish: the role of each application, those that were started again, what to do next, and the commands for
-    that.
-    """
+    """The end of a cut-over that did not finish: the role of each application, those that were started again, what to do next, and the commands for that."""
 
     roles: dict[str, Role]
     started: tuple[str, ...]
@@ -115,19 +115,16 @@ class LeftAs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtBack:
-    """What became of the old application at the end of an upgrade. ``started`` is empty when the clone took over."""
+    """The application that is live at the end of an upgrade. ``started`` are the instances of the old one that run again, empty when the clone took over."""
 
     live: str
     started: tuple[str, ...]
 
 
-LOGGER = logger("streams_recovery.operations.rollout.values")
-
-KEPT: Final = 20
-
-
 def keep(recovery: RecoveryContext, report: OutputsReport) -> None:
-    """Store one, and remove old ones as far as that is allowed. What the same run has found before is not stored again by a step that is repeated."""
+    """Store a report of a comparison, and remove old ones as far as that is allowed. What the same run has found before is not stored again by a step that is
+    repeated.
+    """
     log = AppendLog(recovery.repository, recovery.layout.outputs_compared, OutputsReport)
     if any(replace(one, at=report.at) == report for one in newest(recovery.repository, recovery.layout)):
         return
@@ -139,7 +136,7 @@ def keep(recovery: RecoveryContext, report: OutputsReport) -> None:
 
 
 def newest(repository: Repository, layout: Layout) -> tuple[OutputsReport, ...]:
-    """The newest ones that can be read, the last one first. Raises ``RepositoryUnavailable``."""
+    """The newest reports of comparisons that can be read, the last one first. Raises ``RepositoryUnavailable``."""
     return tuple(islice(AppendLog(repository, layout.outputs_compared, OutputsReport).readable_back(whole=False), KEPT))
 
 

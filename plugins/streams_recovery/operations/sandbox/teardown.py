@@ -1,9 +1,7 @@
 """Taking away everything of a drill's application: processes, topics, group, local state, holds. Repeating it is harmless.
 
-Only topics that are the drill's by their names are ever deleted (``own_names``). Journals are data: they say which of those a drill has created, and can
-make the list shorter, never longer.
-
-The history of an application's drills, in its own part of the repository.
+Only topics that are the drill's by their names are ever deleted (``own_names``). Journals are data: they say which of those a drill has created, and can make
+the list shorter, never longer. The history of drills is in the application's own part of the repository.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ConfigInvalid, Damaged, TargetNotEmpty
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
@@ -26,13 +23,13 @@ from streams_recovery.core.sandbox.drill import DrillEntry, DrillRestore, drill_
 from streams_recovery.core.words import in_order
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.bring_down import bring_down
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, own_names
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.restore import RestoreReport, RestoreTicket, Verdict
 from streams_recovery.operations.restore.load import load_progress, rows_at_first
 from streams_recovery.operations.sites import SandboxSites, sandbox_site
-from streams_recovery.operations.unfinished import plan_of, restores_of
+from streams_recovery.operations.unfinished import journal_of, plan_of, restores_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.run_artifacts import RunArtifacts
 
@@ -40,11 +37,13 @@ LOGGER = logger("streams_recovery.operations.sandbox")
 DRILL = "drill"
 _NEWEST = 3
 _NAMED = 5
+# Runs do not overlap, so the entry of one whose last step is repeated is among the newest.
+_NEWEST_DRILLS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removed:
-    """What was taken away: topics, directories, and the instances that had to be stopped."""
+    """The things that were taken away: topics, directories, and the instances that had to be stopped."""
 
     topics: tuple[str, ...]
     directories: tuple[str, ...]
@@ -149,13 +148,13 @@ def _take_away(recovery: RecoveryContext, what: str, *, ours: Iterable[str], kee
 
 
 def _stop(recovery: RecoveryContext) -> tuple[str, ...]:
-    alive = tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE)
+    alive = tuple(i.name for i in not_gone(recovery))
     bring_down(recovery)
     return alive
 
 
 def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[JournalEntry], own: Collection[str]) -> None:
-    """Where a load was interrupted its job may still be ending, and a topic that is deleted under it would be created again."""
+    """Wait for the job of an interrupted load: it may still be ending, and a topic that is deleted under it would be created again."""
     if reached(tuple(log.read_all())) in (Phase.CREATED, Phase.RECOVERED):
         rows = rows_at_first(plan_of(recovery, restore_id))
         load_progress(recovery, {tp: count for tp, count in rows.items() if tp.topic in own})
@@ -163,11 +162,12 @@ def _await_writers(recovery: RecoveryContext, restore_id: str, log: AppendLog[Jo
 
 def _adopt(recovery: RecoveryContext, log: AppendLog[JournalEntry], names: Iterable[str]) -> None:
     """Write down topics that the application created itself, so that whoever goes on knows whose they are."""
-    known = created_by(tuple(log.read_all()))
+    written = tuple(log.read_all())
+    known = created_by(written)
     found = recovery.cluster.describe_topics(list(names))
     new = tuple(CreatedTopic(topic=name, topic_id=one.topic_id) for name, one in found.items() if one.topic_id not in known.get(name, ()))
     if new:
-        log.append(JournalEntry(phase=reached(tuple(log.read_all())), at=recovery.clock(), created=new))
+        log.append(JournalEntry(phase=reached(written), at=recovery.clock(), created=new))
 
 
 def _delete_topics(
@@ -211,13 +211,9 @@ def _prove(recovery: RecoveryContext, what: str, topics: Iterable[str], director
 
 
 def _journals(recovery: RecoveryContext) -> dict[str, AppendLog[JournalEntry]]:
-    """Of the newest drills. A drill begins only once nothing of those before it is left, so the last one would do."""
+    """The journals of the newest drills. A drill begins only once nothing of those before it is left, so the last one would do."""
     newest = in_order(restores_of(recovery), recovery.clock())[-_NEWEST:]
-    return {restore_id: AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry) for restore_id in newest}
-
-
-# Runs do not overlap, so the entry of one whose last step is repeated is among the newest.
-_NEWEST_DRILLS = 20
+    return {restore_id: journal_of(recovery, restore_id) for restore_id in newest}
 
 
 def drills(recovery: RecoveryContext) -> list[DrillEntry]:
@@ -291,7 +287,7 @@ def _input_upto(planned: RestorePlan) -> int | None:
 
 
 def _site(recovery: RecoveryContext, run_id: str) -> str:
-    """Where the run began, or was to begin."""
+    """The site at which the run began, or was to begin."""
     drill = recovery.config.drill
     if drill is None or not recovery.config.sites:
         return PRIMARY

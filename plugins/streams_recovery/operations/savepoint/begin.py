@@ -1,13 +1,12 @@
-"""The first and the last step: lock and guard, and their release.
+"""The first and the last step of a savepoint: lock and guard, and their release.
 
-Whether the logs that were read are still those the cut went through. Offsets mean nothing in another log under the same name.
+The checks at the end tell whether the logs that were read are still those the cut went through. Offsets mean nothing in another log under the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -16,7 +15,7 @@ from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.core.savepoint.warnings import SavepointRequest
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.savepoint.damage import damage_before
@@ -55,7 +54,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
             require_whole(recovery.application_id, damage_before(recovery, found), request.changed_state)
         mark = topic_holds.guard(recovery, savepoint_id, found.to_read)
         # Asked last: what was brought back above is to run after this savepoint too.
-        running = tuple(i.name for i in recovery.application.status() if i.state is not InstanceState.GONE)
+        running = tuple(i.name for i in not_gone(recovery))
     except BaseException:
         _give_back(recovery, lock)
         raise
@@ -78,7 +77,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
 
 
 def _check_mode(recovery: RecoveryContext, request: SavepointRequest) -> None:
-    """The configuration's own mode was checked when it was loaded."""
+    """Raise ``Refused`` for a mode that is not possible. The configuration's own one was checked when it was loaded."""
     dialect = recovery.config.dialect
     if request.mode is not None and (impossible := dialect.refused.get(request.mode)) is not None:
         raise Refused(
@@ -135,7 +134,7 @@ def begin_safety(recovery: RecoveryContext, request: SavepointRequest, lock: Loc
 
 
 def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
-    """Guard and lock, unless they are another run's by now. What cannot be given back stays recorded."""
+    """Give back guard and lock, unless they are another run's by now. What cannot be given back stays recorded."""
     try:
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
     except LockLost:
@@ -147,7 +146,7 @@ def _give_back(recovery: RecoveryContext, lock: LockTicket) -> None:
 
 
 def owner(request: SavepointRequest) -> str:
-    """Who holds the lock: the same for every task and every retry of one run."""
+    """The owner of the lock: one name for every task and every retry of one run."""
     return f"savepoint {request.run_id}"
 
 

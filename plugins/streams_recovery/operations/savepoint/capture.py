@@ -1,7 +1,6 @@
-"""Reading the cut while the application is held, tails included.
+"""Reading the cut while the application is held, tails included: attempts, the readings of each, and the label that they support.
 
-One attempt at a cut: its readings, and the label they support. The readings of one attempt at a cut, in the order that makes them evidence; ``core/cut.py``
-says why this order.
+The order of the readings is what makes them evidence: see ``core.savepoint.cut``.
 """
 
 from __future__ import annotations
@@ -29,174 +28,9 @@ from streams_recovery.operations.savepoint.quiesce import quiesce, still_held
 from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, DraftTopic, Quiesced, Ticket
 from streams_recovery.storage.run_artifacts import other_attempt
 
-
-class LogReader(Protocol):
-    """What is asked about one application. Each partition of an answer may have been read at a time of its own; committed offsets all at one moment."""
-
-    def clock(self) -> int:
-        """The time in ms."""
-
-    def committed(self) -> Committed:
-        """The application's committed offsets, at a moment at which no transaction could change one of them any more."""
-
-    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The ends, records of open transactions included."""
-
-    def await_decided(self, ends: Offsets) -> Offsets:
-        """Wait until every last stable offset has reached its end, and return them."""
-
-
-def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
-    """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
-    committed_before = logs.committed()
-    captured_at = logs.clock()
-    ends = logs.high_watermarks(internal)
-    last_stable = logs.await_decided(ends)
-    committed_after = logs.committed()
-    return Readings(
-        committed_before=committed_before,
-        captured_at=captured_at,
-        ends=ends,
-        last_stable=last_stable,
-        committed_after=committed_after,
-        ends_after=logs.high_watermarks(internal),
-    )
-
-
+DRAFT = "cut"
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What was read and the label it supports."""
-
-    readings: Readings
-    consistency: Consistency
-    proof: CutProof
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """An attempt that is used, with the ends of all other topics."""
-
-    captured_at: int
-    consistency: Consistency
-    proof: CutProof
-    partitions: dict[TopicPartition, PartitionCut]
-
-
-def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, attempt: int) -> Attempt:
-    """Read a cut of the application as it is held. Raises ``OffsetsUnstable`` when a transaction stays open."""
-    readings = read_cut(_Logs(recovery, found), found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
-    live = quiesced.mode is QuiesceMode.LIVE
-    held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
-    evidence = CutEvidence(
-        mode=quiesced.mode,
-        guarantee=recovery.config.application.guarantee,
-        readings=readings,
-        held=held,
-        why_not_held=why_not_held,
-        writers_transactional=live and readings.exact and _all_transactional(recovery, found, readings.ends),
-    )
-    held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
-    consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
-    return Attempt(readings=readings, consistency=consistency, proof=why)
-
-
-def completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) -> Cut:
-    """The cut with the ends of the other topics. Those of outputs are read now, so they have all that transactions in the cut wrote; ``await_outputs``
-    sees them decided. An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
-    """
-    readings = attempt.readings
-    outputs = recovery.cluster.high_watermarks(_written(recovery, found))
-    inputs = recovery.cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
-    ends = {**readings.ends, **inputs, **outputs}
-    return Cut(
-        captured_at=readings.captured_at,
-        consistency=attempt.consistency,
-        proof=attempt.proof,
-        partitions=_partitions(recovery, found, ends, readings),
-    )
-
-
-def await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None:
-    """Wait until nothing that the application wrote below the cut's ends is undecided. Raises ``OffsetsUnstable``."""
-    _Logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
-
-
-def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
-    """Partitions that the application writes, besides those of its internal topics. A topic that it reads as well counts as an input elsewhere."""
-    outputs = recovery.config.topics.outputs
-    read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
-    return (*found.partitions(TopicRole.OUTPUT), *read_too)
-
-
-@dataclass(frozen=True, slots=True)
-class _Logs:
-    """The application's logs and offsets on its cluster."""
-
-    recovery: RecoveryContext
-    found: Discovery
-
-    def clock(self) -> int:
-        return self.recovery.clock()
-
-    def committed(self) -> Committed:
-        partitions = self.found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
-        return self.recovery.groups.committed(self.recovery.application_id, partitions) if partitions else {}
-
-    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
-        return self.recovery.cluster.high_watermarks(partitions)
-
-    def await_decided(self, ends: Offsets) -> Offsets:
-        seconds = float(self.recovery.config.backup.consistency.timeout_seconds)
-        stable: dict[TopicPartition, int] = {}
-
-        def decided() -> bool | None:
-            stable.update(self.recovery.cluster.last_stable_offsets(tuple(ends)))
-            return True if all(stable[tp] >= end for tp, end in ends.items()) else None
-
-        def open_now() -> str:
-            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
-
-        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
-            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}, seconds)
-        return stable
-
-    def _undecided(self, stuck: dict[TopicPartition, str], seconds: float) -> OffsetsUnstable:
-        named = {str(tp): how_far for tp, how_far in stuck.items()}
-        blocking = "; ".join(str(found) for found in self.recovery.transactions.blocking(list(stuck))[:5])
-        return OffsetsUnstable(
-            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
-            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
-            partitions=named,
-        )
-
-
-def _all_transactional(recovery: RecoveryContext, found: Discovery, ends: Offsets) -> bool:
-    # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
-    written = [tp for tp in found.partitions(TopicRole.CHANGELOG) if ends[tp] > 0]
-    writers = recovery.transactions.transactional_writers(written)
-    return bool(written) and all(writers[tp].proven for tp in written)
-
-
-def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, readings: Readings) -> dict[TopicPartition, PartitionCut]:
-    starts = recovery.cluster.log_starts(tuple(ends))
-    return {
-        tp: PartitionCut(
-            tp=tp,
-            log_start=starts[tp],
-            last_stable=readings.last_stable.get(tp, end),
-            end=end,
-            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
-            committed=readings.committed_before.get(tp),
-        )
-        for tp, end in ends.items()
-    }
-
-
-DRAFT = "cut"
 
 
 def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
@@ -222,7 +56,7 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
         quiesced = quiesce(recovery, replace(ticket, mode=ticket.fallback))
         cut, tails = _take(recovery, ticket, found, quiesced, exact_only=False)
     check_same_application(found, _discovered(recovery, ticket)[0])
-    draft = _draft(recovery, found, labelled(cut, missing), tails, quiesced.assumed)
+    draft = _draft(recovery, found, _labelled(cut, missing), tails, quiesced.assumed)
     noted = recovery.artifacts.write(ticket.savepoint_id, DRAFT, draft)
     return CutSummary(
         savepoint_id=ticket.savepoint_id,
@@ -236,7 +70,7 @@ def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> Cu
     )
 
 
-def labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
+def _labelled(cut: Cut, missing: tuple[str, ...]) -> Cut:
     """The cut with the label that it has when parts of the application were gone."""
     if not missing:
         return cut
@@ -263,7 +97,7 @@ def _take(
         settled = tried.consistency is Consistency.EXACT or (attempt >= policy.attempts and not exact_only)
         if not settled:
             continue
-        cut = completed(recovery, found, tried)
+        cut = _completed(recovery, found, tried)
         if lost := purged_tails({tp: part for tp, part in cut.partitions.items() if tp.topic in found.inventory.tails}):
             reasons = (f"unread records of {lost[0]} were deleted before they could be copied",)
             continue
@@ -274,7 +108,7 @@ def _take(
             # A running application goes on reading its repartition topics and deletes what it has read: this cut is too old already.
             gone, reasons = error, (error.reason,)
         else:
-            await_outputs(recovery, found, cut)
+            _await_outputs(recovery, found, cut)
             return cut, tails
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
@@ -339,3 +173,167 @@ def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[R
         tails=tails,
         assumed=assumed,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """The readings of one attempt, and the label that they support."""
+
+    readings: Readings
+    consistency: Consistency
+    proof: CutProof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """An attempt that is used, with the ends of all other topics."""
+
+    captured_at: int
+    consistency: Consistency
+    proof: CutProof
+    partitions: dict[TopicPartition, PartitionCut]
+
+
+def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, attempt: int) -> Attempt:
+    """Read a cut of the application as it is held. Raises ``OffsetsUnstable`` when a transaction stays open."""
+    readings = read_cut(_Logs(recovery, found), found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
+    live = quiesced.mode is QuiesceMode.LIVE
+    held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
+    evidence = CutEvidence(
+        mode=quiesced.mode,
+        guarantee=recovery.config.application.guarantee,
+        readings=readings,
+        held=held,
+        why_not_held=why_not_held,
+        writers_transactional=live and readings.exact and _all_transactional(recovery, found, readings.ends),
+    )
+    held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
+    consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
+    return Attempt(readings=readings, consistency=consistency, proof=why)
+
+
+def _completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) -> Cut:
+    """The cut with the ends of the other topics. Those of outputs are read now, so they have all that transactions in the cut wrote; ``_await_outputs``
+    sees them decided. An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
+    """
+    readings = attempt.readings
+    outputs = recovery.cluster.high_watermarks(_written(recovery, found))
+    inputs = recovery.cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
+    ends = {**readings.ends, **inputs, **outputs}
+    return Cut(
+        captured_at=readings.captured_at,
+        consistency=attempt.consistency,
+        proof=attempt.proof,
+        partitions=_partitions(recovery, found, ends, readings),
+    )
+
+
+def _await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None:
+    """Wait until nothing that the application wrote below the cut's ends is undecided. Raises ``OffsetsUnstable``."""
+    _Logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
+
+
+def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
+    """Partitions that the application writes, besides those of its internal topics. A topic that it reads as well counts as an input elsewhere."""
+    outputs = recovery.config.topics.outputs
+    read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
+    return (*found.partitions(TopicRole.OUTPUT), *read_too)
+
+
+def _all_transactional(recovery: RecoveryContext, found: Discovery, ends: Offsets) -> bool:
+    # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
+    written = [tp for tp in found.partitions(TopicRole.CHANGELOG) if ends[tp] > 0]
+    writers = recovery.transactions.transactional_writers(written)
+    return bool(written) and all(writers[tp].proven for tp in written)
+
+
+def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, readings: Readings) -> dict[TopicPartition, PartitionCut]:
+    starts = recovery.cluster.log_starts(tuple(ends))
+    return {
+        tp: PartitionCut(
+            tp=tp,
+            log_start=starts[tp],
+            last_stable=readings.last_stable.get(tp, end),
+            end=end,
+            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
+            committed=readings.committed_before.get(tp),
+        )
+        for tp, end in ends.items()
+    }
+
+
+class LogReader(Protocol):
+    """Reads the logs and offsets of one application. Each partition of an answer may have been read at a time of its own; committed offsets all at
+    one moment.
+    """
+
+    def clock(self) -> int:
+        """The time in ms."""
+
+    def committed(self) -> Committed:
+        """The application's committed offsets, at a moment at which no transaction could change one of them any more."""
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The ends, records of open transactions included."""
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        """Wait until every last stable offset has reached its end, and return them."""
+
+
+def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
+    """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
+    committed_before = logs.committed()
+    captured_at = logs.clock()
+    ends = logs.high_watermarks(internal)
+    last_stable = logs.await_decided(ends)
+    committed_after = logs.committed()
+    return Readings(
+        committed_before=committed_before,
+        captured_at=captured_at,
+        ends=ends,
+        last_stable=last_stable,
+        committed_after=committed_after,
+        ends_after=logs.high_watermarks(internal),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """The application's logs and offsets on its cluster."""
+
+    recovery: RecoveryContext
+    found: Discovery
+
+    def clock(self) -> int:
+        return self.recovery.clock()
+
+    def committed(self) -> Committed:
+        partitions = self.found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
+        return self.recovery.groups.committed(self.recovery.application_id, partitions) if partitions else {}
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        return self.recovery.cluster.high_watermarks(partitions)
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        seconds = float(self.recovery.config.backup.consistency.timeout_seconds)
+        stable: dict[TopicPartition, int] = {}
+
+        def decided() -> bool | None:
+            stable.update(self.recovery.cluster.last_stable_offsets(tuple(ends)))
+            return True if all(stable[tp] >= end for tp, end in ends.items()) else None
+
+        def open_now() -> str:
+            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
+
+        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
+            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}, seconds)
+        return stable
+
+    def _undecided(self, stuck: dict[TopicPartition, str], seconds: float) -> OffsetsUnstable:
+        named = {str(tp): how_far for tp, how_far in stuck.items()}
+        blocking = "; ".join(str(found) for found in self.recovery.transactions.blocking(list(stuck))[:5])
+        return OffsetsUnstable(
+            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
+            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
+            partitions=named,
+        )

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 
+from streams_recovery.core import codec
 from streams_recovery.core.archive.join import taken
 from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
@@ -17,7 +18,16 @@ from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, Jo
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.savepoint.chain import ChainPolicy, archives, lacking, may_expire, plan_partition, split, topic_full_reason
+from streams_recovery.core.savepoint.chain import (
+    ChainPolicy,
+    PartitionCopy,
+    archives,
+    lacking,
+    may_expire,
+    plan_partition,
+    split,
+    topic_full_reason,
+)
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.warnings import inputs_changed
 from streams_recovery.core.words import command
@@ -87,7 +97,7 @@ def _newest(recovery: RecoveryContext) -> Manifest | None:
 
 
 def has_news(recovery: RecoveryContext) -> bool:
-    """Whether logs that the newest savepoint has archived go on behind it, as far as that can be said now."""
+    """True when logs that the newest savepoint has archived go on behind it, as far as that can be said now."""
     try:
         newest = _newest(recovery)
         if newest is None or newest.cluster_id != recovery.cluster.cluster_id():
@@ -100,7 +110,7 @@ def has_news(recovery: RecoveryContext) -> bool:
 
 
 def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None) -> Mapping[TopicPartition, ArchivedLog]:
-    """What the continuous archive has, joined by its archiver where one is at work. Without it the job copies what is missing."""
+    """The logs that the continuous archive has, joined by its archiver where one is at work. Without it the job copies what is missing."""
     if parent is None or ticket.safety or not recovery.config.archive.enabled:
         return {}
     try:
@@ -167,7 +177,7 @@ def copy_plan(
 
 
 def _begun_anew(draft: CutDraft, parent: Manifest | None, last: Manifest | None, planned: Iterable[PlannedPartition]) -> Iterator[str]:
-    """Of a changelog only the state counts; what is archived of an input is its history as well."""
+    """Sentences on archives that begin anew. Of a changelog only the state counts; what is archived of an input is its history as well."""
     roles = {topic.name: topic.role for topic in draft.topics}
     known = parent or last
     archived = {
@@ -199,13 +209,7 @@ def _planned(
     for cut in topic.partitions:
         known = images.get(cut.tp.partition)
         copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
-        planned = PlannedPartition(
-            tp=TopicPartition(topic.name, cut.tp.partition),
-            shares=copy.shares,
-            gaps=copy.gaps,
-            missing=copy.missing,
-            full_because=copy.full_because,
-        )
+        planned = PlannedPartition(**codec.fields_of(PartitionCopy, copy), tp=TopicPartition(topic.name, cut.tp.partition))
         log = archived.get(cut.tp)
         own = log is not None and log.topic_id == topic.topic_id and copy.shares
         behind = taken(cut, topic.role, known, log) if own and known is not None else None
@@ -325,7 +329,7 @@ def check_against_plan(planned: tuple[RangeToCopy, ...], copied: tuple[RangeCopi
 
 
 def _not_as_planned(ranges: Iterable[RangeToCopy], pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of one partition: ranges that were not done as planned, and pieces that nobody asked for."""
+    """Ranges of one partition that were not done as planned, and pieces that nobody asked for."""
     wrong = []
     left = deque(sorted(pieces))
     for wanted in sorted(ranges, key=lambda one: one.start):

@@ -1,4 +1,4 @@
-"""Whether the state that a savepoint is about to be taken of is the one that the savepoint before it saw."""
+"""Damage of state: is the state that a savepoint is about to be taken of the one that the savepoint before it saw?"""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def note_lost_files(recovery: RecoveryContext, run: str) -> CheckReport:
 
 
 def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """How far the logs that ``last``, a savepoint of this cluster, saw go by now, of those that are still ``there``."""
+    """The ends by now of the logs that ``last``, a savepoint of this cluster, saw: of those that are still ``there``, for the leader epochs in it."""
     if last is None:
         return {}
     images = partition_images(last.topics)
@@ -84,7 +84,7 @@ def epoch_ends(recovery: RecoveryContext, last: Manifest | None, there: Collecti
 
 
 def damage_before(recovery: RecoveryContext, found: Discovery) -> tuple[Damage, ...]:
-    """What is wrong with the application's internal topics, before anything is held. Their records must be part of the savepoint."""
+    """Find what is wrong with the application's internal topics, before anything is held. Their records must be part of the savepoint."""
     last = last_savepoint(recovery)
     partitions = found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
     starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
@@ -112,8 +112,8 @@ def damage_of_cut(
     ends: Mapping[TopicPartition, int | None],
     settings: Mapping[str, Mapping[str, str]],
 ) -> tuple[Damage, ...]:
-    """What is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. ``last`` is the savepoint of
-    this cluster to compare with.
+    """Find what is wrong with the state of this cut. A restore's own savepoint says already which topics it found gone. ``last`` is the savepoint of this
+    cluster to compare with.
     """
     if recovery.config.backup.profile is not Profile.FULL and not ticket.safety:
         return ()
@@ -157,8 +157,8 @@ def _damage_of(
     last: Manifest | None,
     ends: Mapping[TopicPartition, int | None],
 ) -> tuple[Damage, ...]:
-    """What is wrong with internal topics that no restore of ours explains, compared with ``last``, a savepoint of this cluster. ``ends`` are the ends of its
-    leader epochs.
+    """Find what is wrong with internal topics that no restore of ours explains, compared with ``last``, a savepoint of this cluster. ``ends`` are the ends of
+    its leader epochs.
     """
     missing = missing_changelogs(recovery.config.changelogs, {topic.name for topic in topics})
     if last is None:

@@ -1,14 +1,17 @@
-"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists."""
+"""Writing the manifest: the last thing that happens to a savepoint, and the first moment it exists. And the checks of a savepoint that another one is made
+from.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import RecoveryError, Refused
+from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import (
@@ -31,7 +34,7 @@ from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.chain import compacted
 from streams_recovery.core.savepoint.cut import PartitionCut, deletions_kept
 from streams_recovery.core.version import VERSION
-from streams_recovery.core.words import first_names
+from streams_recovery.core.words import command, first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
@@ -78,7 +81,7 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
     lost = () if plan.not_whole is None else (_with_lost_files(recovery, ticket, plan.not_whole),)
     warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *lost, *plan.begun_anew, *unkept, *assumed, *copied.noticed)
-    return summary(manifest, key, copied, plan, warnings)
+    return _summary(manifest, key, copied, plan, warnings)
 
 
 def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
@@ -152,6 +155,29 @@ def software() -> dict[str, str]:
     return {name: version(name) for name in _LIBRARIES} | {"python": platform.python_version(), "streams-recovery": VERSION}
 
 
+def check_sound(recovery: RecoveryContext, source: Manifest) -> None:
+    """Raise ``Damaged`` for a savepoint that was altered or is not whole: nothing is made from it."""
+    # What somebody altered would come out as published by us. Savepoints of older releases have no record to be compared with.
+    with suppress(NotFound):
+        if recovery.savepoints.altered(source.savepoint_id):
+            raise Damaged(
+                f"the manifest of savepoint {source.savepoint_id} is not the one that was published",
+                next_step="nothing was changed; find out who wrote it, and choose another savepoint",
+                savepoint=source.savepoint_id,
+            )
+    check_whole(recovery, source, "verify it", command("verify", recovery.config.name, source.savepoint_id))
+
+
+def check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str, *commands: str) -> None:
+    """Raise ``Damaged`` unless every file of a savepoint, published or not, is there with its size."""
+    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
+        raise Damaged(
+            f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
+            next_step=next_step,
+            savepoint=manifest.savepoint_id,
+        ).then(*commands)
+
+
 def _topic(
     topic: DraftTopic,
     captured_at: int,
@@ -194,12 +220,13 @@ def _ranges(role: TopicRole, plan: PlannedPartition | None, known: Ranges | None
     return known.with_behind(new) if plan.shares and known is not None else Ranges.of(new)
 
 
-def summary(manifest: Manifest, key: str, copied: Copied, plan: CopyPlan, warnings: tuple[str, ...]) -> PublishedSavepoint:
+def _summary(manifest: Manifest, key: str, copied: Copied, plan: CopyPlan, warnings: tuple[str, ...]) -> PublishedSavepoint:
     """A manifest in numbers."""
+    new = (*(piece.copied for piece in copied.ranges), *(one for partition in plan.partitions for one in _archived_of(partition)))
     return PublishedSavepoint(
         **codec.fields_of(SavepointFacts, savepoint_facts(manifest)),
         manifest_key=key,
-        new_records=_rows((*(piece.copied for piece in copied.ranges), *_archived(plan))),
+        new_records=sum(one.file.rows for one in new if one.file is not None),
         fetched=sum(piece.fetched for piece in copied.ranges),
         tail_records=sum(topic.rows for topic in manifest.topics if topic.role is TopicRole.REPARTITION),
         topics=len(manifest.topics),
@@ -207,14 +234,5 @@ def summary(manifest: Manifest, key: str, copied: Copied, plan: CopyPlan, warnin
     )
 
 
-def _archived(plan: CopyPlan) -> Iterator[CopiedRange]:
-    for partition in plan.partitions:
-        yield from _archived_of(partition)
-
-
 def _archived_of(plan: PlannedPartition) -> tuple[CopiedRange, ...]:
     return () if plan.archived is None else plan.archived.ranges
-
-
-def _rows(ranges: Iterable[CopiedRange]) -> int:
-    return sum(one.file.rows for one in ranges if one.file is not None)

@@ -11,7 +11,7 @@ from streams_recovery.core.waiting import pause, poll
 from streams_recovery.kafka.range_consumer import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
 
@@ -48,7 +48,7 @@ def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
 
 def _check_none_started(recovery: RecoveryContext, ticket: Ticket) -> None:
     # Nobody would bring back what was not there at the beginning.
-    started = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE] if not ticket.running else []
+    started = [i.name for i in not_gone(recovery)] if not ticket.running else []
     if started:
         raise ApplicationNotReady(
             f"{', '.join(started)} of {recovery.application_id} started while the savepoint began", next_step="run the savepoint again"
@@ -138,11 +138,11 @@ def _stop(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
 
 
 def still_held(recovery: RecoveryContext, quiesced: Quiesced) -> tuple[bool, str]:
-    """Whether the hold of ``quiesced`` still stands after the cut was read, and if not, why not."""
+    """True if the hold of ``quiesced`` still stands after the cut was read; and if not, why not."""
     if not quiesced.still:
         return False, quiesced.why_not
     if quiesced.mode is QuiesceMode.STOP:
-        alive = [i.name for i in recovery.application.status() if i.state is not InstanceState.GONE]
+        alive = [i.name for i in not_gone(recovery)]
         empty = recovery.groups.describe(recovery.application_id).empty
         return not alive and empty, f"running again during the cut: {', '.join(alive) or 'a group member'}"
     members = _members(recovery)
@@ -168,8 +168,8 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
 
 
 def _fallen_back(recovery: RecoveryContext, ticket: Ticket) -> QuiesceMode:
-    """How an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without one it was
-    not touched, and whoever stopped it meanwhile meant that.
+    """The mode in which an application that was to be left alone was held after all: as the record says that was written before this run touched it. Without
+    one it was not touched, and whoever stopped it meanwhile meant that.
     """
     held = quiesce_record.left(recovery)
     return held.mode if ticket.fallback is not None and held is not None and held.run == ticket.savepoint_id else QuiesceMode.LIVE

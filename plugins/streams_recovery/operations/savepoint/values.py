@@ -1,20 +1,17 @@
-"""What the steps of a savepoint hand to each other. Small values travel through the orchestrator; the cut itself is a note in the repository."""
+"""Values that the steps of a savepoint hand to each other. Small values travel through the orchestrator; the cut itself is a note in the repository."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from streams_recovery.core.archive.log import ArchivedLog
-from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.kafka_types import (
-    Consistency,
-    QuiesceMode,
-    TopicPartition,
-)
+from streams_recovery.core.jobs.spec import RangeCopied, RangeLost
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import CutFacts, Gap, TopicAtCut
+from streams_recovery.core.repository.manifest import CutFacts, TopicAtCut
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
+from streams_recovery.core.savepoint.chain import PartitionCopy
 from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.warnings import SavepointRequest
 
@@ -95,16 +92,12 @@ class ResumeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedPartition:
-    """The copy of one partition: whether it shares what the parent has, what is gone, what is missing. ``archived`` is what the continuous archive has behind
-    the parent, which is not copied again; None where it has nothing that goes on there.
+class PlannedPartition(PartitionCopy):
+    """The copy of one partition. ``archived`` is what the continuous archive has behind the parent, which is not copied again; None where it has nothing that
+    goes on there.
     """
 
     tp: TopicPartition
-    shares: bool
-    gaps: tuple[Gap, ...]
-    missing: RangeToCopy | None
-    full_because: str | None
     archived: ArchivedLog | None = None
 
 
@@ -149,8 +142,8 @@ class Copied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherSummary:
-    """What was copied, in numbers. ``fetched`` counts records received by the consumers' own statistics, ``lost`` offsets of inputs and outputs that
-    were deleted before they could be read. ``copied`` is the whole of it.
+    """A copy in numbers. ``fetched`` counts records received by the consumers' own statistics, ``lost`` offsets of inputs and outputs that were deleted before
+    they could be read. ``copied`` is the whole of it.
     """
 
     files_checked: int
@@ -177,7 +170,7 @@ class PublishedSavepoint(SavepointFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishReport:
-    """What was put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again."""
+    """The settings that were put back. ``still_held`` names topics whose settings could not be released and why; the next run tries again."""
 
     released: tuple[str, ...]
     still_held: tuple[str, ...]

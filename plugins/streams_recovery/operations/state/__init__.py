@@ -1,7 +1,7 @@
 """A store as a table: open_side, table, compare, export, and an edited one written back as a savepoint of its own."""
 
 from streams_recovery.core.words import LIVE
-from streams_recovery.operations.state.inspect import Comparison, compare, compare_savepoints, difference_cells, look_up
+from streams_recovery.operations.state.inspect import compare, compare_savepoints, difference_cells, look_up
 from streams_recovery.operations.state.peek import LIVE_WORDS, MOST_ROWS, Asked, ask_key, live_cells
 from streams_recovery.operations.state.read import (
     FileFormat,
@@ -30,7 +30,6 @@ __all__ = [
     "LIVE_WORDS",
     "MOST_ROWS",
     "Asked",
-    "Comparison",
     "EditRequest",
     "EditSummary",
     "ExportRequest",

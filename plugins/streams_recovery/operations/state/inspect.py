@@ -1,7 +1,6 @@
-"""Looking into savepoints for a person: two are compared, or something is looked up. Reads only and takes no lock; what was found is stored.
+"""Looking into savepoints for a person: two are compared, or something is looked up. Reads only and takes no lock.
 
-What people had compared and looked up in savepoints: an append log in the repository, of which only the newest entries are kept. What is different between
-two sides of a store.
+What was found is stored in an append log in the repository, of which only the newest entries are kept.
 """
 
 from __future__ import annotations
@@ -46,26 +45,10 @@ from streams_recovery.storage.repository import Repository
 LOGGER = logger("streams_recovery.operations.state.inspect")
 
 KEPT: Final = 20
-
-
-def inspection_log(repository: Repository, layout: Layout) -> AppendLog[Inspection]:
-    """The log itself."""
-    return AppendLog(repository, layout.inspections, Inspection)
-
-
-def record(recovery: RecoveryContext, found: Inspection) -> None:
-    """Store one, and remove old ones as far as that is allowed."""
-    log = inspection_log(recovery.repository, recovery.layout)
-    log.append(found, whole=False)
-    try:
-        log.prune(KEPT, whole=False)
-    except RecoveryError as error:
-        LOGGER.warning("old results of comparisons and look-ups stay: %s", error.reason)
-
-
-def newest(repository: Repository, layout: Layout) -> tuple[Inspection, ...]:
-    """The newest ones that can be read, the last one first. Raises ``RepositoryUnavailable``."""
-    return tuple(islice(inspection_log(repository, layout).readable_back(whole=False), KEPT))
+_RECORDS = 10
+# A look-up is for the savepoint: an application that rebalances, or that is down, does not keep it waiting.
+_LIVE_SECONDS = 10.0
+_COLUMNS = ("store", "key", "change", "before", "after")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,63 +59,6 @@ class Comparison:
     after: str
     counts: DiffCounts
     rows: tuple[dict[str, Any], ...]
-
-
-def compare(one: StoreSide, other: StoreSide, *, most: int | None = None) -> Comparison:
-    """Compare two sides key by key. Memory holds one partition's keys of both, and the rows of what differs: the first ``most`` of them, all without that.
-    The counts are always of all.
-
-    Raises ``Refused`` when the sides have different numbers of partitions: then no key of one is where it is in the other.
-    """
-    if one.partitions != other.partitions:
-        raise Refused(
-            f"{one.topic} has {len(one.partitions)} partitions in {one.name} and {len(other.partitions)} in {other.name}",
-            next_step="compare savepoints from after the change",
-        )
-    rows: list[dict[str, Any]] = []
-    total = DiffCounts(before=0, after=0, compared=0, added=0, removed=0, changed=0)
-    before, after = RowCodec(one.form), RowCodec(other.form)
-    for old, new in zip(tables(one), tables(other), strict=True):
-        found = list(differences(old, new))
-        total = total + counted(old, new, found)
-        rows += [
-            {
-                "change": difference.change.value,
-                "parts": list(difference.parts),
-                "before": _row(before, difference.before),
-                "after": _row(after, difference.after),
-            }
-            for difference in (found if most is None else found[: most - len(rows)])
-        ]
-    return Comparison(before=one.name, after=other.name, counts=total, rows=tuple(rows))
-
-
-def _row(codec: RowCodec, entry: Entry | None) -> dict[str, Any] | None:
-    return None if entry is None else codec.row(entry)
-
-
-def difference_cells(row: dict[str, Any], one: StoreSide, other: StoreSide) -> tuple[str, str, str, str]:
-    """A row of a comparison for a terminal: the key with its window or version, what changed, and that of both sides."""
-    sides = {
-        side: dict(zip(row[side], in_columns(row[side], form), strict=True))
-        for side, form in (("before", one.form), ("after", other.form))
-        if row[side]
-    }
-    known = sides.get("after") or sides["before"]
-    key = [known[part] for part in ("key", "window_start", "window_end", "window_seq", "valid_from") if part in known]
-    before, after = (_cells(sides.get(side), row["parts"]) for side in ("before", "after"))
-    return " ".join(key), ", ".join([row["change"], *row["parts"]]), before, after
-
-
-def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
-    names = parts or ["value"]
-    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)
-
-
-_RECORDS = 10
-# A look-up is for the savepoint: an application that rebalances, or that is down, does not keep it waiting.
-_LIVE_SECONDS = 10.0
-_COLUMNS = ("store", "key", "change", "before", "after")
 
 
 def compare_savepoints(recovery: RecoveryContext, request: CompareRequest) -> Inspection:
@@ -156,12 +82,12 @@ def compare_savepoints(recovery: RecoveryContext, request: CompareRequest) -> In
         run_id=request.run_id,
         requested_by=request.requested_by,
     )
-    record(recovery, inspection)
+    _record(recovery, inspection)
     return inspection
 
 
 class _Comparisons:
-    """What the stores that were compared so far have shown."""
+    """The results of the stores that were compared so far."""
 
     def __init__(self, recovery: RecoveryContext, manifest: Manifest, other: str) -> None:
         self._recovery, self._manifest, self._other = recovery, manifest, other
@@ -234,12 +160,14 @@ def look_up(recovery: RecoveryContext, request: LookUpRequest) -> Inspection:
         run_id=request.run_id,
         requested_by=request.requested_by,
     )
-    record(recovery, inspection)
+    _record(recovery, inspection)
     return inspection
 
 
 def _with_live(recovery: RecoveryContext, side: StoreSide, key: str, found: FoundRows) -> tuple[FoundRows, tuple[str, ...]]:
-    """What the savepoint has, and below it what the running application has for the key; without an answer of it, why, which may name the key."""
+    """The rows of the savepoint, and below them those that the running application has for the key; without an answer of it the reason, which may
+    name the key.
+    """
     asked = answered_or_why(recovery, side, key, seconds=_LIVE_SECONDS)
     if isinstance(asked, str):
         return found, (f"the running application was not asked: {asked}",)
@@ -278,3 +206,74 @@ def _of_topic(recovery: RecoveryContext, topic: str, savepoint_id: str, *, shown
         return bounded(RECORD_COLUMNS, map(record_cells, records))
     rows = (hidden(RECORD_COLUMNS, record_cells(one), deleted=one.value is None) for one in records)
     return bounded(hidden_columns(RECORD_COLUMNS), rows)
+
+
+def compare(one: StoreSide, other: StoreSide, *, most: int | None = None) -> Comparison:
+    """Compare two sides key by key. Memory holds one partition's keys of both, and the rows of what differs: the first ``most`` of them, all without that.
+    The counts are always of all.
+
+    Raises ``Refused`` when the sides have different numbers of partitions: then no key of one is where it is in the other.
+    """
+    if one.partitions != other.partitions:
+        raise Refused(
+            f"{one.topic} has {len(one.partitions)} partitions in {one.name} and {len(other.partitions)} in {other.name}",
+            next_step="compare savepoints from after the change",
+        )
+    rows: list[dict[str, Any]] = []
+    total = DiffCounts(before=0, after=0, compared=0, added=0, removed=0, changed=0)
+    before, after = RowCodec(one.form), RowCodec(other.form)
+    for old, new in zip(tables(one), tables(other), strict=True):
+        found = list(differences(old, new))
+        total = total + counted(old, new, found)
+        rows += [
+            {
+                "change": difference.change.value,
+                "parts": list(difference.parts),
+                "before": _row(before, difference.before),
+                "after": _row(after, difference.after),
+            }
+            for difference in (found if most is None else found[: most - len(rows)])
+        ]
+    return Comparison(before=one.name, after=other.name, counts=total, rows=tuple(rows))
+
+
+def _row(codec: RowCodec, entry: Entry | None) -> dict[str, Any] | None:
+    return None if entry is None else codec.row(entry)
+
+
+def difference_cells(row: dict[str, Any], one: StoreSide, other: StoreSide) -> tuple[str, str, str, str]:
+    """A row of a comparison for a terminal: the key with its window or version, what changed, and that of both sides."""
+    sides = {
+        side: dict(zip(row[side], in_columns(row[side], form), strict=True))
+        for side, form in (("before", one.form), ("after", other.form))
+        if row[side]
+    }
+    known = sides.get("after") or sides["before"]
+    key = [known[part] for part in ("key", "window_start", "window_end", "window_seq", "valid_from") if part in known]
+    before, after = (_cells(sides.get(side), row["parts"]) for side in ("before", "after"))
+    return " ".join(key), ", ".join([row["change"], *row["parts"]]), before, after
+
+
+def _cells(row: dict[str, str] | None, parts: list[str]) -> str:
+    names = parts or ["value"]
+    return "" if row is None else " ".join(row.get(name, row.get("valid_from", "")) for name in names)
+
+
+def inspection_log(repository: Repository, layout: Layout) -> AppendLog[Inspection]:
+    """The log of what people had compared and looked up."""
+    return AppendLog(repository, layout.inspections, Inspection)
+
+
+def _record(recovery: RecoveryContext, found: Inspection) -> None:
+    """Store an inspection, and remove old ones as far as that is allowed."""
+    log = inspection_log(recovery.repository, recovery.layout)
+    log.append(found, whole=False)
+    try:
+        log.prune(KEPT, whole=False)
+    except RecoveryError as error:
+        LOGGER.warning("old results of comparisons and look-ups stay: %s", error.reason)
+
+
+def newest(repository: Repository, layout: Layout) -> tuple[Inspection, ...]:
+    """The newest inspections that can be read, the last one first. Raises ``RepositoryUnavailable``."""
+    return tuple(islice(inspection_log(repository, layout).readable_back(whole=False), KEPT))

@@ -1,6 +1,5 @@
-"""A few records of a topic, as it is on the cluster now or in a savepoint.
-
-A key of a store asked of the running application, beside what a savepoint has for it.
+"""A few records of a topic, as it is on the cluster now or in a savepoint; and a key of a store asked of the running application, beside what a savepoint has
+for it.
 """
 
 from __future__ import annotations
@@ -22,16 +21,39 @@ from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion, SavedV
 from streams_recovery.core.state.table import StoreFormat
 from streams_recovery.core.words import LIVE
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.state.read import StoreSide, chosen, matching_rows, open_side
-from streams_recovery.segments.files import read_segment
-from streams_recovery.segments.queries import fetch
+from streams_recovery.operations.state.read import StoreSide, batches_in, chosen, matching_rows, open_side
 from streams_recovery.serdes.rows import Row
 from streams_recovery.storage.repository import Repository
 
 _WIDER: Final = 10
+# By whether the running application has the key, and whether that is what the savepoint has.
+LIVE_WORDS: Final = {
+    (True, True): "the same for it",
+    (True, False): "something else for it",
+    (True, None): "the key, and what it has cannot be compared",
+    (False, True): "no such key either",
+    (False, False): "no such key",
+    (False, None): "no such key, and that cannot be compared",
+}
+# Versions and windows of one key that are held. Of more present ones it is not told whether they are equal.
+MOST_ROWS: Final = 1_000
+_WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The answer of the running application for a key, and the rows that a savepoint has, at most ``MOST_ROWS``. ``savepoint_id`` is None if only the
+    application was asked. ``equal`` is None where that cannot be told. ``more``: the savepoint has more than these rows.
+    """
+
+    live: KeyAnswer
+    savepoint_id: str | None
+    form: StoreFormat | None
+    rows: tuple[Row, ...]
+    equal: bool | None
+    more: bool = False
 
 
 def peek(recovery: RecoveryContext, request: PeekRequest) -> list[PeekRecord]:
@@ -92,16 +114,8 @@ def _in_files(repository: Repository, request: PeekRequest, image: PartitionImag
     tp, first = TopicPartition(request.topic, image.partition), request.offset
     files = list(image.files())
     files = _newest(files, request.count) if first is None else [file for file in files if file.last_offset >= first]
-    with workspace("a segment is fetched") as directory:
-        path = directory / "segment.parquet"
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            for file in files:
-                fetch(repository, file, path)
-                yield from read_segment(path, file)
-
-        records = _records(batches(), tp, first or 0)
-        return list(deque(records, request.count)) if first is None else list(itertools.islice(records, request.count))
+    records = _records(batches_in(repository, files), tp, first or 0)
+    return list(deque(records, request.count)) if first is None else list(itertools.islice(records, request.count))
 
 
 def _newest(files: list[SegmentFile], count: int) -> list[SegmentFile]:
@@ -141,53 +155,25 @@ def _records(batches: Iterator[pa.RecordBatch] | RangeReader, tp: TopicPartition
                 )
 
 
-# By whether the running application has the key, and whether that is what the savepoint has.
-LIVE_WORDS: Final = {
-    (True, True): "the same for it",
-    (True, False): "something else for it",
-    (True, None): "the key, and what it has cannot be compared",
-    (False, True): "no such key either",
-    (False, False): "no such key",
-    (False, None): "no such key, and that cannot be compared",
-}
-# Versions and windows of one key that are held. Of more present ones it is not told whether they are equal.
-MOST_ROWS: Final = 1_000
-_WINDOWED = (StoreKind.WINDOW, StoreKind.SESSION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What the running application has for a key, and the rows that a savepoint has, at most ``MOST_ROWS``. ``savepoint_id`` is None if only the application
-    was asked. ``equal`` is None where that cannot be told. ``more``: the savepoint has more than these rows.
-    """
-
-    live: KeyAnswer
-    savepoint_id: str | None
-    form: StoreFormat | None
-    rows: tuple[Row, ...]
-    equal: bool | None
-    more: bool = False
-
-
-def ask_key(recovery: RecoveryContext, question: KeyQuestion, savepoint: str, *, seconds: float | None = None) -> Asked:
-    """Ask the running application for a key, for up to ``seconds``, and compare with a savepoint: an id, or ``latest``; with ``live`` nothing is compared.
+def ask_key(recovery: RecoveryContext, question: KeyQuestion, savepoint: str) -> Asked:
+    """Ask the running application for a key, and compare with a savepoint: an id, or ``latest``; with ``live`` nothing is compared.
 
     Raises what ``open_side`` and asking raise, and ``ConfigInvalid`` for a time where the store has no windows.
     """
     if savepoint == LIVE:
-        [live] = recovery.application.query_keys([question], seconds=seconds)
+        [live] = recovery.application.query_keys([question])
         return Asked(live=live, savepoint_id=None, form=None, rows=(), equal=None)
     side = open_side(recovery, question.store, savepoint)
     if question.bounds and side.form.kind not in _WINDOWED:
         raise ConfigInvalid(
             f"store {question.store} has no windows: its kind is {side.form.kind}", next_step="leave the time out", store=question.store
         )
-    [live] = recovery.application.query_keys([question], seconds=seconds)
+    [live] = recovery.application.query_keys([question])
     return _compared(live, side, (row for row in matching_rows(side, question.key, deleted=True) if _within(row, question)))
 
 
 def answered_or_why(recovery: RecoveryContext, side: StoreSide, key: str, *, seconds: float) -> Asked | str:
-    """The same for a side that is open; the reason where the application cannot be asked."""
+    """Ask for a key and compare with a side that is open; returns the reason where the application cannot be asked."""
     try:
         [live] = recovery.application.query_keys([KeyQuestion(store=side.store, key=key)], seconds=seconds)
     except RecoveryError as error:
@@ -211,27 +197,23 @@ def _shown(value: Any) -> str:
 
 
 def _compared(live: KeyAnswer, side: StoreSide, rows: Iterable[Row]) -> Asked:
-    """Of all rows; only so many of them are held at once."""
+    """Compare the answer with all rows; only so many of them are held at once."""
     held, newest, more, many = list[Row](), list[SavedValue](), False, False
     for row in rows:
         if len(held) < MOST_ROWS:
             held.append(row)
         else:
             more = True
-        if _is_newest(row) and row["value"] is not None:
+        # The present value is, of a versioned store, the one that no later version has ended.
+        if row.get("valid_to") is None and row["value"] is not None:
             many = len(newest) == MOST_ROWS
             newest += [] if many else [SavedValue(value=row["value"], start=row.get("window_start"), end=row.get("window_end"))]
     equal = None if many else agrees(side.form.kind, side.form.value, newest, live)
     return Asked(live=live, savepoint_id=side.name, form=side.form, rows=tuple(held), equal=equal, more=more)
 
 
-def _is_newest(row: Row) -> bool:
-    """Whether a row is the present value: of a versioned store the one that no later version has ended."""
-    return row.get("valid_to") is None
-
-
 def _within(row: Row, question: KeyQuestion) -> bool:
-    """Whether a window or a session is in the time that was asked for: a window by its start, a session if it has a part of it."""
+    """True if a window or a session is in the time that was asked for: a window by its start, a session if it has a part of it."""
     start: int | None = row.get("window_start")
     if start is None:
         return True

@@ -1,6 +1,5 @@
-"""One side to look at: a store's changelog in a savepoint, or as it is on the cluster now.
-
-Tables as files: Parquet, JSON lines and CSV out, Parquet and JSON lines in.
+"""Stores as tables: one side to look at, a store's changelog in a savepoint or as it is on the cluster now; and tables as files. Parquet, JSON lines and CSV
+are written, Parquet and JSON lines are read.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from streams_recovery.core.codec import document
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
 from streams_recovery.core.kafka_types import Profile, StoreKind, TopicPartition, TopicRole
 from streams_recovery.core.names import store_kind, store_name
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, TopicImage
 from streams_recovery.core.state.table import (
     PLAIN_BYTES,
     READABLE,
@@ -46,6 +45,17 @@ from streams_recovery.segments.files import read_segment
 from streams_recovery.segments.queries import fetch
 from streams_recovery.serdes.rows import Row, RowCodec, entries_of, schema_of
 from streams_recovery.storage.repository import Repository
+
+_ROWS: Final = 10_000
+
+
+class FileFormat(enum.StrEnum):
+    """The format in which a table is written. ``json`` is one object a line."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +139,8 @@ def changelog_of(manifest: Manifest, store: str) -> TopicImage:
     return topic
 
 
-def form_of(config: ApplicationConfig, store: str, kind: StoreKind) -> StoreFormat:
-    """How the configuration says the store is to be read. Raises ``Refused`` for a store of unknown kind, ``ConfigInvalid``."""
+def _form_of(config: ApplicationConfig, store: str, kind: StoreKind) -> StoreFormat:
+    """The format in which the configuration says the store is to be read. Raises ``Refused`` for a store of unknown kind, ``ConfigInvalid``."""
     check_known(store, kind)
     declared = config.stores.get(store)
     if declared is None or kind not in READABLE:
@@ -143,12 +153,12 @@ def form_of(config: ApplicationConfig, store: str, kind: StoreKind) -> StoreForm
 
 
 def key_format(declared: Formats) -> ValueFormat:
-    """How keys are read. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
+    """The format of keys. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
     return _format(declared, declared.key, declared.key_schema)
 
 
 def value_format(declared: Formats) -> ValueFormat:
-    """How values are read. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
+    """The format of values. Raises ``ConfigInvalid`` for a schema file that cannot be read."""
     return _format(declared, declared.value, declared.value_schema)
 
 
@@ -172,19 +182,24 @@ def side_of(recovery: RecoveryContext, store: str, manifest: Manifest) -> StoreS
     return StoreSide(
         store=store,
         topic=topic.name,
-        form=form_of(recovery.config, store, kind),
+        form=_form_of(recovery.config, store, kind),
         partitions=tuple(sorted(images)),
         manifest=manifest,
         read=lambda number: _rows(recovery.repository, images[number]),
     )
 
 
-def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:
+def batches_in(repository: Repository, files: Iterable[SegmentFile]) -> Iterator[pa.RecordBatch]:
+    """The rows of segments, one file after the other."""
     with workspace("a segment is fetched") as directory:
-        for file in image.files():
+        for file in files:
             fetch(repository, file, directory / "segment.parquet")
-            for batch in read_segment(directory / "segment.parquet", file):
-                yield from entries_of(batch, image.partition)
+            yield from read_segment(directory / "segment.parquet", file)
+
+
+def _rows(repository: Repository, image: PartitionImage) -> Iterator[Entry]:
+    for batch in batches_in(repository, image.files()):
+        yield from entries_of(batch, image.partition)
 
 
 def _live(recovery: RecoveryContext, store: str) -> StoreSide:
@@ -206,23 +221,11 @@ def _live(recovery: RecoveryContext, store: str) -> StoreSide:
     return StoreSide(
         store=store,
         topic=topic,
-        form=form_of(recovery.config, store, kind),
+        form=_form_of(recovery.config, store, kind),
         partitions=tuple(range(found.partitions)),
         manifest=None,
         read=read,
     )
-
-
-_ROWS: Final = 10_000
-
-
-class FileFormat(enum.StrEnum):
-    """How a table is written. ``json`` is one object a line."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
 
 
 def write_table(rows: Iterable[Row], form: StoreFormat, kind: FileFormat, path: Path) -> int:
@@ -248,7 +251,7 @@ def write_text(rows: Iterable[Row], form: StoreFormat, kind: FileFormat, target:
     for row in rows:
         count += 1
         if kind is FileFormat.CSV:
-            writer.writerow([_flat(cell) for cell in as_json(row, form, nested=False).values()])
+            writer.writerow([json.dumps(cell) if isinstance(cell, list) else cell for cell in as_json(row, form, nested=False).values()])
         else:
             target.write(json.dumps(as_json(row, form), ensure_ascii=False) + "\n")
     return count
@@ -280,10 +283,6 @@ def _json_cell(cell: Any) -> Any:
     if isinstance(cell, list):
         return [{name: _json_cell(part) for name, part in header.items()} for header in cell]
     return cell
-
-
-def _flat(cell: Any) -> Any:
-    return json.dumps(cell) if isinstance(cell, list) else cell
 
 
 def in_columns(row: Row, form: StoreFormat) -> list[str]:

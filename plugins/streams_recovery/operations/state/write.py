@@ -1,18 +1,17 @@
 """An edited table as a new savepoint: the base's cut, offsets and other topics, and this one store's changelog made from the table.
 
-A store's table written by Spark, as Parquet: for stores that no single process should hold.
+Stores that no single process should hold are exported by Spark, as Parquet.
 """
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.errors import ConfigInvalid, Damaged, Refused
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
@@ -31,11 +30,11 @@ from streams_recovery.core.state.edit import (
 )
 from streams_recovery.core.state.inspection import PartitionToShow, StateResult, StateSpec
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
-from streams_recovery.core.words import LIVE, command, run_suffix, same_moment
+from streams_recovery.core.words import LIVE, run_suffix, same_moment
 from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
-from streams_recovery.operations.savepoint.publish import software
+from streams_recovery.operations.savepoint.publish import check_sound, check_whole, software
 from streams_recovery.operations.state.read import StoreSide, changelog_of, chosen, open_side, side_of, table
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
@@ -46,7 +45,7 @@ _BATCH = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditRequest:
-    """Whose store is to hold which rows, in a savepoint made from which one (by its id), who wants it and why."""
+    """A request to edit a store: in a savepoint made from ``base`` (an id), by whom and why."""
 
     store: str
     base: str
@@ -62,7 +61,7 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditSummary:
-    """What was done to keys. ``savepoint_id`` is None when only that was asked for."""
+    """The numbers of keys that an edit kept, changed, added and removed. ``savepoint_id`` is None when only these were asked for."""
 
     savepoint_id: str | None
     source_id: str
@@ -86,7 +85,7 @@ def write_state(recovery: RecoveryContext, request: EditRequest, rows: Sequence[
     if request.base == LIVE:
         raise Refused("what is running now cannot be edited", next_step="take a savepoint, and name it")
     source = recovery.savepoints.read(request.base)
-    _check_base(recovery, source)
+    check_sound(recovery, source)
     topic = changelog_of(source, request.store)
     side = side_of(recovery, request.store, source)
     check_writable(source, topic, request.store, side.form.kind)
@@ -105,27 +104,6 @@ def write_state(recovery: RecoveryContext, request: EditRequest, rows: Sequence[
         removed=edit.removed,
         partitioner_seen=edit.compared > 0,
     )
-
-
-def _check_base(recovery: RecoveryContext, source: Manifest) -> None:
-    # Savepoints of releases that kept no record of their publication have nothing to be compared with.
-    with contextlib.suppress(NotFound):
-        if recovery.savepoints.altered(source.savepoint_id):
-            raise Damaged(
-                f"the manifest of savepoint {source.savepoint_id} is not the one that was published",
-                next_step="nothing was changed; find out who wrote it, and choose another savepoint",
-                savepoint=source.savepoint_id,
-            )
-    _check_whole(recovery, source, "verify it", command("verify", recovery.config.name, source.savepoint_id))
-
-
-def _check_whole(recovery: RecoveryContext, manifest: Manifest, next_step: str, *commands: str) -> None:
-    if not manifest.whole(recovery.repository.sizes(recovery.layout.segments)):
-        raise Damaged(
-            f"savepoint {manifest.savepoint_id} is not whole: files that it names are missing or have another size",
-            next_step=next_step,
-            savepoint=manifest.savepoint_id,
-        ).then(*commands)
 
 
 def _base(side: StoreSide, topic: TopicImage, source: Manifest) -> StoredChangelog:
@@ -183,7 +161,7 @@ def _published(recovery: RecoveryContext, request: EditRequest, source: Manifest
             provenance=Provenance(run_id=request.run_id, requested_by=request.requested_by, reason=request.reason, software=software()),
         )
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        _check_whole(recovery, manifest, "nothing was published; write the table again")
+        check_whole(recovery, manifest, "nothing was published; write the table again")
         _check_read_back(side_of(recovery, request.store, manifest), edit)
         recovery.savepoints.publish(manifest)
         return manifest.savepoint_id
@@ -278,7 +256,7 @@ def begin_export(recovery: RecoveryContext, request: ExportRequest) -> ExportTic
 
 
 def conclude_export(recovery: RecoveryContext, written: ArtifactRef) -> StateResult:
-    """What the job wrote. Raises ``Damaged`` when a file of it is not there."""
+    """The files that the job wrote. Raises ``Damaged`` when a file of it is not there."""
     result = recovery.artifacts.read(StateResult, written)
     missing = [part.key for part in result.parts if recovery.repository.size(part.key) is None]
     if missing:

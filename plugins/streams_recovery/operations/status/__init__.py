@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams_recovery.operations.status.cluster import ping
-from streams_recovery.operations.status.log import newest, record, status_log
+from streams_recovery.operations.status.log import newest, record
 from streams_recovery.operations.status.look import kept_current, observe, refresh, watch
 from streams_recovery.operations.status.notices import Notice, Tell, open_alerts, run_ended, tell_news
 
@@ -18,7 +18,6 @@ __all__ = [
     "record",
     "refresh",
     "run_ended",
-    "status_log",
     "tell_news",
     "watch",
 ]

@@ -1,7 +1,6 @@
-"""What the cluster says of an application: group, topics, offsets, retention, transactions. Reads only.
+"""Facts of an application on the cluster and on its disks, and consumer groups as the cluster has them now. Reads only.
 
-Disks that an application fills: the repository's, the brokers', those of local state where it is on this machine. Reads only. A consumer group as the
-cluster has it now. A request to an address outside that expects one after each look: what misses it can say that Airflow itself is dead.
+``ping`` tells a service outside that a look was made. A service that misses the request can say that Airflow itself is dead.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from streams_recovery.application.http_control import exchange
-from streams_recovery.core import lag as lagging
 from streams_recovery.core.archive.log import Archive, goes_into_archive
 from streams_recovery.core.errors import NotFound, RecoveryError
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition, TopicRole
@@ -33,23 +31,18 @@ from streams_recovery.operations.lag import measure
 from streams_recovery.operations.status.estimate import refusals
 from streams_recovery.operations.status.repository import ArchiveSeen
 
-_TOPIC = "topic "
+_TOPIC: Final = "topic "
 # For the first records of all inputs: one fetch of each partition.
 _FIRST_SECONDS: Final = 10.0
+_PING_SECONDS: Final = 10.0
+_MOST_ANSWER: Final = 1_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPositions:
-    """Starts and ends of all logs, and how far the group is behind in each."""
-
-    starts: Mapping[TopicPartition, int]
-    ends: Mapping[TopicPartition, int]
-    lags: Mapping[TopicPartition, Lag]
+Logs = Mapping[TopicPartition, Lag]
 
 
 def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: ArchiveSeen) -> ClusterFacts:
-    """What rules judge. ``newest`` is the newest exact savepoint, without its ranges, and ``archive`` what is behind it. Raises what asking the cluster
-    raises.
+    """The facts that rules judge. ``newest`` is the newest exact savepoint, without its ranges, and ``archive`` what is behind it. Raises what asking the
+    cluster raises.
     """
     expected = [topic.name for topic in newest.topics if topic.role.internal] if newest is not None else []
     found, missing = discover_remaining(recovery, expected)
@@ -68,54 +61,50 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: A
     )
 
 
-def _logs(recovery: RecoveryContext, found: Discovery) -> LogPositions:
+def _logs(recovery: RecoveryContext, found: Discovery) -> Logs:
     partitions = found.partitions()
     if not partitions:
-        return LogPositions(starts={}, ends={}, lags={})
+        return {}
     starts = recovery.cluster.log_starts(partitions)
     # In this order an end is never below what was committed or decided before it.
     committed = recovery.groups.last_committed(recovery.application_id)
     stable = recovery.cluster.last_stable_offsets(partitions)
-    ends = recovery.cluster.high_watermarks(partitions)
-    return LogPositions(starts=starts, ends=ends, lags=lags(committed, starts, stable, ends))
+    return lags(committed, starts, stable, recovery.cluster.high_watermarks(partitions))
 
 
-def _all_archived(found: Discovery, archive: Archive, logs: LogPositions) -> bool:
-    """Whether there is something to archive, and the archive has all of it."""
+def _all_archived(found: Discovery, archive: Archive, logs: Logs) -> bool:
+    """True if there is something to archive, and the archive has all of it."""
     newest = archive.newest
     names = [topic.name for topic in found.inventory.topics if goes_into_archive(topic) and topic.name in found.topics]
     return bool(names) and all(
-        (log := newest.get(tp)) is not None and log.topic_id == found.topics[name].topic_id and logs.ends[tp] <= log.end
+        (log := newest.get(tp)) is not None and log.topic_id == found.topics[name].topic_id and logs[tp].end <= log.end
         for name in names
         for tp in _of(found, name)
     )
-
-
-def _role(found: Discovery, name: str) -> TopicRole:
-    return next(topic.role for topic in found.inventory.topics if topic.name == name)
 
 
 def _of(found: Discovery, name: str) -> list[TopicPartition]:
     return [TopicPartition(name, number) for number in range(found.topics[name].partitions)]
 
 
-def _topic(found: Discovery, name: str, logs: LogPositions) -> TopicStatus:
-    role, partitions = _role(found, name), _of(found, name)
+def _topic(found: Discovery, name: str, logs: Logs) -> TopicStatus:
+    role = next(topic.role for topic in found.inventory.topics if topic.name == name)
+    own = [logs[tp] for tp in _of(found, name)]
     return TopicStatus(
         name=name,
         role=role,
-        partitions=len(partitions),
-        records=sum(max(0, logs.ends[tp] - logs.starts[tp]) for tp in partitions),
+        partitions=len(own),
+        records=sum(max(0, lag.end - lag.start) for lag in own),
         disk_bytes=None,
-        lag=sum(logs.lags[tp].behind for tp in partitions) if role is TopicRole.INPUT else None,
+        lag=sum(lag.behind for lag in own) if role is TopicRole.INPUT else None,
     )
 
 
-def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: LogPositions) -> tuple[InputState, ...]:
+def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None, logs: Logs) -> tuple[InputState, ...]:
     names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
     settings = recovery.cluster.settings(names) if names else {}
     images = {name: _same(found, newest, name) for name in names}
-    by_topic = {name: _logs_of(_of(found, name), logs) for name in names}
+    by_topic = {name: InputLogs(lags={tp.partition: logs[tp] for tp in _of(found, name)}) for name in names}
     expiring = [name for name in names if retention_seconds(settings[name]) is not None]
     times = _first_times(recovery, {name: first_unsaved(by_topic[name], images[name]) for name in expiring})
     captured_at = newest.captured_at if newest is not None else 0
@@ -126,7 +115,7 @@ def _inputs(recovery: RecoveryContext, found: Discovery, newest: Manifest | None
 
 
 def _first_times(recovery: RecoveryContext, unsaved: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
-    """When the records at these offsets were made, by topic and partition, as far as they can be read: a look is not to fail for want of it."""
+    """Timestamps (ms) of the records at these offsets, by topic and partition, as far as they can be read: a look is not to fail for want of them."""
     offsets = {TopicPartition(name, partition): offset for name, first in unsaved.items() for partition, offset in first.items()}
     try:
         found = first_timestamps(recovery.connection, offsets, seconds=_FIRST_SECONDS) if offsets else {}
@@ -135,18 +124,14 @@ def _first_times(recovery: RecoveryContext, unsaved: Mapping[str, Mapping[int, i
     return {name: {tp.partition: at for tp, at in found.items() if tp.topic == name} for name in unsaved}
 
 
-def _logs_of(partitions: list[TopicPartition], logs: LogPositions) -> InputLogs:
-    return InputLogs(lags={tp.partition: logs.lags[tp] for tp in partitions})
-
-
 def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | None:
     """The topic in the savepoint, unless it was made again since: then the offsets of one mean nothing in the other."""
     image = newest.topic(name) if newest is not None else None
     return image if image is not None and image.topic_id == found.topics[name].topic_id else None
 
 
-def _transactions(recovery: RecoveryContext, logs: LogPositions) -> tuple[TransactionState, ...]:
-    held_back = [tp for tp, end in logs.ends.items() if logs.lags[tp].stable < end]
+def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
+    held_back = [tp for tp, lag in logs.items() if lag.stable < lag.end]
     return tuple(
         TransactionState(
             tp=one.tp,
@@ -160,7 +145,7 @@ def _transactions(recovery: RecoveryContext, logs: LogPositions) -> tuple[Transa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisksSeen:
-    """What could be seen, the bytes of local state (None where it is elsewhere), and why the brokers' disks could not."""
+    """The disks that could be seen, with the bytes of local state, None where it is elsewhere. ``problem`` says why the brokers' disks could not be seen."""
 
     facts: DiskFacts
     state_bytes: int | None
@@ -256,19 +241,15 @@ def _lags(recovery: RecoveryContext, group: GroupDescription) -> dict[TopicParti
     if not wanted:
         return {}
     starts, stable = recovery.cluster.log_starts(wanted), recovery.cluster.last_stable_offsets(wanted)
-    return lagging.lags(committed, starts, stable, recovery.cluster.high_watermarks(wanted))
-
-
-_SECONDS: Final = 10.0
-_LIMIT: Final = 1_000
+    return lags(committed, starts, stable, recovery.cluster.high_watermarks(wanted))
 
 
 def ping(url: str) -> str | None:
-    """Request the address; why that failed, None when it did not. No redirect is followed. The path may be a secret, so only the host is named."""
+    """Request the address. Returns the reason of a failure, None without one. No redirect is followed. The path may be a secret, so only the host is named."""
     parts = urlsplit(url)
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     try:
-        answer = exchange("GET", parts._replace(path="", query="", fragment="").geturl(), path, seconds=_SECONDS, limit=_LIMIT)
+        answer = exchange("GET", parts._replace(path="", query="", fragment="").geturl(), path, seconds=_PING_SECONDS, limit=_MOST_ANSWER)
     except (OSError, HTTPException) as error:
         return f"{parts.hostname}: {error or type(error).__name__}"
     good = HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES

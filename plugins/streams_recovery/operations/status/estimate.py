@@ -1,4 +1,4 @@
-"""What a restore of the newest exact savepoint would do now: how long it would take, and why it would be refused."""
+"""A restore of the newest exact savepoint, if it began now: how long it would take, and why it would be refused."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ from streams_recovery.operations.restore.report import earlier_restores
 
 
 def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterFacts) -> Estimate:
-    """By what it would load, what would be replaced, and the input that came since; measured by earlier restores and drills."""
-    return estimate(sizes_now(manifest, cluster), earlier_restores(recovery), throttle(recovery))
+    """The estimate, by the records to load, the topics to replace, and the input that came since; measured by earlier restores and drills."""
+    return estimate(_sizes_now(manifest, cluster), earlier_restores(recovery), throttle(recovery))
 
 
-def sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:
-    """What the savepoint has, and what the logs are like now."""
+def _sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:
     loaded = [image for topic in manifest.topics if topic.role.internal and topic.archived for image in topic.partitions]
     return Sizes(
         records=sum(image.rows for image in loaded),
@@ -41,7 +40,7 @@ def sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:
 
 
 def refusals(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
-    """Why its plan would be refused for the topics that are there: by the decisions of the planner, which need no ranges for what stays on the cluster. A
+    """Reasons to refuse its plan for the topics that are there: by the decisions of the planner, which need no ranges for topics that stay on the cluster. A
     savepoint without state is not restored but rebuilt from.
     """
     if manifest.profile is Profile.MINIMAL:

@@ -11,8 +11,8 @@ from streams_recovery.operations.status.sites import sites_now
 
 
 def application_info(recovery: RecoveryContext) -> ApplicationInfo:
-    """What the newest status says; without one what the savepoints say. The limit is that of the configuration: what was promised, or by the schedule when
-    a second savepoint is due. Raises what reading the repository raises.
+    """The info of the newest status, or of the savepoints where there is no status. The objective is that of the configuration: the promise, or by the schedule
+    when a second savepoint is due. Raises what reading the repository raises.
     """
     report, known = newest(recovery.repository, recovery.layout), limits(recovery)
     found = {} if report is not None else recovery.savepoints.summaries()

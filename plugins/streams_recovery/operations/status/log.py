@@ -21,7 +21,7 @@ _SELDOM_MS: Final = 3_600_000
 
 
 def status_log(repository: Repository, layout: Layout) -> AppendLog[StatusReport]:
-    """The log itself."""
+    """The log of an application's reports."""
     return AppendLog(repository, layout.status, StatusReport)
 
 

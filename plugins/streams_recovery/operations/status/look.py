@@ -1,6 +1,6 @@
-"""One look at an application: what can be seen is seen, what cannot keeps its last known values with the reason. Takes no lock.
+"""One look at an application. A part that cannot be seen keeps its last known values, with the reason. Takes no lock.
 
-The monitor looks at everything. Whatever else changes the repository makes the part of the status that is in there anew, at once.
+The monitor looks at everything. Any other run that changes the repository makes that part of the status anew, at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
-from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.status.facts import (
     ClusterFacts,
@@ -46,6 +45,7 @@ from streams_recovery.core.status.report import (
     StatusFinding,
     StatusReport,
     TopicStatus,
+    disk_bytes,
 )
 from streams_recovery.core.status.rules import RULES
 from streams_recovery.operations.context import RecoveryContext
@@ -78,7 +78,7 @@ class _InRepository:
     archive: ArchiveSeen
 
     def with_all_archived(self, now: int) -> _InRepository:
-        """The same, where the cluster has nothing that the archive does not have."""
+        """The part if the cluster has nothing that the archive does not have."""
         status = self.facts.archive
         if status is None or status.safe_at is None:
             return self
@@ -134,7 +134,7 @@ def watch(recovery: RecoveryContext) -> StatusReport:
 
 @contextmanager
 def kept_current(recovery: RecoveryContext) -> Iterator[None]:
-    """Make the repository's part of the status anew at the end, if what it tells of was changed, also by a run that failed."""
+    """Make the repository's part of the status anew at the end, if a run has changed what it tells of. The run may have failed."""
     try:
         yield
     except RepositoryUnavailable:
@@ -156,8 +156,10 @@ def _refresh_if_changed(recovery: RecoveryContext) -> None:
         layout.checks,
         layout.drills,
         layout.sites,
+        layout.restores,
+        layout.reprocessed,
+        layout.quarantines,
     }
-    shown |= {layout.restores, layout.reprocessed, layout.quarantines}
     if shown & recovery.repository.changed:
         recovery.repository.changed.clear()
         refresh(recovery)
@@ -213,7 +215,7 @@ def limits(recovery: RecoveryContext) -> Limits:
 
 
 def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T]) -> T | None:
-    """What ``look`` sees, None when it fails; ``parts`` says so."""
+    """The result of ``look``, None when it fails. ``parts`` says which."""
     try:
         found = look()
     except RecoveryError as error:
@@ -227,7 +229,8 @@ def _seen(parts: dict[str, Part], name: PartName, now: int, look: Callable[[], T
 def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now: int) -> _InRepository:
     measured = _measured(recovery, earlier, now)
     stored = None if measured is not None else recovery.repository.listed(f"{recovery.application_id}/")
-    savepoints = list_savepoints(recovery, earlier, _segments(recovery, stored))
+    segments = None if stored is None else [file for file in stored if file.key.startswith(recovery.layout.segments)]
+    savepoints = list_savepoints(recovery, earlier, segments)
     exact = outline(recovery, newest_exact(savepoints_of_the_past(recovery, savepoints)))
     archive = see_archive(recovery, exact)
     facts = repository_facts(recovery, savepoints, archive.status)
@@ -248,10 +251,6 @@ def _measured(recovery: RecoveryContext, earlier: StatusReport | None, now: int)
         return None
     known = [] if earlier.newest is None else [earlier.newest.savepoint_id]
     return earlier.repository_bytes if recovery.savepoints.ids()[-1:] == known else None
-
-
-def _segments(recovery: RecoveryContext, stored: list[StoredFile] | None) -> list[StoredFile] | None:
-    return None if stored is None else [file for file in stored if file.key.startswith(recovery.layout.segments)]
 
 
 def outline(recovery: RecoveryContext, known: SavepointFacts | None) -> Manifest | None:
@@ -293,7 +292,7 @@ def _estimate(recovery: RecoveryContext, before: StatusReport, newest: Manifest 
 
 
 def _advice(recovery: RecoveryContext, before: StatusReport, now: int, cluster: ClusterFacts | None) -> tuple[StatusFinding, ...]:
-    """What makes a recovery slow or impossible. Settings change seldom: it is looked up once an hour, and again until there is some."""
+    """The advice. Settings change seldom: it is looked up once an hour, and again until there is some."""
     if cluster is None or (before.advice and (before.monitored_at or 0) // _SELDOM_MS == now // _SELDOM_MS):
         return before.advice
     try:
@@ -331,23 +330,18 @@ def _with_repository(report: StatusReport, inside: _InRepository) -> StatusRepor
 
 
 def _point(report: StatusReport, cluster: ClusterFacts | None, disks: DisksSeen) -> HistoryPoint:
-    newest, known = report.newest_exact, report.topics if disks.problem is None else ()
+    known = report.topics if disks.problem is None else ()
     return HistoryPoint(
         at=report.taken_at,
-        changelog_bytes=_disk_bytes(known, TopicRole.CHANGELOG),
+        changelog_bytes=disk_bytes(known, TopicRole.CHANGELOG),
         state_bytes=disks.state_bytes,
         repository_bytes=report.repository_bytes,
         lag=cluster.lag if cluster is not None else None,
-        newest_age_seconds=None if newest is None else max(0.0, (report.taken_at - newest.captured_at) / 1000),
+        newest_age_seconds=report.newest_age_seconds,
         free_bytes={disk.name: disk.free_bytes for disk in disks.facts.disks},
-        repartition_bytes=_disk_bytes(known, TopicRole.REPARTITION),
+        repartition_bytes=disk_bytes(known, TopicRole.REPARTITION),
         loss_seconds=report.loss_seconds,
     )
-
-
-def _disk_bytes(topics: tuple[TopicStatus, ...], role: TopicRole) -> int | None:
-    sizes = [topic.disk_bytes for topic in topics if topic.role is role and topic.disk_bytes is not None]
-    return sum(sizes) if sizes else None
 
 
 def _observed(
@@ -388,7 +382,7 @@ def _observed(
 
 
 def _nothing(recovery: RecoveryContext, now: int) -> StatusReport:
-    """Before the first look."""
+    """The status before the first look."""
     return StatusReport(
         name=recovery.config.name,
         application_id=recovery.application_id,

@@ -1,6 +1,6 @@
-"""Telling people of alerts: claimed in the log of alerts, told by whoever is given, written down as told.
+"""Telling people of alerts, and looking up advice about an application.
 
-Advice about one application: what is looked up for it, and what the rules say. Changes nothing, and reads settings and the ends of logs only.
+News are claimed in the log of alerts, told, and written down as told. Advice reads settings and the ends of logs only.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Tell = Callable[[Sequence[Notice]], None]
 
 
 def alert_log(recovery: RecoveryContext) -> AppendLog[AlertsEntry]:
-    """The log itself."""
+    """The log of an application's alerts."""
     return AppendLog(recovery.repository, recovery.layout.alerts, AlertsEntry)
 
 
 def open_alerts(recovery: RecoveryContext) -> tuple[Alert, ...]:
-    """What people know of, and what they are about to be told."""
+    """Alerts that people know of, and those that they are about to be told of."""
     newest, before = [*itertools.islice(alert_log(recovery).readable_back(whole=False), 2), None, None][:2]
     return () if newest is None else alerting.believed(newest, before, now=recovery.clock())
 
@@ -118,13 +118,13 @@ def _write(recovery: RecoveryContext, run: str, change: Callable[[Sequence[Alert
 
 
 def advice(recovery: RecoveryContext) -> tuple[StatusFinding, ...]:
-    """What makes a recovery of the application slow or impossible, the worst first. Raises what asking the cluster raises."""
+    """Advice: all that makes a recovery of the application slow or impossible, the worst first. Raises what asking the cluster raises."""
     docs = recovery.config.monitor.docs
     return tuple(one.with_docs_at(docs) for one in advise(advice_facts(recovery)))
 
 
 def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
-    """What the rules need."""
+    """The facts that the rules of advice need."""
     config, cluster = recovery.config, recovery.cluster.facts()
     topics, unreadable = topics_as_they_are(recovery)
     own, instances = config.application, config.runs.process.instances if config.runs.kind == "process" and config.runs.process else ()

@@ -1,9 +1,8 @@
-"""Reading the status of an application, for whoever shows it: no broker, no manifest, no Parquet file is opened.
+"""Reading the status of an application, and of the run that works on it now, for whoever shows it: no broker, no manifest, no Parquet file is opened.
 
-A status is an entry of ``AppendLog(repository, layout.status, StatusReport)``. Who observes the application appends one and removes the oldest; the newest
-entry is the status. A reader that keeps what it has read asks for a listing only, as long as no newer entry is there.
-
-Who works on an application right now, for pages: the lock, and what the drivers of its Spark jobs store about their progress.
+A status is an entry of ``AppendLog(repository, layout.status, StatusReport)``. The monitor appends one and removes the oldest; the newest entry is the
+status. A reader that keeps what it has read asks for a listing only, as long as no newer entry is there. The run is known by the lock, and by the progress
+that the drivers of its Spark jobs store.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def under_way(repository: Repository, layout: Layout, *, now: int) -> UnderWay |
 
 
 def _since(repository: Repository, layout: Layout, held: LockRecord) -> int:
-    """When it took the lock. The newest record may be a renewal."""
+    """The moment at which it took the lock. The newest record may be a renewal."""
     with contextlib.suppress(RecoveryError):
         return read_value(repository, LockRecord, f"{layout.locks}{held.acquired:012}.json").at
     return held.at

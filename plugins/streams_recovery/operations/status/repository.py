@@ -1,4 +1,4 @@
-"""What the repository says of an application besides its savepoints: runs, lock, restores, checks, drills, holds. Reads only, and takes no lock."""
+"""Facts of an application in the repository besides its savepoints: runs, lock, restores, checks, drills, holds. Reads only, and takes no lock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from streams_recovery.core.status.facts import (
 )
 from streams_recovery.core.status.report import ArchiveStatus, SavepointSummary, archive_status, unusable
 from streams_recovery.core.topic_holds.log import HoldPurpose
-from streams_recovery.core.words import is_ahead, is_id, moment_of
+from streams_recovery.core.words import is_ahead, moment_of
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
@@ -41,23 +41,24 @@ from streams_recovery.operations.maintenance.announce import deletion_outlook
 from streams_recovery.operations.maintenance.check import newest_check
 from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
-from streams_recovery.operations.status.savepoints import Savepoints, newest_exact, open_restores
+from streams_recovery.operations.status.savepoints import Savepoints, ids_below, newest_exact, open_restores
 from streams_recovery.operations.unfinished import restores_of
 from streams_recovery.storage.append_log import AppendLog
 
 # Records of the lock that one look reads: a savepoint has a dozen.
 _RECORDS: Final = 200
+# Quarantines.
 _NEWEST: Final = 20
 _SAVEPOINT: Final = "savepoint "
 
 
 def savepoints_of_the_past(recovery: RecoveryContext, found: Savepoints) -> list[SavepointSummary]:
-    """One of a time that has not come would have no age until then."""
+    """Savepoints whose time has come. One of a later time would have no age until then."""
     return [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
 
 
 def repository_facts(recovery: RecoveryContext, found: Savepoints, archive: ArchiveStatus | None = None) -> RepositoryFacts:
-    """What rules judge, with what is known of the archive. Raises what reading raises."""
+    """The facts that rules judge, with the ``archive`` as far as it is known. Raises what reading raises."""
     come = savepoints_of_the_past(recovery, found)
     newest = come[-1] if come else None
     exact = newest_exact(come)
@@ -183,10 +184,10 @@ def _drill(recovery: RecoveryContext) -> DrillState | None:
 
 
 def _quarantines(recovery: RecoveryContext, marks: Pins) -> tuple[QuarantineState, ...]:
-    """Those that still wait. One whose savepoint its restore no longer pins was given up."""
+    """Quarantines that still wait. One whose savepoint its restore no longer pins was given up."""
     keeping = {restore_id for restores in marks.kept().values() for restore_id in restores if restore_id is not None}
     found = []
-    for restore_id in sorted(_ids(recovery, recovery.layout.quarantines) & keeping)[-_NEWEST:]:
+    for restore_id in sorted(ids_below(recovery, recovery.layout.quarantines) & keeping)[-_NEWEST:]:
         try:
             entries: tuple[QuarantineEntry, ...] = tuple(quarantine_log(recovery, restore_id).read_all())
         except Damaged:
@@ -231,7 +232,7 @@ def _quiesce(recovery: RecoveryContext) -> QuiesceState | None:
 
 
 def _ownership(recovery: RecoveryContext) -> OwnershipState | None:
-    """What the two logs say, as far as they can be read: whoever cannot be told to be live must not look as if all were well."""
+    """The state by the two logs, as far as they can be read: an application whose log cannot be read must not look as if all were well."""
     clone = recovery.config.clone is not None
     unknown = OwnershipState(
         role=role_of(None, is_clone=clone), clone=clone, other="", theirs=None, theirs_towards="", run="", since=recovery.clock()
@@ -252,7 +253,3 @@ def _deletion(recovery: RecoveryContext) -> DeletionOutlook | None:
         return deletion_outlook(recovery)
     except Damaged:
         return None
-
-
-def _ids(recovery: RecoveryContext, prefix: str) -> set[str]:
-    return {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}

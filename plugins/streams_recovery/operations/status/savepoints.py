@@ -1,6 +1,6 @@
-"""The savepoints as the monitor lists them: by the records of their publication. What a record lacks is looked up once, and taken from the report before.
+"""Savepoints and past runs as the monitor lists them. The runs are restores, drills, checks and reprocessed intervals.
 
-Restores that are not over, and the history of runs: restores, drills, checks, reprocessed intervals.
+Savepoints are listed by the records of their publication. Facts that a record lacks are looked up once, and then taken from the report before.
 """
 
 from __future__ import annotations
@@ -27,17 +27,23 @@ from streams_recovery.core.status.facts import LockState, RestoreState
 from streams_recovery.core.status.report import RunKind, RunSummary, SavepointSummary, StatusReport
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, savepoint_detail
 from streams_recovery.core.words import in_order, is_id, moment_of
-from streams_recovery.operations import unfinished as pins
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.announce import keep_rules
-from streams_recovery.operations.unfinished import needed_savepoints, newest_restore, plan_of, restores_of, unfinished_restore
+from streams_recovery.operations.unfinished import needed_savepoints, newest_restore, pins_of, plan_of, restores_of, unfinished_restore
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.range_tables import PartitionRanges
 
+# Savepoints in a report.
 MOST: Final = 2_000
 # Savepoints that one look opens: those that are new since the last one, and after an upgrade some more with each look.
 _OPENED: Final = 10
 _TRACED: Final = 50
+# Runs of each kind.
+NEWEST: Final = 50
+# Owners of the lock that bring an application back.
+_RESTORING: Final = ("restore ", "cut-over ", "upgrade ")
+
+Known = dict[tuple[RunKind, str], RunSummary]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +60,7 @@ def list_savepoints(recovery: RecoveryContext, earlier: StatusReport | None, seg
     """The savepoints now. ``segments`` are those of the repository, None when they were not listed this time."""
     found = recovery.savepoints.summaries()
     publications = {savepoint_id: one for savepoint_id, one in found.items() if isinstance(one, Publication)}
-    marks = pins.pins_of(recovery, readable=True)
+    marks = pins_of(recovery, readable=True)
     manifests = {file.key: file.modified for file in recovery.repository.listed(recovery.layout.savepoints)}
     published = {name: manifests.get(recovery.savepoints.key(name)) for name in publications}
     known = {one.savepoint_id: one for one in earlier.savepoints} if earlier is not None else {}
@@ -106,7 +112,7 @@ def _summary(
 
 
 def _decided(recovery: RecoveryContext, publications: Iterable[Publication], marks: Pins) -> dict[str, Decision]:
-    """What the rules of retention say of each now, as if its files were whole."""
+    """The decision of the rules of retention about each now, as if its files were whole."""
     try:
         in_use = needed_savepoints(recovery)
     except (Damaged, NotFound):
@@ -131,7 +137,7 @@ def _decided(recovery: RecoveryContext, publications: Iterable[Publication], mar
 def _with_new_bytes(
     summaries: Sequence[SavepointSummary], published: Mapping[str, int | None], segments: Sequence[StoredFile] | None
 ) -> list[SavepointSummary]:
-    """The same with the bytes of segments that were stored up to each manifest, behind the one before it."""
+    """The summaries with the bytes of segments that were stored up to each manifest, behind the one before it."""
     if segments is None:
         return list(summaries)
     order = sorted((moment, name) for name, moment in published.items() if moment is not None)
@@ -146,7 +152,7 @@ def _with_new_bytes(
 
 
 def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
-    """The same with what only the savepoint itself says. It is read once: afterwards the report before has it."""
+    """The summaries with the facts that only the savepoint itself has. It is read once: afterwards the report before has them."""
     unknown = [one.savepoint_id for one in summaries if one.held_seconds is None or one.input_positions is None][-_OPENED:]
     found = {savepoint_id: _detail(recovery, savepoint_id) for savepoint_id in unknown}
     return [
@@ -158,8 +164,8 @@ def _with_details(recovery: RecoveryContext, summaries: Sequence[SavepointSummar
 
 
 def _with_moments(recovery: RecoveryContext, summaries: Sequence[SavepointSummary]) -> list[SavepointSummary]:
-    """The same with the moments that each can be restored to, by the functions that plan a restore. Oldest first: a savepoint goes on in the archive of the one
-    before it.
+    """The summaries with the moments that each can be restored to, by the functions that plan a restore. Oldest first: a savepoint goes on in the archive of
+    the one before it.
     """
     opened: dict[str, PartitionRanges] = {}
     read: dict[str, Manifest] = {}
@@ -187,20 +193,12 @@ def _with_moments(recovery: RecoveryContext, summaries: Sequence[SavepointSummar
 
 
 def _detail(recovery: RecoveryContext, savepoint_id: str) -> SavepointDetail | None:
-    """From its detail, or from its manifest where there is none that can be read. None for one that expires meanwhile, or is damaged: that is told of
-    elsewhere.
-    """
+    """Its detail, made from its manifest where none can be read. None for one that expires meanwhile, or is damaged: that is told of elsewhere."""
     with contextlib.suppress(RecoveryError):
         return recovery.savepoints.detail(savepoint_id)
     with contextlib.suppress(RecoveryError):
         return savepoint_detail(recovery.savepoints.outline(savepoint_id))
     return None
-
-
-NEWEST: Final = 50
-Known = dict[tuple[RunKind, str], RunSummary]
-# Owners of the lock that bring an application back.
-_RESTORING: Final = ("restore ", "cut-over ", "upgrade ")
 
 
 def open_restores(recovery: RecoveryContext, lock: LockState | None) -> tuple[RestoreState, ...]:
@@ -273,11 +271,8 @@ def _outcome(phase: Phase, *, proven: bool, running: bool) -> str:
 
 
 def _drills(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
-    log = AppendLog(recovery.repository, recovery.layout.drills, DrillEntry)
-    yield from (one for (kind, _), one in known.items() if kind is RunKind.DRILL)
-    entries = itertools.islice(log.readable_back(whole=False), NEWEST)
-    for one in itertools.takewhile(lambda entry: (RunKind.DRILL, entry.run) not in known, entries):
-        yield RunSummary(
+    found = (
+        RunSummary(
             kind=RunKind.DRILL,
             run=one.run,
             restore_id=one.restore_id,
@@ -289,14 +284,14 @@ def _drills(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
             rpo_seconds=one.rpo_seconds,
             rto_seconds=one.rto_seconds,
         )
+        for one in AppendLog(recovery.repository, recovery.layout.drills, DrillEntry).readable_back(whole=False)
+    )
+    return _logged(RunKind.DRILL, known, found)
 
 
 def _intervals(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
-    log = AppendLog(recovery.repository, recovery.layout.reprocessed, ReprocessEntry)
-    yield from (one for (kind, _), one in known.items() if kind is RunKind.REPROCESS)
-    entries = itertools.islice(log.readable_back(whole=False), NEWEST)
-    for one in itertools.takewhile(lambda entry: (RunKind.REPROCESS, entry.run) not in known, entries):
-        yield RunSummary(
+    found = (
+        RunSummary(
             kind=RunKind.REPROCESS,
             run=one.run,
             restore_id=one.restore_id,
@@ -308,12 +303,19 @@ def _intervals(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
             rpo_seconds=None,
             rto_seconds=None,
         )
+        for one in AppendLog(recovery.repository, recovery.layout.reprocessed, ReprocessEntry).readable_back(whole=False)
+    )
+    return _logged(RunKind.REPROCESS, known, found)
+
+
+def _logged(kind: RunKind, known: Known, newest_first: Iterable[RunSummary]) -> Iterator[RunSummary]:
+    """Runs whose log has an entry once they are over: those that are known, and of the log those up to the first known one."""
+    yield from (one for (seen, _), one in known.items() if seen is kind)
+    yield from itertools.takewhile(lambda one: (kind, one.run) not in known, itertools.islice(newest_first, NEWEST))
 
 
 def _checks(recovery: RecoveryContext, known: Known) -> Iterator[RunSummary]:
-    prefix = recovery.layout.checks
-    ids = {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}
-    for check_id in in_order(ids, recovery.clock())[-NEWEST:]:
+    for check_id in in_order(ids_below(recovery, recovery.layout.checks), recovery.clock())[-NEWEST:]:
         found = known.get((RunKind.CHECK, check_id)) or _check(recovery, check_id)
         if found is not None:
             yield found
@@ -338,6 +340,11 @@ def _check(recovery: RecoveryContext, check_id: str) -> RunSummary | None:
         rpo_seconds=None,
         rto_seconds=None,
     )
+
+
+def ids_below(recovery: RecoveryContext, prefix: str) -> set[str]:
+    """Ids that are folders of the repository."""
+    return {name for key in recovery.repository.keys(prefix) if is_id(name := key.removeprefix(prefix).split("/")[0])}
 
 
 def _sampling(verdict: CheckReport, at: int) -> str:

@@ -25,7 +25,7 @@ _STANDBY_MS: Final = 86_400_000
 
 
 def recorded(recovery: RecoveryContext, known: SitesStatus, restores: Collection[str]) -> SitesStatus:
-    """What the log of sites says, with what was ``known`` of each of them. ``restores`` are those that are not over."""
+    """The status by the log of sites, with what was ``known`` of each of them. ``restores`` are those that are not over."""
     if recovery.sites.names == (PRIMARY,):
         return SitesStatus()
     entry, newest = recovery.sites.entry(), next(recovery.sites.log.readable_back(), None)
@@ -41,7 +41,7 @@ def recorded(recovery: RecoveryContext, known: SitesStatus, restores: Collection
 
 
 def sites_now(recovery: RecoveryContext) -> SitesStatus:
-    """What the log says now, with what the monitor has seen of each site."""
+    """The status by the log now, with what the monitor has seen of each site."""
     report = newest(recovery.repository, recovery.layout)
     known = SitesStatus() if report is None else report.sites
     return recorded(recovery, known, [one.restore_id for one in open_restores_now(recovery)])
@@ -70,7 +70,7 @@ def tend_fences(recovery: RecoveryContext) -> dict[str, FencedSite]:
 
 
 def _looked_at(recovery: RecoveryContext, fence: Fence) -> FencedSite:
-    """``problem`` is None where everything answers."""
+    """The site as it is now. ``problem`` is None where everything answers."""
     here = FencedSite(site=fence.site, since=fence.since, run=fence.run, running=(), problem=None)
     if fence.site not in recovery.sites.names:
         return replace(here, problem="it is not configured any more")
@@ -101,7 +101,9 @@ def _lifted(recovery: RecoveryContext, found: dict[str, FencedSite]) -> dict[str
 
 
 def with_standbys(recovery: RecoveryContext, known: SitesStatus, newest: Manifest | None, now: int) -> SitesStatus:
-    """With a look at each site that the application could fail over to, if the last one was a day ago. ``newest`` is the savepoint that it would go with."""
+    """The status with a look at each site that the application could fail over to, if the last one was a day ago. ``newest`` is the savepoint that it would go
+    with.
+    """
     before = {one.site: one for one in known.standbys}
     left = {known.belongs, *(fence.site for fence in known.fences)}
     names = [site for site in recovery.sites.names if site not in left]
@@ -110,14 +112,14 @@ def with_standbys(recovery: RecoveryContext, known: SitesStatus, newest: Manifes
         standbys=tuple(
             before[site]
             if site in before and 0 <= now - before[site].looked_at < _STANDBY_MS
-            else look_at_standby(recovery, site, newest, now)
+            else _look_at_standby(recovery, site, newest, now)
             for site in names
         ),
     )
 
 
-def look_at_standby(recovery: RecoveryContext, site: str, newest: Manifest | None, now: int) -> StandbySite:
-    """One of them. That it does not answer is a result too."""
+def _look_at_standby(recovery: RecoveryContext, site: str, newest: Manifest | None, now: int) -> StandbySite:
+    """Look at one of them. No answer is a result too."""
     try:
         with recovery.at(site) as there:
             # First, and alone: what does not answer is not asked more.

@@ -6,9 +6,8 @@ import pytest
 
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationNotReady, NotFound, Refused
-from tests.support.applications.pod_record import record
 from tests.support.applications.states import GONE, RUNNING, clean, started, states
-from tests.support.kubernetes.pod_rig import wait
+from tests.support.kubernetes.pod_rig import record, wait
 
 pytestmark = pytest.mark.deep
 

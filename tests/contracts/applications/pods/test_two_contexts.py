@@ -15,8 +15,7 @@ from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.operations.context import open_context
 from tests.support.applications.rig import APPLICATION_ID
-from tests.support.kubernetes.pod_rig import PodRig, wait
-from tests.support.kubernetes.running import running_cluster
+from tests.support.kubernetes.pod_rig import PodRig, running_cluster, wait
 
 pytestmark = pytest.mark.deep
 CONTEXTS = {PRIMARY: "home", "dr": "away"}

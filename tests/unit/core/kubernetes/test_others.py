@@ -149,12 +149,12 @@ def test_an_annotation_is_a_wish_and_the_condition_is_what_keda_did(annotations:
     assert done.paused
 
 
-RIGHTS_ORDERS = WorkloadName(kind="deployment", name="orders")
+DEPLOYED = WorkloadName(kind="deployment", name="orders")
 
 
 def needed(**how: Any) -> set[str]:
     given = {"stops": True, "claims": None, "keda": False, **how}
-    return {str(right) for right in rights_needed(RIGHTS_ORDERS, "shop", "orders-streams-recovery", **given)}
+    return {str(right) for right in rights_needed(DEPLOYED, "shop", "orders-streams-recovery", **given)}
 
 
 def test_one_that_is_only_held_is_only_looked_at() -> None:
@@ -180,7 +180,7 @@ def test_each_way_to_wipe_has_rights_of_its_own() -> None:
 
 
 def test_a_finding_names_the_right_and_what_for() -> None:
-    rights = rights_needed(RIGHTS_ORDERS, "shop", "record", stops=True, claims=None, keda=False)
+    rights = rights_needed(DEPLOYED, "shop", "record", stops=True, claims=None, keda=False)
     found = {finding.text.split(",")[0]: finding.severity for finding in findings_of(rights)}
     assert found["this may not patch deployments/scale.apps orders in namespace shop"] is PreflightSeverity.BLOCKING
     assert found["this may not get nodes in the cluster"] is PreflightSeverity.WARNING

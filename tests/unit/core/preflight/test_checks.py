@@ -247,7 +247,7 @@ def test_an_application_of_a_kind_that_loses_input_by_itself_is_warned_of() -> N
 ROWS = image((segment(0, 10, [1, 2, 3]),))
 
 
-def standby_saved(
+def saved_topic(
     name: str, role: TopicRole = TopicRole.INPUT, *, partitions: int = 2, archived: bool = False, replicas: int = 1
 ) -> TopicImage:
     images = tuple(dataclasses.replace(ROWS, partition=number) for number in range(partitions))
@@ -267,18 +267,18 @@ def found(image: TopicImage, described: dict[str, TopicDescription], *unseen: st
 def test_what_is_read_must_be_there_or_in_the_savepoint(role: TopicRole, archived: bool) -> None:
     lacking = role in (TopicRole.INPUT, TopicRole.GLOBAL) and not archived
     expected = [("inputs", PreflightSeverity.BLOCKING)] if lacking else []
-    assert found(standby_saved("orders", role, archived=archived), {}) == expected
-    assert found(standby_saved("orders", role, archived=archived), {}, "in") == [], "it may be there"
+    assert found(saved_topic("orders", role, archived=archived), {}) == expected
+    assert found(saved_topic("orders", role, archived=archived), {}, "in") == [], "it may be there"
 
 
 @pytest.mark.parametrize(("partitions", "expected"), [(2, []), (1, ["partitions"]), (3, ["partitions"])])
 def test_an_input_has_as_many_partitions_as_in_the_savepoint(partitions: int, expected: list[str]) -> None:
-    assert [kind for kind, _ in found(standby_saved("orders"), {"in": there(partitions)})] == expected
-    assert found(standby_saved("orders", TopicRole.OUTPUT), {"in": there(partitions)}) == []
+    assert [kind for kind, _ in found(saved_topic("orders"), {"in": there(partitions)})] == expected
+    assert found(saved_topic("orders", TopicRole.OUTPUT), {"in": there(partitions)}) == []
 
 
 def test_it_names_both_counts() -> None:
-    [one] = inputs_there({"primary.orders": standby_saved("orders")}, {"primary.orders": there(5)}, ())
+    [one] = inputs_there({"primary.orders": saved_topic("orders")}, {"primary.orders": there(5)}, ())
     assert one.text == "primary.orders has 5 partitions there and 2 in the savepoint"
 
 
@@ -286,8 +286,8 @@ def test_what_a_restore_writes_counts_with_its_replicas_and_only_what_it_makes()
     facts = ROWS.ranges.facts
     one = facts.rows * facts.payload_a_row
     assert one > 0
-    state = standby_saved("state", TopicRole.CHANGELOG, archived=True, replicas=3)
-    images = {"state": state, "in": standby_saved("orders", archived=True), "out": standby_saved("out", TopicRole.OUTPUT)}
+    state = saved_topic("state", TopicRole.CHANGELOG, archived=True, replicas=3)
+    images = {"state": state, "in": saved_topic("orders", archived=True), "out": saved_topic("out", TopicRole.OUTPUT)}
     assert bytes_to_make(images, ()) == 2 * one * 3 + 2 * one
     assert bytes_to_make(images, ("in", "state")) == 2 * one * 3, "state is made again, an input that is there is not"
 

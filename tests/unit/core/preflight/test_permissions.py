@@ -1,3 +1,5 @@
+"""Which rights a run needs, and what is said of those that it lacks."""
+
 from __future__ import annotations
 
 import shlex

@@ -291,7 +291,7 @@ def test_damaged_savepoints_count_for_no_rule(days: list[int], damaged: list[int
 NOW = 1_800_000_000_000
 EARLY = NOW - 20 * DAY_MS
 POLICY = DeletionPolicy(apply=Apply.AFTER_DAYS, after_days=14, scheduled=True, rules="a")
-ANNOUNCEMENT_RULES = KeepRules(last=1, hourly=2, daily=3, weekly=4, monthly=5, minimum=6)
+EACH_ANOTHER = KeepRules(last=1, hourly=2, daily=3, weekly=4, monthly=5, minimum=6)
 ANNOUNCED = st.none() | st.builds(
     Announcement, at=st.just(0), deletes_from=st.integers(EARLY + 14 * DAY_MS, NOW + 10), rules=st.sampled_from("abc"), run_id=st.just("r")
 )
@@ -335,15 +335,14 @@ def test_no_announcement_shortens_the_notice_and_none_puts_it_off_for_more_than_
 
 @pytest.mark.parametrize("field", ["last", "hourly", "daily", "weekly", "monthly", "minimum"])
 def test_every_rule_counts(field: str) -> None:
-    before = rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=30, work_days=30)
-    assert rules_of(replace(ANNOUNCEMENT_RULES, **{field: 99}), grace_days=7, safety_days=30, work_days=30) != before
-    assert rules_of(ANNOUNCEMENT_RULES, grace_days=8, safety_days=30, work_days=30) != before
-    assert rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=31, work_days=30) != before
-    assert rules_of(ANNOUNCEMENT_RULES, grace_days=7, safety_days=30, work_days=31) != before
+    before = rules_of(EACH_ANOTHER, grace_days=7, safety_days=30, work_days=30)
+    assert rules_of(replace(EACH_ANOTHER, **{field: 99}), grace_days=7, safety_days=30, work_days=30) != before
+    assert rules_of(EACH_ANOTHER, grace_days=8, safety_days=30, work_days=30) != before
+    assert rules_of(EACH_ANOTHER, grace_days=7, safety_days=31, work_days=30) != before
+    assert rules_of(EACH_ANOTHER, grace_days=7, safety_days=30, work_days=31) != before
 
 
-NOW = 1_795_219_200_000
-ANNOUNCED = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + 60_000, due=False)
+OUTLOOK = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=T0 + 60_000, due=False)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +357,7 @@ ANNOUNCED = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=1
     ],
 )
 def test_a_plan_says_what_becomes_of_it(changed: dict[str, object], said: str) -> None:
-    assert said in outlook_text(replace(ANNOUNCED, **changed))  # type: ignore[arg-type]
+    assert said in outlook_text(replace(OUTLOOK, **changed))  # type: ignore[arg-type]
 
 
 # What was done to an object, one after the other: written with this content, or deleted.

@@ -139,17 +139,18 @@ def case(commit: int | None = 5, *, start: int = 0, stable: int = 10, end: int =
     )
 
 
-@pytest.mark.parametrize("commit", [2, 13])
-def test_a_commit_outside_its_log_is_named_with_both_ends(commit: int) -> None:
+@pytest.mark.parametrize(
+    ("commit", "start", "strategy", "problem"),
+    [
+        (2, 3, "exact", "in-0: committed offset 2 is outside [3, 12]"),
+        (13, 3, "exact", "in-0: committed offset 13 is outside [3, 12]"),
+        (5, 0, "specific:in:0=13", "in-0: offset 13 is outside [0, 12]"),
+    ],
+)
+def test_an_offset_outside_its_log_is_named_with_both_ends(commit: int, start: int, strategy: str, problem: str) -> None:
     with pytest.raises(Refused) as caught:
-        chosen([case(commit, start=3)], EXACT)
-    assert caught.value.facts["problems"] == [f"in-0: committed offset {commit} is outside [3, 12]"]
-
-
-def test_named_offsets_outside_their_log_are_refused_too() -> None:
-    with pytest.raises(Refused) as caught:
-        chosen([case()], parsed("specific:in:0=13"))
-    assert caught.value.facts["problems"] == ["in-0: offset 13 is outside [0, 12]"]
+        chosen([case(commit, start=start)], parsed(strategy))
+    assert caught.value.facts["problems"] == [problem]
 
 
 @pytest.mark.parametrize("strange", [("in", 7), ("nobody", 0), ("out", 0), ("c", 0)])

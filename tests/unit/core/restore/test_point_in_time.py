@@ -247,7 +247,7 @@ def test_without_a_commit_nothing_was_read_or_all_was_skipped(committed: Committ
     assert read_up_to(replace(image((), start=2, end=10), committed=committed), reset) == read
 
 
-IN_PLACE_TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+OTHER = TopicPartition("t", 1)
 
 
 @pytest.mark.parametrize(
@@ -260,27 +260,27 @@ IN_PLACE_TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
     ],
 )
 def test_a_log_is_covered_from_its_first_offset_to_its_last(start: int, end: int, why: str | None) -> None:
-    assert uncovered(IN_PLACE_TP, image((segment(0, 10, [0, 4, 9]),)), start, end) == why
+    assert uncovered(TP, image((segment(0, 10, [0, 4, 9]),)), start, end) == why
 
 
 def test_a_log_that_begins_before_its_archive_is_not_covered() -> None:
     archive = image((segment(5, 10, [5]),), start=5)
-    assert uncovered(IN_PLACE_TP, archive, 4, 10) == "t-0 begins at 4 and is archived from 5"
-    assert uncovered(IN_PLACE_TP, archive, 5, 10) is None
-    assert uncovered(IN_PLACE_TP, image((), end=10), 0, 10) == "t-0 begins at 0 and is archived from 10"
-    assert uncovered(IN_PLACE_TP, image((), start=10, end=10), 10, 10) is None, "nothing is in it"
+    assert uncovered(TP, archive, 4, 10) == "t-0 begins at 4 and is archived from 5"
+    assert uncovered(TP, archive, 5, 10) is None
+    assert uncovered(TP, image((), end=10), 0, 10) == "t-0 begins at 0 and is archived from 10"
+    assert uncovered(TP, image((), start=10, end=10), 10, 10) is None, "nothing is in it"
 
 
 def test_a_gap_counts_as_long_as_the_log_may_have_its_records() -> None:
     archive = replace(image((segment(0, 4, [0, 3]), segment(6, 10, [6]))), gaps=(Gap(start=4, end=6, reason="too late"),))
-    assert uncovered(IN_PLACE_TP, archive, 0, 10) == "offsets 4..5 of t-0 are missing from the archive (too late)"
-    assert uncovered(IN_PLACE_TP, archive, 5, 10) is not None
-    assert uncovered(IN_PLACE_TP, archive, 6, 10) is None
+    assert uncovered(TP, archive, 0, 10) == "offsets 4..5 of t-0 are missing from the archive (too late)"
+    assert uncovered(TP, archive, 5, 10) is not None
+    assert uncovered(TP, archive, 6, 10) is None
 
 
 @given(
-    seen=st.dictionaries(st.sampled_from([IN_PLACE_TP, OTHER]), st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2))), min_size=1),
-    then=st.dictionaries(st.sampled_from([IN_PLACE_TP, OTHER]), st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2))), min_size=1),
+    seen=st.dictionaries(st.sampled_from([TP, OTHER]), st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2))), min_size=1),
+    then=st.dictionaries(st.sampled_from([TP, OTHER]), st.tuples(st.integers(0, 3), st.tuples(st.integers(0, 2))), min_size=1),
 )
 def test_logs_stood_still_only_when_two_looks_saw_the_same(
     seen: dict[TopicPartition, tuple[int, tuple[int]]], then: dict[TopicPartition, tuple[int, tuple[int]]]
@@ -289,7 +289,7 @@ def test_logs_stood_still_only_when_two_looks_saw_the_same(
     if seen == then:
         check_stood_still(seen, then, 30)
         return
-    moved = [str(tp) for tp in (IN_PLACE_TP, OTHER) if seen.get(tp) != then.get(tp)]
+    moved = [str(tp) for tp in (TP, OTHER) if seen.get(tp) != then.get(tp)]
     with pytest.raises(Refused) as caught:
         check_stood_still(seen, then, 30)
     assert caught.value.facts == {"topics": moved}
@@ -342,14 +342,14 @@ INPUT = frozenset({"t"})
         ({"reads": INPUT, "members": ("m",)}, ["group g has members of t (m): stop them"]),
         ({"reads": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
         ({"reads": INPUT, "shares": INPUT, "members": ("m",), "named": True}, ["group g has members of t (m): stop them"]),
-        ({"committed": (IN_PLACE_TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
-        ({"committed": (IN_PLACE_TP,)}, ["group g has read t: name it (groups) to move it too"]),
+        ({"committed": (TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"committed": (TP,)}, ["group g has read t: name it (groups) to move it too"]),
         ({"shares": INPUT}, ["group g has read t: name it (groups) to move it too"]),
         ({"shares": INPUT, "named": True}, []),
-        ({"committed": (IN_PLACE_TP,), "named": True}, []),
+        ({"committed": (TP,), "named": True}, []),
         ({"reads": None, "members": ("m",)}, ["what the members of group g read cannot be told (m): stop them, or name it (groups)"]),
         ({"reads": None, "members": ("m",), "named": True}, []),
-        ({"reads": None, "committed": (IN_PLACE_TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
+        ({"reads": None, "committed": (TP,), "members": ("m",), "named": True}, ["group g has members (m): stop them"]),
         ({"members": ("m",)}, []),
     ],
 )
@@ -361,4 +361,4 @@ def test_a_live_reader_blocks_and_naming_is_for_those_that_are_stopped_or_cannot
 @pytest.mark.parametrize(("again", "metadata"), [(0, "AgAAAY"), (1, "")])
 def test_an_offset_that_goes_back_loses_the_stream_time_that_covers_what_is_read_again(again: int, metadata: str) -> None:
     known = CommittedOffset(offset=7, metadata="AgAAAY", leader_epoch=3)
-    assert MovedOffset.of("g", IN_PLACE_TP, known, offset=7 - again, again=again).wanted.metadata == metadata
+    assert MovedOffset.of("g", TP, known, offset=7 - again, again=again).wanted.metadata == metadata

@@ -205,36 +205,36 @@ SAMPLE = {b"a": b'{"n":1}', b"b": b"two", b"c": b'{"n":3}'}
 ANSWERS: dict[str, object] = {"a": {"n": 1}, "b": "two", "c": {"n": 3}, "d": "other"}
 
 
-def query_check_judged(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes] = frozenset()) -> QueryCheck:
+def compared(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes] = frozenset()) -> QueryCheck:
     return judge("s", sample, answers, changed)
 
 
 def test_equal_answers_are_counted() -> None:
-    assert query_check_judged(SAMPLE, ANSWERS) == QueryCheck(store="s", sampled=3, equal=3, changed=0, unreadable=0, different=())
+    assert compared(SAMPLE, ANSWERS) == QueryCheck(store="s", sampled=3, equal=3, changed=0, unreadable=0, different=())
 
 
 def test_another_value_and_a_missing_key_are_different() -> None:
-    assert query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}}).different == ("a",)
-    assert query_check_judged(SAMPLE, {key: value for key, value in ANSWERS.items() if key != "c"}).different == ("c",)
+    assert compared(SAMPLE, ANSWERS | {"a": {"n": 2}}).different == ("a",)
+    assert compared(SAMPLE, {key: value for key, value in ANSWERS.items() if key != "c"}).different == ("c",)
 
 
 def test_a_key_that_was_written_again_is_left_out() -> None:
-    found = query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}}, frozenset({b"a"}))
+    found = compared(SAMPLE, ANSWERS | {"a": {"n": 2}}, frozenset({b"a"}))
     assert (found.equal, found.changed, found.different) == (2, 1, ())
 
 
 def test_keys_shown_in_another_way_prove_nothing() -> None:
-    found = query_check_judged(SAMPLE, {f"key {key}": value for key, value in ANSWERS.items()})
+    found = compared(SAMPLE, {f"key {key}": value for key, value in ANSWERS.items()})
     assert (found.equal, found.unreadable, found.different) == (0, 3, ())
 
 
 def test_an_empty_answer_lacks_every_key_that_nobody_has_written_since() -> None:
-    found = query_check_judged(SAMPLE | {b"\xff\x00": b"binary"}, {}, frozenset({b"a"}))
+    found = compared(SAMPLE | {b"\xff\x00": b"binary"}, {}, frozenset({b"a"}))
     assert found == QueryCheck(store="s", sampled=4, equal=0, changed=1, unreadable=0, different=("b", "c", "0xff00"))
 
 
 def test_a_store_that_was_emptied_since_may_answer_with_nothing() -> None:
-    found = query_check_judged(SAMPLE, {}, frozenset(SAMPLE))
+    found = compared(SAMPLE, {}, frozenset(SAMPLE))
     assert (found.equal, found.changed, found.unreadable, found.different) == (0, 3, 0, ())
 
 
@@ -244,7 +244,7 @@ def test_a_store_that_was_emptied_since_may_answer_with_nothing() -> None:
     st.frozensets(st.binary(max_size=4)),
 )
 def test_every_key_is_counted_once(sample: dict[bytes, bytes], answers: dict[str, object], changed: frozenset[bytes]) -> None:
-    found = query_check_judged(sample, answers, changed)
+    found = compared(sample, answers, changed)
     assert found.sampled == found.equal + found.changed + found.unreadable + len(found.different) == len(sample)
 
 
@@ -260,9 +260,9 @@ def test_deleted_keys_that_are_not_there_prove_nothing_alone() -> None:
 
 def test_single_answers_are_counted_like_those_of_a_whole_store() -> None:
     same: dict[bytes, bool | None] = dict.fromkeys(SAMPLE, True)
-    assert judge_keys("s", SAMPLE, same, ()) == query_check_judged(SAMPLE, ANSWERS)
-    assert judge_keys("s", SAMPLE, same | {b"a": False}, ()) == query_check_judged(SAMPLE, ANSWERS | {"a": {"n": 2}})
-    assert judge_keys("s", SAMPLE, same | {b"a": False}, {b"a"}) == query_check_judged(SAMPLE, ANSWERS, frozenset({b"a"}))
+    assert judge_keys("s", SAMPLE, same, ()) == compared(SAMPLE, ANSWERS)
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, ()) == compared(SAMPLE, ANSWERS | {"a": {"n": 2}})
+    assert judge_keys("s", SAMPLE, same | {b"a": False}, {b"a"}) == compared(SAMPLE, ANSWERS, frozenset({b"a"}))
 
 
 def test_a_key_that_was_not_asked_for_is_not_readable_and_bytes_are_named_in_hex() -> None:

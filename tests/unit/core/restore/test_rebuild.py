@@ -206,16 +206,20 @@ def test_only_what_begins_anew_needs_an_offset_to_shift_from() -> None:
         begun("shift:-1", TWO, committed={ORDERS: 20, MORE: 3}, topics=("returns",))
 
 
-def test_a_topic_that_is_no_input_is_refused_with_those_that_are() -> None:
-    with pytest.raises(Refused, match="these are no inputs: Orders; the inputs are: orders, returns") as caught:
-        begun("earliest", TWO, committed=KNOWN, topics=("orders", "Orders"))
-    assert caught.value.facts == {"topics": ["Orders"]}
-
-
-def test_an_input_that_is_made_has_no_offset_to_keep() -> None:
-    with pytest.raises(Refused, match="have no offset to keep") as caught:
-        begun("earliest", TWO, committed=KNOWN, topics=("orders",), archived={RETURNS: 0})
-    assert caught.value.facts == {"partitions": ["returns-0"]}
+@pytest.mark.parametrize(
+    ("topics", "archived", "reason", "facts"),
+    [
+        (("orders", "Orders"), {}, "these are no inputs: Orders; the inputs are: orders, returns", {"topics": ["Orders"]}),
+        (("orders",), {RETURNS: 0}, "have no offset to keep", {"partitions": ["returns-0"]}),
+    ],
+    ids=["no input", "made, so that it has no offset to keep"],
+)
+def test_topics_that_cannot_begin_anew_are_refused(
+    topics: tuple[str, ...], archived: dict[TopicPartition, int], reason: str, facts: dict[str, object]
+) -> None:
+    with pytest.raises(Refused, match=reason) as caught:
+        begun("earliest", TWO, committed=KNOWN, topics=topics, archived=archived)
+    assert caught.value.facts == facts
 
 
 def test_what_the_application_writes_itself_keeps_its_offset_when_it_is_left_out_and_else_begins_at_the_end() -> None:

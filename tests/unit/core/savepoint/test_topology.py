@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import Claim, Evidence, Profile, StoreKind, TopicRole
-from streams_recovery.core.names import internal_role, only_its_own, store_kind
+from streams_recovery.core.names import internal_role, longer_owner, only_its_own, store_kind
 from streams_recovery.core.savepoint.topology import AttributionFacts, Declared, Topology, attributed, is_streams_metadata, topology_of
 
 DECLARED = Declared(
@@ -68,8 +68,8 @@ def test_every_kind_of_topic_is_found_and_a_namesake_s_are_not() -> None:
 
 
 def test_the_longer_name_keeps_its_own() -> None:
-    assert internal_role("orders-eu-totals-changelog", "orders-eu", ("orders",)) is TopicRole.CHANGELOG
-    assert internal_role("orders-eu-totals-changelog", "orders", ("orders-eu",)) is None
+    assert longer_owner("orders-eu-totals-changelog", "orders-eu", ("orders",)) is None
+    assert longer_owner("orders-eu-totals-changelog", "orders", ("orders-eu",)) == "orders-eu"
     assert internal_role("ordersx-totals-changelog", "orders") is None
 
 
@@ -341,30 +341,30 @@ def test_a_store_s_kind_is_declared_or_proven_or_unknown(
     assert store_kind(changelog, "orders", config, declared) is expected
 
 
-REPARTITION = "words.count-in-Word.text-repartition"
+OF_FAUST = "words.count-in-Word.text-repartition"
 
 
 @pytest.mark.parametrize(
     ("known", "wanted"),
     [
-        ({"committed": [REPARTITION]}, Evidence.COMMITTED),
-        ({"owned": [REPARTITION]}, Evidence.NAMED),
-        ({"restored": [REPARTITION]}, Evidence.RESTORED),
-        ({"saved": {REPARTITION: Evidence.COMMITTED}}, Evidence.SAVEPOINT),
-        ({"committed": [REPARTITION], "shared": [REPARTITION]}, None),
+        ({"committed": [OF_FAUST]}, Evidence.COMMITTED),
+        ({"owned": [OF_FAUST]}, Evidence.NAMED),
+        ({"restored": [OF_FAUST]}, Evidence.RESTORED),
+        ({"saved": {OF_FAUST: Evidence.COMMITTED}}, Evidence.SAVEPOINT),
+        ({"committed": [OF_FAUST], "shared": [OF_FAUST]}, None),
         # Killed before its first commit: a rebuild must not leave unread records of it there without a word.
         ({"inputs": ["in"]}, None),
     ],
 )
 def test_a_repartition_topic_of_faust_is_known_by_what_the_group_reads(known: dict[str, object], wanted: Evidence | None) -> None:
-    found = attributed(REPARTITION, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known))  # type: ignore[arg-type]
+    found = attributed(OF_FAUST, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known))  # type: ignore[arg-type]
     assert found is not None
     assert (found.role, found.evidence, found.proven) == (TopicRole.REPARTITION, wanted, wanted is not None)
 
 
-@pytest.mark.parametrize("known", [{}, {"shared": [REPARTITION], "saved": {REPARTITION: Evidence.COMMITTED}}])
+@pytest.mark.parametrize("known", [{}, {"shared": [OF_FAUST], "saved": {OF_FAUST: Evidence.COMMITTED}}])
 def test_a_repartition_topic_that_nothing_connects_with_it_is_not_its_business(known: dict[str, object]) -> None:
-    assert attributed(REPARTITION, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known)) is None  # type: ignore[arg-type]
-    assert attributed(REPARTITION, AttributionFacts(application_id="my-app", committed=[REPARTITION])) is None, (
+    assert attributed(OF_FAUST, AttributionFacts(application_id="my-app", kind=ApplicationKind.FAUST, **known)) is None  # type: ignore[arg-type]
+    assert attributed(OF_FAUST, AttributionFacts(application_id="my-app", committed=[OF_FAUST])) is None, (
         "of Kafka Streams none is called so"
     )

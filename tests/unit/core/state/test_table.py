@@ -1,4 +1,4 @@
-""""""
+"""Rows of a changelog as a table: keys, windows, versions and cells, and back to the byte."""
 
 from __future__ import annotations
 
@@ -190,16 +190,13 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 TIME = st.integers(10**12, 5 * 10**12)
 
 
-@given(key=st.binary(max_size=40), start=LONG, seq=st.integers(-(2**31), 2**31 - 1))
-def test_a_window_key_comes_back(key: bytes, start: int, seq: int) -> None:
-    parts = StoreKey(key=key, start=start, seq=seq)
-    assert split_key(StoreKind.WINDOW, join_key(StoreKind.WINDOW, parts)) == parts
-
-
-@given(key=st.binary(max_size=40), start=LONG, end=LONG)
-def test_a_session_key_comes_back(key: bytes, start: int, end: int) -> None:
-    parts = StoreKey(key=key, start=start, end=end)
-    assert split_key(StoreKind.SESSION, join_key(StoreKind.SESSION, parts)) == parts
+@given(key=st.binary(max_size=40), start=LONG, seq=st.integers(-(2**31), 2**31 - 1), end=LONG)
+def test_keys_of_windows_and_sessions_come_back(key: bytes, start: int, seq: int, end: int) -> None:
+    for kind, parts in (
+        (StoreKind.WINDOW, StoreKey(key=key, start=start, seq=seq)),
+        (StoreKind.SESSION, StoreKey(key=key, start=start, end=end)),
+    ):
+        assert split_key(kind, join_key(kind, parts)) == parts
 
 
 @given(st.binary(max_size=40), st.sampled_from([StoreKind.KEY_VALUE, StoreKind.VERSIONED, StoreKind.SUPPRESS]))

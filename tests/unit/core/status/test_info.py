@@ -43,14 +43,13 @@ from streams_recovery.core.status.report import (
 from tests.support.examples.observed import GIB, HISTORY, MINUTE, NOW, TOPICS, summary
 
 HOUR = 3_600_000
-INFO_NOW = 1_795_219_200_000
 EXACT = Publication(
     savepoint_id="20261121T000000Z-0000000000",
     application_id="shop",
     manifest="shop/savepoints/x/manifest.json.zst",
     bytes=1,
     sha256="0" * 64,
-    captured_at=INFO_NOW - HOUR,
+    captured_at=NOW - HOUR,
     consistency=Consistency.EXACT,
     profile=Profile.FULL,
     parent_id=None,
@@ -63,11 +62,11 @@ EXACT = Publication(
     survives_cluster_loss=True,
     lost_with_cluster=(),
 )
-AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=INFO_NOW - HOUR // 2, consistency=Consistency.AHEAD)
+AHEAD = replace(EXACT, savepoint_id="20261121T003000Z-0000000001", captured_at=NOW - HOUR // 2, consistency=Consistency.AHEAD)
 HOME = SitesStatus()
 TORN = Damaged("torn", next_step="remove it")
-PRESENT = PresentFacts(now=INFO_NOW, objective=None, loss=None, sealed=True, sites=HOME, archive=None)
-ARCHIVE = ArchiveStatus(working=True, said_at=INFO_NOW - 5_000, safe_at=INFO_NOW - 9_000, waiting=12, files=7)
+PRESENT = PresentFacts(now=NOW, objective=None, loss=None, sealed=True, sites=HOME, archive=None)
+ARCHIVE = ArchiveStatus(working=True, said_at=NOW - 5_000, safe_at=NOW - 9_000, waiting=12, files=7)
 
 
 def of(*found: Publication, damaged: bool = False, objective: float | None = 7_200.0) -> ApplicationInfo:
@@ -88,10 +87,10 @@ def report() -> StatusReport:
     fields = {
         "name": "shop",
         "application_id": "shop",
-        "taken_at": INFO_NOW - 60_000,
-        "monitored_at": INFO_NOW - 600_000,
+        "taken_at": NOW - 60_000,
+        "monitored_at": NOW - 600_000,
         "health": Health.ATTENTION,
-        "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=INFO_NOW, problem=None)},
+        "parts": {"cluster": Part(looked_at=None, problem="no broker answers"), "repository": Part(looked_at=NOW, problem=None)},
         "objectives": Objectives(newest_age_seconds=1_800.0, recovery_seconds=None),
         "findings": (late,),
         "newest": summary,
@@ -131,21 +130,21 @@ def test_the_newest_exact_one_counts_for_the_objective() -> None:
 
 def test_a_report_is_judged_by_the_time_of_now() -> None:
     found = info_of_report(report(), replace(PRESENT, objective=1_800.0))
-    assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, INFO_NOW - 600_000, Health.ATTENTION)
+    assert (found.source, found.looked_at, found.health) == (InfoSource.MONITOR, NOW - 600_000, Health.ATTENTION)
     assert (found.age_seconds, found.objective_met) == (3600.0, False)
     assert found.problems == {"cluster": "no broker answers"}
 
 
 def test_what_a_run_has_made_anew_is_not_said_to_be_seen_by_the_monitor() -> None:
     found = info_of_report(replace(report(), monitored_at=None, health=Health.UNKNOWN), replace(PRESENT, objective=7_200.0))
-    assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, INFO_NOW - 60_000, True)
-    text = "\n".join(info_lines(found, INFO_NOW))
+    assert (found.source, found.looked_at, found.objective_met) == (InfoSource.REPOSITORY, NOW - 60_000, True)
+    text = "\n".join(info_lines(found, NOW))
     assert "status: not looked at yet" in text
     assert "streams_monitor has not looked yet" in text
 
 
 def test_every_fact_has_a_line() -> None:
-    lines = list(info_lines(info_of_report(report(), replace(PRESENT, objective=1_800.0, sealed=False)), INFO_NOW))
+    lines = list(info_lines(info_of_report(report(), replace(PRESENT, objective=1_800.0, sealed=False)), NOW))
     assert lines[0] == "application: shop (id shop)"
     text = "\n".join(lines)
     for fact in (
@@ -163,7 +162,7 @@ def test_every_fact_has_a_line() -> None:
 
 
 def test_text_says_what_is_not_known() -> None:
-    text = "\n".join(info_lines(of(damaged=True, objective=None), INFO_NOW))
+    text = "\n".join(info_lines(of(damaged=True, objective=None), NOW))
     assert "streams_monitor has not looked yet" in text
     assert "newest: there is none" in text
     assert "objective: none" in text
@@ -181,7 +180,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
     info = info_of_repository("shop", "shop", found, PRESENT, forged=FORGERIES)
     assert (info.savepoints, info.damaged) == (0 if known is None else 1, ())
     assert info.health is (Health.TROUBLE if known is None else Health.ATTENTION)
-    text = "\n".join(info_lines(info, INFO_NOW))
+    text = "\n".join(info_lines(info, NOW))
     assert f"seals: {SEALED}" in text
     assert f"forged, not used: {MANIFEST}: it has no seal" in text
     assert "forged, not used: shop/pins/000000000001.json: it has no seal" in text
@@ -190,7 +189,7 @@ def test_a_forged_savepoint_is_named_by_its_key_and_is_none(known: Publication |
 def test_the_status_says_which_records_are_forged_and_that_there_are_more() -> None:
     named = (ForgedRecord(key=MANIFEST, why="it has no seal"),)
     info = info_of_report(replace(report(), forged=named, forged_count=4), PRESENT)
-    lines = [line.strip() for line in info_lines(info, INFO_NOW) if "forged" in line]
+    lines = [line.strip() for line in info_lines(info, NOW) if "forged" in line]
     assert lines == [f"forged, not used: {MANIFEST}: it has no seal", "forged, not used: 3 more: streams-recovery verify shop names them"]
 
 
@@ -205,10 +204,10 @@ def test_of_many_forged_records_the_savepoints_are_named_first() -> None:
 def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_sites() -> None:
     def told(sites: SitesStatus) -> list[str]:
         found = info_of_report(report(), replace(PRESENT, sites=sites))
-        return [line.strip().removeprefix("site: ") for line in info_lines(found, INFO_NOW) if line.strip().startswith("site:")]
+        return [line.strip().removeprefix("site: ") for line in info_lines(found, NOW) if line.strip().startswith("site:")]
 
-    fence = FencedSite(site="primary", since=INFO_NOW, run="r", running=(), problem=None)
-    good = StandbySite(site="c", looked_at=INFO_NOW, lacks=(), warnings=("one broker",), problem=None)
+    fence = FencedSite(site="primary", since=NOW, run="r", running=(), problem=None)
+    good = StandbySite(site="c", looked_at=NOW, lacks=(), warnings=("one broker",), problem=None)
     assert told(HOME) == []
     assert told(SitesStatus(belongs="dr")) == ["dr"]
     assert told(SitesStatus(belongs="dr", moving_to="dr", fences=(fence,))) == ["dr, a failover moves it to dr; primary is fenced"]
@@ -220,7 +219,7 @@ def test_it_says_where_the_application_belongs_and_what_is_wrong_with_its_other_
 def of_the_loss(archive: ArchiveStatus | None, loss: float | None = None, *, survives: bool = True) -> list[str]:
     present, exact = replace(PRESENT, archive=archive, loss=loss), replace(EXACT, survives_cluster_loss=survives)
     info = info_of_repository("shop", "shop", {exact.savepoint_id: exact}, present, forged={})
-    return [line.strip() for line in info_lines(info, INFO_NOW) if line.strip().startswith(("recovery point:", "archive:"))]
+    return [line.strip() for line in info_lines(info, NOW) if line.strip().startswith(("recovery point:", "archive:"))]
 
 
 def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_promised() -> None:

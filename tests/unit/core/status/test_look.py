@@ -33,50 +33,47 @@ from streams_recovery.core.status.report import HistoryPoint
 from tests.support.examples.observed import CLUSTER, NOW, observed, summary
 from tests.support.examples.status_causes import EMPTY, FAILED_RUN, QUARANTINE, QUIESCED, hold, restore
 
-HISTORY_NOW = 1_795_219_200_000
-
 
 def point(at: int) -> HistoryPoint:
     return HistoryPoint(at=at, changelog_bytes=at, state_bytes=None, repository_bytes=None, lag=None, newest_age_seconds=None)
 
 
-moments = st.lists(st.integers(min_value=HISTORY_NOW - 2 * TIERS[-1][0], max_value=HISTORY_NOW), max_size=300)
+moments = st.lists(st.integers(min_value=NOW - 2 * TIERS[-1][0], max_value=NOW), max_size=300)
 
 
 @settings(deadline=None)
 @given(moments=moments)
 def test_it_is_a_selection_in_order_and_has_the_newest(moments: list[int]) -> None:
     points = [point(at) for at in moments]
-    kept = thinned(points, now=HISTORY_NOW)
+    kept = thinned(points, now=NOW)
     assert list(kept) == sorted({one.at: one for one in kept}.values(), key=lambda one: one.at)
     assert {one.at for one in kept} <= {*moments}
     assert not moments or kept[-1].at == max(moments)
-    assert thinned(kept, now=HISTORY_NOW) == kept
+    assert thinned(kept, now=NOW) == kept
 
 
 def test_a_look_every_five_minutes_for_two_years_stays_bounded_and_keeps_each_day() -> None:
     kept: tuple[HistoryPoint, ...] = ()
     day = 86_400_000
-    begin = HISTORY_NOW - 400 * day
+    begin = NOW - 400 * day
     # Every six hours for most of the time: what matters is the bound, and that thinning again and again loses no tier.
-    for at in [*range(begin, HISTORY_NOW - 2 * day, 6 * 3_600_000), *range(HISTORY_NOW - 2 * day, HISTORY_NOW + 1, 300_000)]:
+    for at in [*range(begin, NOW - 2 * day, 6 * 3_600_000), *range(NOW - 2 * day, NOW + 1, 300_000)]:
         kept = thinned((*kept, point(at)), now=at)
         assert len(kept) <= MOST
     days = {one.at // day for one in kept}
     assert len(days) >= 366
-    newest = [one for one in kept if HISTORY_NOW - one.at <= TIERS[0][0]]
+    newest = [one for one in kept if NOW - one.at <= TIERS[0][0]]
     assert len(newest) >= TIERS[0][0] // TIERS[0][1]
 
 
 def test_points_of_a_time_that_has_not_come_go() -> None:
-    assert thinned([point(HISTORY_NOW), point(HISTORY_NOW + 1)], now=HISTORY_NOW) == (point(HISTORY_NOW),)
+    assert thinned([point(NOW), point(NOW + 1)], now=NOW) == (point(NOW),)
 
 
 def test_any_number_of_points_is_brought_below_the_bound() -> None:
-    assert len(thinned([point(HISTORY_NOW - number * 60_000) for number in range(60_000)], now=HISTORY_NOW)) <= MOST
+    assert len(thinned([point(NOW - number * 60_000) for number in range(60_000)], now=NOW)) <= MOST
 
 
-AT = 1_795_219_200_000
 WEEK = {"cleanup.policy": "delete", "retention.ms": "604800000"}
 
 
@@ -99,12 +96,12 @@ def image(*, archived: bool, committed: int | None = 40, end: int = 50) -> Topic
 def state(start: int, end: int, *, committed: int | None = 50, topic: TopicImage | None = None, first: int | None = None) -> InputState:
     times = {} if first is None else {0: first}
     logs = InputLogs(lags={0: Lag(committed=committed, start=start, stable=end, end=end)}, first_times=times)
-    return input_state("in", logs, WEEK, topic, AT)
+    return input_state("in", logs, WEEK, topic, NOW)
 
 
 def test_archived_input_is_needed_from_its_end_on_and_other_input_from_where_it_was_read() -> None:
-    assert (state(0, 50, topic=image(archived=True)).needed_since, state(0, 50, topic=image(archived=False)).needed_since) == (None, AT)
-    assert state(0, 51, topic=image(archived=True)).needed_since == AT
+    assert (state(0, 50, topic=image(archived=True)).needed_since, state(0, 50, topic=image(archived=False)).needed_since) == (None, NOW)
+    assert state(0, 51, topic=image(archived=True)).needed_since == NOW
 
 
 @pytest.mark.parametrize(("start", "archived", "lost"), [(40, False, 0), (45, False, 5), (45, True, 0), (50, True, 0), (53, True, 3)])
@@ -113,10 +110,10 @@ def test_what_is_needed_and_gone_is_lost(start: int, archived: bool, lost: int) 
 
 
 def test_input_is_needed_since_its_first_record_that_is_still_to_be_read() -> None:
-    old = AT - 1
+    old = NOW - 1
     assert state(0, 60, topic=image(archived=False), first=old).needed_since == old
     assert state(0, 60, topic=image(archived=True), first=old).needed_since == old, "retention goes by the record, not by the savepoint"
-    assert state(0, 60, topic=image(archived=True)).needed_since == AT, "when it could not be read"
+    assert state(0, 60, topic=image(archived=True)).needed_since == NOW, "when it could not be read"
     assert state(0, 60, first=old).needed_since == old
     assert state(0, 60, committed=None, first=old).needed_since is None
 

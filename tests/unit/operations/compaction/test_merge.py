@@ -27,7 +27,7 @@ from streams_recovery.operations.offsets import snapshots
 from streams_recovery.segments.files import read_segment, write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, header_array
 from tests.support.repository.golden import FIRST, SECOND, T0, OpenGolden, checked, root
-from tests.support.repository.job_results import left
+from tests.support.repository.stored import left
 
 LOG = TopicPartition("golden-totals-changelog", 0)
 THIRD, FOURTH = "20261121T020000Z-0000000005", "20261121T030000Z-0000000006"

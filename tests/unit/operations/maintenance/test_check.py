@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.transforms.check import check_file
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused
+from streams_recovery.core.codec import MOST_BYTES
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, Refused, RepositoryUnavailable
 from streams_recovery.core.jobs.spec import failure_key
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository import check
@@ -26,10 +28,11 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.objects import unpacked
 from streams_recovery.storage.range_tables import PartitionRanges
+from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from tests.support.repository import make_golden
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, checked
-from tests.support.repository.job_results import left
+from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, THIRD, OpenGolden, checked, logs, on, path_of, third
+from tests.support.repository.stored import left
 
 
 @pytest.mark.parametrize(("level", "read", "rows"), [("structure", 0, 0), ("full", 4, 48), ("sample=50%", 2, None), ("sample=1%", 1, None)])
@@ -329,3 +332,86 @@ def _found(recovery: RecoveryContext, path: Path) -> bool:
     except Damaged:
         return True
     return False
+
+
+class Refusing(Repository):
+    """A real repository that will not give away some objects, or answers nothing at all."""
+
+    def __init__(self, real: Repository, *refused: str, error: type[ConfigInvalid | RepositoryUnavailable], down: bool = False) -> None:
+        super().__init__(real.location)
+        self.refused, self.error, self.down = refused, error, down
+
+    def _check(self, key: str) -> None:
+        if any(part in key for part in self.refused):
+            raise self.error(f"reading {key} failed", next_step="see why")
+
+    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+        self._check(key)
+        return super().get(key, most_bytes=most_bytes)
+
+    def open(self, key: str, *, size: int | None = None) -> BinaryIO:
+        self._check(key)
+        return super().open(key, size=size)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        if self.down:
+            raise RepositoryUnavailable("nobody answers", next_step="see why")
+        return super().keys(prefix)
+
+
+@pytest.mark.parametrize("error", [ConfigInvalid, RepositoryUnavailable])
+@pytest.mark.parametrize("what", ["a segment", "a manifest", "a record", "a log's entry"])
+def test_what_cannot_be_read_is_said_and_everything_else_is_read(
+    golden: OpenGolden, what: str, error: type[ConfigInvalid | RepositoryUnavailable]
+) -> None:
+    recovery = golden("flipped-bit", now=SECOND_AT)
+    third(recovery)
+    logs(recovery)
+    keys = {
+        "a segment": "golden-totals-changelog/1/",
+        "a manifest": recovery.layout.manifest(FIRST),
+        "a record": recovery.layout.published(THIRD),
+        "a log's entry": f"{recovery.layout.pins}000000000002.json",
+    }
+    report = checked(on(recovery, Refusing(recovery.repository, keys[what], error=error)), "full")
+    assert report.causes == (Cause.ALTERED_FILE, Cause.NOT_READ), "the damage beside it is found, and counts for more"
+    (unread,) = [found for found in report.findings if found.cause is Cause.NOT_READ]
+    assert keys[what] in unread.key
+    assert "failed" in unread.problem
+    altered = [found for found in report.findings if found.cause is Cause.ALTERED_FILE]
+    assert [NEWEST in found.key for found in altered] == [True]
+    assert report.files_read == (3 if what == "a segment" else 4)
+    assert report.savepoints == (2 if what == "a manifest" else 3)
+
+
+def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    report = checked(on(recovery, Refusing(recovery.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
+    assert (report.good, report.exit_code, report.files_read) == (False, 22, 3)
+
+
+def test_a_repository_that_answers_nothing_ends_the_check(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    ticket = maintenance.plan_check(recovery, savepoint=SECOND, level="full", run_id="r")
+    assert ticket.job.spec is not None
+    (wanted, *_) = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
+    for key, read in (
+        ("manifest.json.zst", lambda down: maintenance.plan_check(down, savepoint=SECOND, level="full", run_id="r")),
+        ("segments/", lambda down: check_file(down.repository, down.layout, wanted)),
+    ):
+        with pytest.raises(RepositoryUnavailable, match="nobody answers"):
+            read(on(recovery, Refusing(recovery.repository, key, error=RepositoryUnavailable, down=True)))
+
+
+def test_safety_savepoints_are_checked_like_any_other(golden: OpenGolden) -> None:
+    recovery = golden("missing-segment")
+    saved = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD)
+    path = path_of(recovery, recovery.safety.publish(saved))
+    report = checked(recovery, "structure")
+    (missing,) = report.findings
+    assert (report.savepoints, missing.savepoints) == (3, (SECOND, THIRD))
+    assert checked(recovery, "structure", THIRD).exit_code == 26
+    path.unlink()
+    (lost, _) = checked(recovery, "structure").findings
+    assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, recovery.layout.safety.manifest(THIRD))
+    assert "safety/" in lost.key

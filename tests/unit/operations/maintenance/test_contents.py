@@ -1,42 +1,49 @@
 """What runs and killed writers leave behind: it goes when nobody can need it any more, and not before.
 
-What a repository must hold besides files: manifests that were published, logs without holes. And one bad object hides no other.
+What a repository must hold besides files: manifests that were published, logs without holes.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 import zstandard
 
-from spark_jobs.transforms.check import check_file
 from streams_recovery.config.sandbox import Drill
-from streams_recovery.core.codec import MOST_BYTES
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound
 from streams_recovery.core.jobs.progress import job_key, progress_directory, tasks_prefix
 from streams_recovery.core.jobs.spec import failure_key
-from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.offsets.snapshot import OffsetSnapshot
-from streams_recovery.core.repository.check import Cause, CheckReport, CheckSpec, SampleProgress
+from streams_recovery.core.repository.check import Cause, CheckReport, SampleProgress
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.retention import DAY_MS
-from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose
-from streams_recovery.operations import maintenance, quiesce_record
+from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.contents import drills_of
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from tests.support.examples.restore_plan import PLAN
-from tests.support.repository.golden import FIRST, NEWEST, SECOND, SECOND_AT, OpenGolden, age, checked, on, root
+from tests.support.repository.golden import (
+    FIRST,
+    SECOND,
+    SECOND_AT,
+    THIRD,
+    OpenGolden,
+    age,
+    checked,
+    hold,
+    logs,
+    on,
+    path_of,
+    root,
+    third,
+)
 
-RESTORE = "20261121T020000Z-00000000aa"
+RESTORE, LATER = "20261121T020000Z-00000000aa", "20261121T030000Z-00000000ab"
 NOW = SECOND_AT
 NOTE = SampleProgress(upto="0" * 64, read=1, files=1, checks=1, began_at=0, whole_since=None)
 
@@ -52,9 +59,10 @@ def leave(recovery: RecoveryContext, run: str, *names: str) -> list[str]:
     return [*keys, *more]
 
 
-def journal(recovery: RecoveryContext, phase: Phase) -> None:
-    log = AppendLog(recovery.repository, recovery.layout.journal(RESTORE), JournalEntry)
-    log.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
+def journal(recovery: RecoveryContext, *phases: Phase, of: str = RESTORE) -> None:
+    log = AppendLog(recovery.repository, recovery.layout.journal(of), JournalEntry)
+    for phase in phases:
+        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
 
 
 def work(recovery: RecoveryContext) -> set[str]:
@@ -99,9 +107,7 @@ def test_the_work_of_a_restore_stays_until_nobody_can_resume_it(golden: OpenGold
     left = leave(recovery, RESTORE)
     journal(recovery, phase)
     # A later restore that is over keeps nobody from asking what became of this one.
-    later = AppendLog(recovery.repository, recovery.layout.journal("20261121T030000Z-00000000ab"), JournalEntry)
-    for one in (Phase.DESTROYING, Phase.CLOSED):
-        later.append(JournalEntry(phase=one, at=SECOND_AT, created=()))
+    journal(recovery, Phase.DESTROYING, Phase.CLOSED, of=LATER)
     age(recovery, days=400, now=NOW)
     report = maintenance.expire(recovery, "r")
     assert (report.runs_removed, work(recovery)) == ((0, set(left)) if kept else (1, set()))
@@ -117,9 +123,7 @@ def test_the_work_of_a_restore_whose_journal_says_nothing_stays(golden: OpenGold
     if torn:
         recovery.repository.create(f"{recovery.layout.journal(RESTORE)}000000000001.json", b"torn")
         # A later one that is over: expiry goes on.
-        later = AppendLog(recovery.repository, recovery.layout.journal("20261121T030000Z-00000000ab"), JournalEntry)
-        for one in (Phase.DESTROYING, Phase.CLOSED):
-            later.append(JournalEntry(phase=one, at=SECOND_AT, created=()))
+        journal(recovery, Phase.DESTROYING, Phase.CLOSED, of=LATER)
     age(recovery, days=400, now=NOW)
     report = maintenance.expire(recovery, "r")
     assert (report.runs_removed, work(recovery)) == (0, set(left))
@@ -260,11 +264,10 @@ def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
     recovery = with_drills(golden("good", now=NOW), "golden-drill")
     drills = drills_of(recovery)
     assert drills is not None
-    over, unfinished = RESTORE, "20261121T030000Z-00000000ab"
+    over, unfinished = RESTORE, LATER
     kept = [*leave(drills, over), *leave(drills, unfinished)]
     for restore_id, phase in ((over, Phase.CLOSED), (unfinished, Phase.LOADED)):
-        log = AppendLog(drills.repository, drills.layout.journal(restore_id), JournalEntry)
-        log.append(JournalEntry(phase=phase, at=SECOND_AT, created=()))
+        journal(drills, phase, of=restore_id)
     for path in (root(recovery).parent / "golden-drill").rglob("*.json"):
         os.utime(path, (NOW / 1000 - 31 * 86_400,) * 2)
     assert maintenance.expire(golden("good", now=NOW), "without drills").runs_removed == 0
@@ -286,20 +289,6 @@ def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
 @pytest.mark.parametrize(("application_id", "enabled"), [("golden", True), ("golden-drill", False)])
 def test_drills_that_are_off_or_not_apart_are_passed_over(golden: OpenGolden, application_id: str, *, enabled: bool) -> None:
     assert drills_of(with_drills(golden("good", now=NOW), application_id, enabled=enabled)) is None
-
-
-THIRD = "20261121T020000Z-0000000003"
-RECORDS_RESTORE = "20261121T030000Z-00000000aa"
-
-
-def path_of(recovery: RecoveryContext, key: str) -> Path:
-    return Path(str(recovery.config.storage.path)) / key
-
-
-def third(recovery: RecoveryContext) -> Path:
-    """A savepoint that this release published, with its record; it shares the second one's files. Returns where its manifest is."""
-    published = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD, parent_id=SECOND)
-    return path_of(recovery, recovery.savepoints.publish(published))
 
 
 def test_a_manifest_that_vanished_is_lost_and_an_expired_one_is_not(golden: OpenGolden) -> None:
@@ -388,12 +377,14 @@ def test_marks_and_unfinished_restores_prove_that_a_savepoint_must_be_there(gold
     assert (lost.savepoints, "unfinished restore" in lost.problem) == ((FIRST,), True)
 
 
+ANOTHER_RESTORE = "20261121T030000Z-00000000aa"
+
+
 def unfinished(recovery: RecoveryContext, *, source: str = "golden", **needs: str | None) -> None:
     """A restore of what the application ``source`` has saved, that failed behind its load."""
     planned = replace(PLAN, application_id="golden", source_application_id=source, create=(), **needs)  # type: ignore[arg-type]
-    recovery.artifacts.write_once(RECORDS_RESTORE, "restore-plan", planned)
-    log = AppendLog(recovery.repository, recovery.layout.journal(RECORDS_RESTORE), JournalEntry)
-    log.append(JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=()))
+    recovery.artifacts.write_once(ANOTHER_RESTORE, "restore-plan", planned)
+    journal(recovery, Phase.LOADED, of=ANOTHER_RESTORE)
 
 
 def test_so_does_a_rebuild_of_the_savepoint_that_its_inputs_come_from(golden: OpenGolden) -> None:
@@ -425,40 +416,6 @@ def test_a_manifest_that_was_edited_well_is_still_not_what_was_published(golden:
     path_of(recovery, recovery.layout.published(THIRD)).write_bytes(b"{}")
     (found,) = checked(recovery, "structure").findings
     assert (found.cause, found.key) == (Cause.DAMAGED_RECORD, recovery.layout.published(THIRD))
-
-
-def logs(recovery: RecoveryContext) -> dict[str, str]:
-    """Three entries and more in every log of the application; returns each log's prefix."""
-    for number in range(3):
-        maintenance.pin(recovery, FIRST, keep=number == 1, requested_by="me", reason="")
-        recovery.hold_log.append(
-            HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
-        )
-        journal = AppendLog(recovery.repository, recovery.layout.journal(RECORDS_RESTORE), JournalEntry)
-        journal.append(JournalEntry(phase=Phase.OPENED, at=SECOND_AT, created=()))
-        quiesce_record.begin(recovery, f"run {number}", QuiesceMode.PAUSE, ())
-        snapshot = OffsetSnapshot(
-            format_version=2,
-            snapshot_id=SECOND,
-            application_id="golden",
-            cluster_id="c",
-            taken_at=number,
-            savepoint_id=None,
-            requested_by="me",
-            reason="",
-            groups=(),
-            unread={},
-        )
-        AppendLog(recovery.repository, recovery.layout.offset_snapshot(SECOND), OffsetSnapshot).append(snapshot)
-    layout = recovery.layout
-    return {
-        "locks": layout.locks,
-        "quiesce-records": layout.quiesce_records,
-        "holds": layout.holds,
-        "pins": layout.pins,
-        "journal": layout.journal(RECORDS_RESTORE),
-        "offsets": layout.offset_snapshot(SECOND),
-    }
 
 
 @pytest.mark.parametrize("log", ["locks", "quiesce-records", "holds", "pins", "journal", "offsets"])
@@ -497,93 +454,8 @@ def test_logs_that_expiry_shortens_may_begin_anywhere_and_no_others(golden: Open
 def test_old_entries_are_read_by_a_full_check_only(golden: OpenGolden) -> None:
     recovery = golden("good", now=SECOND_AT)
     for number in range(30):
-        recovery.hold_log.append(
-            HoldEntry(kind="applied", purpose=HoldPurpose.COPY, run=str(number), at=SECOND_AT, mark=1, topics=(), clear=True)
-        )
+        hold(recovery, number)
     path_of(recovery, f"{recovery.layout.holds}000000000003.json").write_bytes(b"x")
     assert checked(recovery, "structure").records == 20
     report = checked(recovery, "full")
     assert (report.records, report.causes) == (30, (Cause.DAMAGED_RECORD,))
-
-
-class Refusing(Repository):
-    """A real repository that will not give away some objects, or answers nothing at all."""
-
-    def __init__(self, real: Repository, *refused: str, error: type[ConfigInvalid | RepositoryUnavailable], down: bool = False) -> None:
-        super().__init__(real.location)
-        self.refused, self.error, self.down = refused, error, down
-
-    def _check(self, key: str) -> None:
-        if any(part in key for part in self.refused):
-            raise self.error(f"reading {key} failed", next_step="see why")
-
-    def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
-        self._check(key)
-        return super().get(key, most_bytes=most_bytes)
-
-    def open(self, key: str, *, size: int | None = None) -> BinaryIO:
-        self._check(key)
-        return super().open(key, size=size)
-
-    def keys(self, prefix: str) -> Iterator[str]:
-        if self.down:
-            raise RepositoryUnavailable("nobody answers", next_step="see why")
-        return super().keys(prefix)
-
-
-@pytest.mark.parametrize("error", [ConfigInvalid, RepositoryUnavailable])
-@pytest.mark.parametrize("what", ["a segment", "a manifest", "a record", "a log's entry"])
-def test_what_cannot_be_read_is_said_and_everything_else_is_read(
-    golden: OpenGolden, what: str, error: type[ConfigInvalid | RepositoryUnavailable]
-) -> None:
-    recovery = golden("flipped-bit", now=SECOND_AT)
-    third(recovery)
-    logs(recovery)
-    keys = {
-        "a segment": "golden-totals-changelog/1/",
-        "a manifest": recovery.layout.manifest(FIRST),
-        "a record": recovery.layout.published(THIRD),
-        "a log's entry": f"{recovery.layout.pins}000000000002.json",
-    }
-    report = checked(on(recovery, Refusing(recovery.repository, keys[what], error=error)), "full")
-    assert report.causes == (Cause.ALTERED_FILE, Cause.NOT_READ), "the damage beside it is found, and counts for more"
-    (unread,) = [found for found in report.findings if found.cause is Cause.NOT_READ]
-    assert keys[what] in unread.key
-    assert "failed" in unread.problem
-    altered = [found for found in report.findings if found.cause is Cause.ALTERED_FILE]
-    assert [NEWEST in found.key for found in altered] == [True]
-    assert report.files_read == (3 if what == "a segment" else 4)
-    assert report.savepoints == (2 if what == "a manifest" else 3)
-
-
-def test_only_unread_is_not_good_either(golden: OpenGolden) -> None:
-    recovery = golden("good")
-    report = checked(on(recovery, Refusing(recovery.repository, "golden-totals-changelog/1/", error=ConfigInvalid)), "full")
-    assert (report.good, report.exit_code, report.files_read) == (False, 22, 3)
-
-
-def test_a_repository_that_answers_nothing_ends_the_check(golden: OpenGolden) -> None:
-    recovery = golden("good")
-    ticket = maintenance.plan_check(recovery, savepoint=SECOND, level="full", run_id="r")
-    assert ticket.job.spec is not None
-    (wanted, *_) = recovery.artifacts.read(CheckSpec, ticket.job.spec).files
-    for key, read in (
-        ("manifest.json.zst", lambda down: maintenance.plan_check(down, savepoint=SECOND, level="full", run_id="r")),
-        ("segments/", lambda down: check_file(down.repository, down.layout, wanted)),
-    ):
-        with pytest.raises(RepositoryUnavailable, match="nobody answers"):
-            read(on(recovery, Refusing(recovery.repository, key, error=RepositoryUnavailable, down=True)))
-
-
-def test_safety_savepoints_are_checked_like_any_other(golden: OpenGolden) -> None:
-    recovery = golden("missing-segment")
-    saved = replace(recovery.savepoints.read(SECOND), savepoint_id=THIRD)
-    path = path_of(recovery, recovery.safety.publish(saved))
-    report = checked(recovery, "structure")
-    (missing,) = report.findings
-    assert (report.savepoints, missing.savepoints) == (3, (SECOND, THIRD))
-    assert checked(recovery, "structure", THIRD).exit_code == 26
-    path.unlink()
-    (lost, _) = checked(recovery, "structure").findings
-    assert (lost.cause, lost.key) == (Cause.LOST_MANIFEST, recovery.layout.safety.manifest(THIRD))
-    assert "safety/" in lost.key

@@ -136,11 +136,11 @@ def driver(recovery: RecoveryContext, run: str) -> tuple[Board, str]:
     context = Context()
     board.begin(context, Doing(name="loading", records=100), 2)  # type: ignore[arg-type]
     context.value = {0: (40, 400)}
-    under_way_report(board, recovery)
+    tell(board, recovery)
     return board, board.result_key
 
 
-def under_way_report(board: Board, recovery: RecoveryContext, *, seconds: float = 60.0) -> None:
+def tell(board: Board, recovery: RecoveryContext, *, seconds: float = 60.0) -> None:
     now = time.monotonic() + seconds
     found = board.look(recovery.repository, now)
     assert found is not None
@@ -202,7 +202,7 @@ def test_the_newest_report_of_a_job_counts(golden: OpenGolden) -> None:
     board, _ = driver(recovery, new_id(recovery.clock(), "manual__1"))
     board.phases[0].channel.finished.value = {0: (40, 400), 1: (50, 500)}
     board.phases[0] = replace(board.phases[0])
-    under_way_report(board, recovery, seconds=200.0)
+    tell(board, recovery, seconds=200.0)
     assert phases(seen(recovery)) == [("loading", 90, 90)]
 
 

@@ -1,4 +1,4 @@
-"""Advice: rules that say what makes a recovery slow or impossible, from settings alone. Each is a pure function of the facts."""
+"""Advice: rules that tell of settings with which a recovery is slow or impossible. Each is a pure function of the facts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from streams_recovery.core.status.advice.application import (
     restore_consumer,
     rocksdb,
     session_timeout,
+    settings_not_known,
     settings_not_readable,
     standbys,
     state_directory,
     transaction_timeout,
 )
-from streams_recovery.core.status.advice.facts import AdviceFacts, settings_not_known
+from streams_recovery.core.status.advice.facts import AdviceFacts
 from streams_recovery.core.status.advice.topics import (
     changelog_policy,
     compaction_lag,
@@ -31,7 +32,7 @@ from streams_recovery.core.status.advice.topics import (
     segment_size,
     unclean_election,
 )
-from streams_recovery.core.status.report import Severity, StatusFinding
+from streams_recovery.core.status.report import StatusFinding
 
 Rule = Callable[[AdviceFacts], Iterable[StatusFinding]]
 
@@ -61,10 +62,8 @@ ADVICE: Final[dict[str, Rule]] = {
 }
 """Every rule, by the kind of its findings."""
 
-_ORDER: Final = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
-
 
 def advise(facts: AdviceFacts) -> tuple[StatusFinding, ...]:
     """All that the rules find, the worst first."""
     found = [finding for rule in ADVICE.values() for finding in rule(facts)]
-    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
+    return tuple(sorted(found, key=lambda finding: finding.severity.rank))

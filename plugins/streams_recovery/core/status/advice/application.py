@@ -1,8 +1,6 @@
-"""Advice about brokers and about settings of the application.
+"""Advice about brokers and about the application: local state, standby replicas, and time-outs of transactions and sessions.
 
-Settings of brokers that no command changes while they run: topics that make themselves, and how long offsets of an idle group are kept. Local state: where
-it lies, and the settings with which it is filled from changelogs. How an application gets its state back by itself when an instance is lost: standby
-replicas, and when a task moves to one. Time-outs of transactions and of sessions, against how long a savepoint and a restore wait.
+The settings of brokers here cannot be changed while they run, and no broker knows the settings of an application.
 """
 
 from __future__ import annotations
@@ -16,15 +14,29 @@ from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, 
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import first_names
 
-AUTO_CREATION, OFFSETS, UNREADABLE = "auto-topic-creation", "offsets-retention", "settings-not-readable"
-_WEEK_SECONDS = 7 * DAY_SECONDS
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named so that nobody uses them
+_POLL = "restore.consumer.max.poll.records"
+# With Kafka Streams' defaults.
+_RESTORE_CONSUMER = {_POLL: 1_000, "restore.consumer.max.partition.fetch.bytes": 1 << 20}
+_SETTER = "rocksdb.config.setter"
+# Offsets of all changelogs: from here on other settings of RocksDB, or standby replicas, pay.
+_MUCH_FOR_ROCKSDB, _MUCH_FOR_ONE_COPY = 10_000_000, 3_000_000
+# An instance reads some ten thousand records a second from a changelog into its store.
+_RECORDS_A_SECOND = 50_000
+_LAG, _LAG_DEFAULT = "acceptable.recovery.lag", 10_000
+# Of Java: with it no task is ever warmed up.
+_NO_LIMIT = 2**63 - 1
+_NO_WARM_UP = 2**62
+# The default is what Kafka Streams sets where the application sets nothing (StreamsConfig).
+_TIMEOUT, _DEFAULT_MS = "producer.transaction.timeout.ms", 10_000
+_LONG_SESSION_MS = 120_000
 
 
 def auto_topic_creation(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Brokers that create a topic for whoever names it."""
     if facts.broker.get(AUTO_CREATE) == "true":
         yield advice(
-            AUTO_CREATION,
+            "auto-topic-creation",
             Severity.WARNING,
             f"The brokers create topics on first use ({AUTO_CREATE}=true). While a restore has deleted a topic, a client that is still running makes it "
             f"again with the wrong partitions and settings. Set {AUTO_CREATE}=false in server.properties and restart the brokers one by one.",
@@ -37,13 +49,13 @@ def offsets_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
     if minutes is None:
         return
     kept, down = minutes * 60, facts.down_seconds
-    if down is None and kept >= _WEEK_SECONDS:
+    if down is None and kept >= 7 * DAY_SECONDS:
         return
     if down is not None and kept >= 2 * down:
         return
     often = "" if down is None else f", and {facts.application_id} runs every {span(down * 1000)}"
     yield advice(
-        OFFSETS,
+        "offsets-retention",
         Severity.CRITICAL if down is not None and kept < down else Severity.WARNING,
         f"The brokers forget the offsets of a group without members after {span(kept * 1000)} (offsets.retention.minutes){often}. An application that is "
         "down for longer does not know where it was. Set offsets.retention.minutes in server.properties and restart the brokers one by one.",
@@ -52,11 +64,11 @@ def offsets_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 
 def settings_not_readable(facts: AdviceFacts) -> Iterator[StatusFinding]:
-    """What there is no advice about, because the user of the connection may not look."""
+    """Settings without advice, because the user of the connection may not look at them."""
     unseen = [*(["the brokers"] if not facts.broker else []), *facts.unreadable]
     if unseen:
         yield advice(
-            UNREADABLE,
+            "settings-not-readable",
             Severity.INFO,
             f"The settings of {first_names(unseen)} may not be read, so there is no advice "
             "about them. `streams-recovery preflight` has the command that grants the right.",
@@ -64,12 +76,19 @@ def settings_not_readable(facts: AdviceFacts) -> Iterator[StatusFinding]:
         )
 
 
-DIRECTORY, CONSUMER, ROCKSDB = "state-directory", "restore-consumer", "rocksdb"
-_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named so that nobody uses them
-_POLL, _POLL_DEFAULT = "restore.consumer.max.poll.records", 1_000
-_FETCH, _FETCH_DEFAULT = "restore.consumer.max.partition.fetch.bytes", 1 << 20
-_SETTER = "rocksdb.config.setter"
-_MANY = 10_000_000
+def settings_not_known(facts: AdviceFacts) -> Iterator[StatusFinding]:
+    """Settings of the application that advice depends on and that the configuration does not tell. Those that it tells are believed."""
+    wanted = [_LAG, _POLL, _SETTER, *([_TIMEOUT] if facts.guarantee is Guarantee.EXACTLY_ONCE_V2 else [])]
+    unknown = [name for name in wanted if name not in facts.streams]
+    if facts.streams or not unknown:
+        return
+    yield advice(
+        "settings-not-known",
+        Severity.INFO,
+        f"No broker knows the application's own settings, so Kafka Streams' defaults are assumed for {', '.join(unknown)}. What the application sets can be "
+        "written under application.streams_config.",
+        unknown=len(unknown),
+    )
 
 
 def state_directory(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -78,7 +97,7 @@ def state_directory(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not any(PurePosixPath(directory).is_relative_to(place) for place in _TEMPORARY):
             continue
         yield advice(
-            DIRECTORY,
+            "state-directory",
             Severity.WARNING,
             f"The local state is in {directory}, which is emptied when the machine starts. Every store is then read from its changelog "
             f"({facts.changelog_offsets:,} offsets in all). Set state.dir to a disk that stays.",
@@ -88,12 +107,12 @@ def state_directory(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 def restore_consumer(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """A restore consumer that fetches less at once than it does by default."""
-    for setting, default in ((_POLL, _POLL_DEFAULT), (_FETCH, _FETCH_DEFAULT)):
+    for setting, default in _RESTORE_CONSUMER.items():
         value = as_number(facts.streams.get(setting))
         if value is None or value >= default:
             continue
         yield advice(
-            CONSUMER,
+            "restore-consumer",
             Severity.WARNING,
             f"The application reads its changelogs with {setting}={value:,}, and the default is {default:,}: after a restore it needs more requests for the "
             "same records. Take the setting out of the application.",
@@ -105,10 +124,10 @@ def restore_consumer(facts: AdviceFacts) -> Iterator[StatusFinding]:
 def rocksdb(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Much state in RocksDB as it is set up for little."""
     # Without any setting nobody knows whether there is one.
-    if not facts.streams or _SETTER in facts.streams or facts.changelog_offsets < _MANY:
+    if not facts.streams or _SETTER in facts.streams or facts.changelog_offsets < _MUCH_FOR_ROCKSDB:
         return
     yield advice(
-        ROCKSDB,
+        "rocksdb",
         Severity.INFO,
         f"The changelogs have {facts.changelog_offsets:,} offsets, and the application sets no {_SETTER}. Each store then has its own block cache of 50 MB and "
         "write buffers of 16 MB, of which loading fills three before it waits for the disk. Larger write buffers and a shared cache make a restore faster.",
@@ -116,21 +135,10 @@ def rocksdb(facts: AdviceFacts) -> Iterator[StatusFinding]:
     )
 
 
-STANDBYS_KIND, LAG = "standbys", "recovery-lag"
-# An instance reads some ten thousand records a second from a changelog into its store.
-_RECORDS_A_SECOND = 50_000
-_OFFSETS = 3_000_000
-_LAG = "acceptable.recovery.lag"
-_LAG_DEFAULT = 10_000
-# Of Java: with it no task is ever warmed up.
-NO_LIMIT = 2**63 - 1
-_NO_WARM_UP = 2**62
-
-
 def standbys(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Much state, and no second copy of it on another instance."""
     offsets = facts.changelog_offsets
-    if facts.standbys or offsets < _OFFSETS:
+    if facts.standbys or offsets < _MUCH_FOR_ONE_COPY:
         return
     cost = (
         " With standby replicas Kafka Streams cannot be paused for a savepoint (KAFKA-20731): it is stopped, or not held."
@@ -138,7 +146,7 @@ def standbys(facts: AdviceFacts) -> Iterator[StatusFinding]:
         else ""
     )
     yield advice(
-        STANDBYS_KIND,
+        "standbys",
         Severity.INFO,
         f"The changelogs have {offsets:,} offsets, and there is no standby replica. The stores of an instance that is lost are read from them, by some "
         f"{_RECORDS_A_SECOND:,} records a second, while their partitions stand still. num.standby.replicas=1 in the application keeps a second copy, and needs "
@@ -155,28 +163,21 @@ def recovery_lag(facts: AdviceFacts) -> Iterator[StatusFinding]:
         return
     if facts.pauses and lag < _NO_WARM_UP:
         yield advice(
-            LAG,
+            "recovery-lag",
             Severity.WARNING,
             f"The application is paused for savepoints, and with {_LAG}={lag:,} Kafka Streams warms tasks up on another instance after a restart. An "
-            f"instance with a task that is warmed up ends when it is resumed (KAFKA-20731). Set {_LAG}={NO_LIMIT} in the application, or "
+            f"instance with a task that is warmed up ends when it is resumed (KAFKA-20731). Set {_LAG}={_NO_LIMIT} in the application, or "
             "backup.consistency.mode: stop.",
             records=lag,
         )
     elif not facts.pauses and lag > 10 * _LAG_DEFAULT:
         yield advice(
-            LAG,
+            "recovery-lag",
             Severity.WARNING,
             f"An instance counts as ready for a task while it is up to {lag:,} records behind ({_LAG}). The task stands still there until they are read. "
             f"Kafka Streams' default is {_LAG_DEFAULT:,}.",
             records=lag,
         )
-
-
-TRANSACTIONS_KIND, SESSION = "transaction-timeout", "session-timeout"
-_TIMEOUT = "producer.transaction.timeout.ms"
-# What Kafka Streams sets where the application sets nothing (StreamsConfig).
-_DEFAULT_MS = 10_000
-_LONG_SESSION_MS = 120_000
 
 
 def transaction_timeout(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -212,7 +213,7 @@ def transaction_timeout(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 def _advice(severity: Severity, against: str, timeout: float, limit: float) -> StatusFinding:
     return advice(
-        TRANSACTIONS_KIND,
+        "transaction-timeout",
         severity,
         f"A transaction of the application may stay open for {span(timeout)} ({_TIMEOUT}), {against}. It is a setting of the application.",
         timeout_seconds=timeout / 1000,
@@ -225,7 +226,7 @@ def session_timeout(facts: AdviceFacts) -> Iterator[StatusFinding]:
     timeout = facts.session_timeout_ms
     if timeout > _LONG_SESSION_MS:
         yield advice(
-            SESSION,
+            "session-timeout",
             Severity.INFO,
             f"The group notices the death of an instance after {span(timeout)} (application.session_timeout_ms). Its partitions stand still until then, and "
             "a restore waits as long for the group to become empty. It is a setting of the application: session.timeout.ms.",

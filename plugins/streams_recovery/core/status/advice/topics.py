@@ -1,11 +1,4 @@
-"""Advice about the settings of topics.
-
-Whether changelogs and repartition topics can lose records by their own settings. Whether the log cleaner may compact changelogs soon enough. How long
-compacted changelogs keep the mark of a deleted key, against the time between two savepoints. One partition that is much larger than the others: whatever is
-done partition by partition waits for it. How much of a changelog the log cleaner can reach: it never touches the segment that is written. How long inputs
-keep their records, against the time between two savepoints, and inputs of which nobody can tell. Whether acknowledged records survive the loss of a broker:
-copies, copies in sync, and who may become leader. More replicas for the partitions of a topic, on the brokers that have the fewest.
-"""
+"""Advice about the settings of topics: what deletes or compacts their records, their partitions, and their replicas."""
 
 from __future__ import annotations
 
@@ -17,11 +10,21 @@ from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.preflight.findings import MIN_IN_SYNC, UNCLEAN
-from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, AdviceTopic, advice, set_on_topic, span
+from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, AdviceTopic, advice, kafka_command, set_on_topic, span
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import shell
 
-CHANGELOG_POLICY_KIND, REPARTITION = "changelog-policy", "repartition-retention"
+_DAY_MS: Final = DAY_SECONDS * 1000
+# Two savepoints in a row may fail, and a person needs a day to see to it.
+_INTERVALS: Final = 3
+_HOT_TIMES, _HOT_OFFSETS, _HOT_PARTITIONS = 5, 100_000, 3
+# Bytes of a segment. The log cleaner never touches the one that is written.
+_LARGE_SEGMENT, _BETTER_SEGMENT = 256 << 20, 64 << 20
+# Below this a restore reads all of it in seconds, whatever was replaced.
+_COMPACTED_OFFSETS: Final = 1_000_000
+_REPLICAS: Final = 3
+# A command of more partitions is no command that anybody reads.
+_MOST_PARTITIONS: Final = 60
 
 
 def changelog_policy(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -30,7 +33,7 @@ def changelog_policy(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not topic.settings or topic.compacted:
             continue
         yield advice(
-            CHANGELOG_POLICY_KIND,
+            "changelog-policy",
             Severity.CRITICAL,
             f"{topic.name} is not compacted (cleanup.policy={topic.settings.get('cleanup.policy', '')}): state older than its retention is deleted, and an "
             "instance without local state cannot read it back.",
@@ -46,7 +49,7 @@ def repartition_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not topic.expires or retention is None or retention < 0:
             continue
         yield advice(
-            REPARTITION,
+            "repartition-retention",
             Severity.CRITICAL,
             f"{topic.name} deletes records after {span(retention)} (retention.ms), whether the application has read them or not. Kafka Streams makes it "
             "with retention.ms=-1.",
@@ -56,18 +59,14 @@ def repartition_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
         )
 
 
-COMPACTION_LAG_KIND, CLEANER = "compaction-lag", "log-cleaner"
-_LONG_MS = DAY_SECONDS * 1000
-
-
 def compaction_lag(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Changelogs that keep replaced records for more than a day by their owner's setting. Holds of savepoints do not count."""
     for topic in facts.of(TopicRole.CHANGELOG):
         lag = topic.number("min.compaction.lag.ms")
-        if not topic.compacted or lag is None or lag <= _LONG_MS:
+        if not topic.compacted or lag is None or lag <= _DAY_MS:
             continue
         yield advice(
-            COMPACTION_LAG_KIND,
+            "compaction-lag",
             Severity.WARNING,
             f"{topic.name} keeps every record for {span(lag)} before it may be compacted (min.compaction.lag.ms). A restore, and an instance without local "
             "state, read what newer records have replaced long ago.",
@@ -81,14 +80,11 @@ def log_cleaner(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Brokers whose log cleaner is off: nothing is ever compacted."""
     if facts.broker.get("log.cleaner.enable") == "false":
         yield advice(
-            CLEANER,
+            "log-cleaner",
             Severity.CRITICAL,
             "The brokers' log cleaner is off (log.cleaner.enable=false). Changelogs grow without end, and restores with them. Set "
             "log.cleaner.enable=true in server.properties and restart the brokers.",
         )
-
-
-DELETE_RETENTION_KIND = "delete-retention"
 
 
 def delete_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -101,19 +97,15 @@ def delete_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not topic.compacted or not topic.archived or kept is None or kept > interval:
             continue
         yield advice(
-            DELETE_RETENTION_KIND,
+            "delete-retention",
             Severity.WARNING,
             f"{topic.name} keeps the marks of deleted keys for {span(kept)} (delete.retention.ms), and savepoints are up to {span(interval)} apart. So every "
             "savepoint copies the whole changelog, because a deletion could have been missed.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "delete.retention.ms", int(max(DAY_SECONDS * 1000, 2 * interval))),),
+            remedies=(set_on_topic(facts, topic.name, "delete.retention.ms", int(max(_DAY_MS, 2 * interval))),),
             delete_retention_seconds=kept / 1000,
             interval_seconds=facts.interval_seconds,
         )
-
-
-HOT_PARTITION_KIND = "hot-partition"
-_TIMES, _OFFSETS, _PARTITIONS = 5, 100_000, 3
 
 
 def hot_partition(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -124,7 +116,7 @@ def hot_partition(facts: AdviceFacts) -> Iterator[StatusFinding]:
             continue
         partition, most, middle = found
         yield advice(
-            HOT_PARTITION_KIND,
+            "hot-partition",
             Severity.INFO,
             f"{topic.name}-{partition} has {most:,} offsets, and the middle one of its {len(topic.offsets)} partitions has {middle:,.0f}. One task, one "
             "thread and one instance handle a partition, so a restore takes as long as this one. A key that many records share, or keys that are "
@@ -136,40 +128,28 @@ def hot_partition(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 
 def _hottest(topic: AdviceTopic) -> tuple[int, int, float] | None:
-    if len(topic.offsets) < _PARTITIONS:
+    if len(topic.offsets) < _HOT_PARTITIONS:
         return None
     most, middle = max(topic.offsets), statistics.median(topic.offsets)
-    return (topic.offsets.index(most), most, middle) if most >= _OFFSETS and most >= _TIMES * max(middle, 1) else None
-
-
-SEGMENT_SIZE_KIND = "segment-size"
-_LARGE, _BETTER = 256 << 20, 64 << 20
-# Below this a restore reads all of it in seconds, whatever was replaced.
-_COMPACTED_OFFSETS = 1_000_000
+    return (topic.offsets.index(most), most, middle) if most >= _HOT_OFFSETS and most >= _HOT_TIMES * max(middle, 1) else None
 
 
 def segment_size(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Large changelogs whose newest segment may have hundreds of megabytes in each partition."""
     for topic in facts.of(TopicRole.CHANGELOG):
         size = topic.number("segment.bytes")
-        if not topic.compacted or size is None or size < _LARGE or sum(topic.offsets) < _COMPACTED_OFFSETS:
+        if not topic.compacted or size is None or size < _LARGE_SEGMENT or sum(topic.offsets) < _COMPACTED_OFFSETS:
             continue
         yield advice(
-            SEGMENT_SIZE_KIND,
+            "segment-size",
             Severity.INFO,
             f"{topic.name} has segments of {size >> 20} MiB (segment.bytes), and the newest one of each of its {len(topic.offsets)} partitions is never "
             "compacted. A restore reads all that is in them.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "segment.bytes", _BETTER),),
+            remedies=(set_on_topic(facts, topic.name, "segment.bytes", _BETTER_SEGMENT),),
             segment_bytes=size,
             offsets=sum(topic.offsets),
         )
-
-
-INPUT_RETENTION_KIND = "input-retention"
-# Two savepoints in a row may fail, and a person needs a day to see to it.
-_INTERVALS = 3
-_WEEK_MS = 7 * DAY_SECONDS * 1000
 
 
 def input_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -184,7 +164,7 @@ def _by_size(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not topic.expires or most is None or most < 0:
             continue
         yield advice(
-            INPUT_RETENTION_KIND,
+            "input-retention",
             Severity.INFO,
             f"{topic.name} keeps {most:,} bytes of each partition (retention.bytes), so how long it keeps a record depends on how much comes. "
             "No alert can foresee when input is deleted that is still needed.",
@@ -203,11 +183,11 @@ def _by_time(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not topic.expires or retention is None or not 0 <= retention < _INTERVALS * interval:
             continue
         yield advice(
-            INPUT_RETENTION_KIND,
+            "input-retention",
             Severity.CRITICAL if retention < interval else Severity.WARNING,
             f"{topic.name} keeps records for {span(retention)} (retention.ms), and savepoints are up to {span(interval)} apart. {_what_is_lost(topic)}",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "retention.ms", int(max(_WEEK_MS, _INTERVALS * interval))),),
+            remedies=(set_on_topic(facts, topic.name, "retention.ms", int(max(7 * _DAY_MS, _INTERVALS * interval))),),
             retention_seconds=retention / 1000,
             interval_seconds=facts.interval_seconds,
         )
@@ -219,50 +199,6 @@ def _what_is_lost(topic: AdviceTopic) -> str:
     return "A restore goes on where its savepoint was taken, and does not find the input since then."
 
 
-# A command of more partitions is no command that anybody reads.
-_MOST_PARTITIONS: Final = 60
-
-Placement = tuple[tuple[int, ...], ...]
-
-
-def add_replicas(facts: AdviceFacts, topic: AdviceTopic, wanted: int) -> tuple[str, ...]:
-    """The commands that write the plan of the reassignment and carry it out. None for a topic of very many partitions."""
-    if len(topic.replicas) > _MOST_PARTITIONS:
-        return ()
-    placed = widened(topic.replicas, facts.broker_ids, wanted)
-    plan = {
-        "version": 1,
-        "partitions": [{"topic": topic.name, "partition": number, "replicas": list(brokers)} for number, brokers in enumerate(placed)],
-    }
-    file = f"add-replicas-{topic.name}.json"
-    connect = ("--bootstrap-server", facts.bootstrap_servers, "--command-config", "admin.properties")
-    return (
-        f"echo {shell(json.dumps(plan, separators=(',', ':')))} > {file}",
-        shell("kafka-reassign-partitions.sh", *connect, "--reassignment-json-file", file, "--execute"),
-    )
-
-
-def widened(placed: Sequence[Sequence[int]], brokers: Sequence[int], wanted: int) -> Placement:
-    """The same placement with ``wanted`` replicas of each partition. Those that are there stay, and the leader stays first; new ones go to the brokers with
-    the fewest.
-    """
-    load = Counter(dict.fromkeys(brokers, 0))
-    load.update(broker for replicas in placed for broker in replicas)
-    found = []
-    for replicas in placed:
-        more = list(replicas)
-        while len(more) < wanted and (free := [broker for broker in brokers if broker not in more]):
-            least = min(free, key=lambda broker: (load[broker], broker))
-            load[least] += 1
-            more.append(least)
-        found.append(tuple(more))
-    return tuple(found)
-
-
-REPLICATION, IN_SYNC, UNCLEAN_ELECTION = "replication", "min-insync", "unclean-election"
-_REPLICAS = 3
-
-
 def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Topics with fewer copies than the brokers could hold, up to three."""
     wanted = min(_REPLICAS, facts.brokers)
@@ -271,11 +207,11 @@ def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if not 0 < copies < wanted:
             continue
         yield advice(
-            REPLICATION,
+            "replication",
             Severity.WARNING if copies == 1 else Severity.INFO,
             f"{topic.name} has {copies} of {wanted} possible replicas. {_when_lost(copies)}{_how(topic, wanted)}",
             subject=topic.name,
-            remedies=add_replicas(facts, topic, wanted),
+            remedies=_add_replicas(facts, topic, wanted),
             replicas=copies,
             brokers=facts.brokers,
         )
@@ -296,6 +232,39 @@ def _how(topic: AdviceTopic, wanted: int) -> str:
     return f"{own}dd replicas to those that are there with kafka-reassign-partitions.sh, which copies them."
 
 
+def _add_replicas(facts: AdviceFacts, topic: AdviceTopic, wanted: int) -> tuple[str, ...]:
+    """The commands that write the plan of the reassignment and carry it out. None for a topic of very many partitions."""
+    if len(topic.replicas) > _MOST_PARTITIONS:
+        return ()
+    placed = widened(topic.replicas, facts.broker_ids, wanted)
+    plan = {
+        "version": 1,
+        "partitions": [{"topic": topic.name, "partition": number, "replicas": list(brokers)} for number, brokers in enumerate(placed)],
+    }
+    file = f"add-replicas-{topic.name}.json"
+    return (
+        f"echo {shell(json.dumps(plan, separators=(',', ':')))} > {file}",
+        kafka_command(facts, "kafka-reassign-partitions.sh", "--reassignment-json-file", file, "--execute"),
+    )
+
+
+def widened(placed: Sequence[Sequence[int]], brokers: Sequence[int], wanted: int) -> tuple[tuple[int, ...], ...]:
+    """The placement with ``wanted`` replicas of each partition. Replicas that are there stay, and the leader stays first. New ones go to the brokers with the
+    fewest.
+    """
+    load = Counter(dict.fromkeys(brokers, 0))
+    load.update(broker for replicas in placed for broker in replicas)
+    found = []
+    for replicas in placed:
+        more = list(replicas)
+        while len(more) < wanted and (free := [broker for broker in brokers if broker not in more]):
+            least = min(free, key=lambda broker: (load[broker], broker))
+            load[least] += 1
+            more.append(least)
+        found.append(tuple(more))
+    return tuple(found)
+
+
 def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Topics that take a record with one copy, or that no broker may be missing for."""
     for topic in facts.topics:
@@ -307,7 +276,7 @@ def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
             continue
         severity, text = found
         yield advice(
-            IN_SYNC,
+            "min-insync",
             severity,
             f"{topic.name} {text}",
             subject=topic.name,
@@ -340,7 +309,7 @@ def unclean_election(facts: AdviceFacts) -> Iterator[StatusFinding]:
         if topic.settings.get(UNCLEAN) != "true":
             continue
         yield advice(
-            UNCLEAN_ELECTION,
+            "unclean-election",
             Severity.WARNING,
             f"A replica of {topic.name} that lacks acknowledged records may become its leader ({UNCLEAN}=true). State and committed offsets then belong "
             "to different histories.",

@@ -1,8 +1,9 @@
-"""What the loss of the cluster would cost, against the objective, and the continuous archive that keeps it small."""
+"""Rules about the loss of the cluster: its cost against the objective, and the continuous archive that keeps it small."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from streams_recovery.core.archive.tick import HEARTBEAT_SECONDS
 from streams_recovery.core.restore.point_in_time import CLOCK_DIFFERENCE_MS
@@ -91,4 +92,4 @@ def _archive(observed: ObservedApplication, archive: ArchiveStatus, limits: Limi
         )
 
 
-RULE = Rule(kinds=(LOSS, STOPPED, BEHIND, INCOMPLETE, GAP, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find)
+RULES: Final = (Rule(kinds=(LOSS, STOPPED, BEHIND, INCOMPLETE, GAP, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find),)

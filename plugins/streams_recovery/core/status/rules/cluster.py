@@ -1,41 +1,38 @@
-"""Rules about the cluster and the application that runs on it.
-
-Topics that should be there, topics that may be somebody else's, and those for which a restore would be refused. Input that retention has deleted, or is
-about to, before a savepoint has it or the application has read it. Transactions that stay open. How far the application is behind its inputs, and whether
-that grows. Sizes of changelogs and repartition topics on the brokers' disks, and how fast they grow. Disks that are nearly full, or will be soon: the
-repository's, the brokers', those of the local state. The consumer group and the instances, which should agree.
-"""
+"""Rules about the cluster and the application that runs on it: topics, inputs, transactions, lag, disks, the consumer group and the instances."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.status.facts import (
     BROKER,
-    DAY,
     HOUR,
+    ClusterFacts,
     InputState,
     InstanceFacts,
     Limits,
+    Measured,
     ObservedApplication,
     PartName,
     Rule,
     TransactionState,
+    daily_growth,
     finding,
     per_second,
 )
-from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Severity, StatusFinding
+from streams_recovery.core.status.report import DiskStatus, Severity, StatusFinding, TopicStatus
 from streams_recovery.core.words import command, first_names, shell, size, span
 
+# Problems, partitions or members in a text.
+_NAMED: Final = 3
+
 MISSING, UNATTRIBUTED, REFUSED = "topic-missing", "topics-unattributed", "restore-refused"
-_NAMED = 3
 
 
-def _find_topics(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
-    yield from _missing(observed, limits)
+def _find_topics(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    yield from _missing(observed)
     yield from _unattributed(observed)
     yield from _refused(observed)
 
@@ -65,7 +62,7 @@ def _unattributed(observed: ObservedApplication) -> Iterator[StatusFinding]:
         )
 
 
-def _missing(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+def _missing(observed: ObservedApplication) -> Iterator[StatusFinding]:
     """One finding for all of them: a cluster that is gone is one cause, however many topics it had. Without a subject it stays that cause while topics
     come and go.
     """
@@ -81,9 +78,6 @@ def _missing(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusF
         remedies=[command("restore", observed.name, "--plan")],
         numbers={"topics": len(missing)},
     )
-
-
-TOPICS = Rule(kinds=(MISSING, UNATTRIBUTED, REFUSED), parts=(PartName.CLUSTER,), find=_find_topics)
 
 
 SOON, LOST, UNREAD = "input-expires", "input-lost", "input-lost-unread"
@@ -124,9 +118,6 @@ def _left(observed: ObservedApplication, topic: InputState) -> float | None:
     if topic.needed_since is None or topic.retention_seconds is None:
         return None
     return topic.retention_seconds - observed.age(topic.needed_since)
-
-
-INPUT_RETENTION = Rule(kinds=(SOON, LOST, UNREAD), parts=(PartName.CLUSTER,), find=_find_input_retention)
 
 
 HANGING, LONG = "transaction-hanging", "transaction-long"
@@ -175,10 +166,8 @@ def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState]
     )
 
 
-TRANSACTIONS = Rule(kinds=(HANGING, LONG), parts=(PartName.CLUSTER,), find=_find_transactions)
-
-
 HIGH, GROWS = "lag-high", "lag-grows"
+# Seconds of the history that say how the lag grows.
 _WINDOW, _LEAST = HOUR, HOUR / 4
 
 
@@ -193,7 +182,7 @@ def _find_lag(observed: ObservedApplication, limits: Limits) -> Iterator[StatusF
             f"the application is {lag:,} offsets behind its inputs, the limit is {limits.lag_records:,}",
             numbers={"lag": float(lag), "limit": float(limits.lag_records)},
         )
-    slope = per_second(observed.history, lambda point: point.lag, now=observed.now, window=_WINDOW, least=_LEAST)
+    slope = per_second(observed, lambda point: point.lag, window=_WINDOW, least=_LEAST)
     hourly = slope * HOUR if slope is not None else 0.0
     if hourly > limits.lag_growth:
         yield finding(
@@ -204,9 +193,6 @@ def _find_lag(observed: ObservedApplication, limits: Limits) -> Iterator[StatusF
         )
 
 
-LAG = Rule(kinds=(HIGH, GROWS), parts=(PartName.CLUSTER,), find=_find_lag)
-
-
 LARGE, TOPIC_GROWS = "changelog-large", "changelogs-grow"
 REPARTITION, REPARTITION_GROWS = "repartition-large", "repartition-grows"
 
@@ -215,72 +201,44 @@ def _find_topic_sizes(observed: ObservedApplication, limits: Limits) -> Iterator
     if observed.cluster is None or observed.disks is None:
         return
     for topic in observed.cluster.topics:
-        found = observed.disks.topic_bytes.get(topic.name, 0)
-        for role, kind, limit, why in (
-            (TopicRole.CHANGELOG, LARGE, limits.changelog_bytes, "a restore has to load it"),
-            (
-                TopicRole.REPARTITION,
-                REPARTITION,
-                limits.repartition_bytes,
-                "the application deletes what it has read, so it should be small",
-            ),
-        ):
-            if topic.role is role and limit is not None and found > limit:
-                yield finding(
-                    kind,
-                    Severity.WARNING,
-                    f"{topic.name} has {size(found)} on the brokers' disks, the limit is {size(limit)}; {why}",
-                    subject=topic.name,
-                    numbers={"bytes": float(found), "limit_bytes": float(limit)},
-                )
-    for growing in _GROWING:
-        yield from _growth(observed, limits, growing)
+        yield from _large(topic, observed.disks.topic_bytes.get(topic.name, 0), limits)
+    slower = "restores get slower, and disks fill"
+    unread = "the application does not read, or may not delete what it has read"
+    yield from _growth(observed, limits, TOPIC_GROWS, lambda point: point.changelog_bytes, "changelogs", slower)
+    yield from _growth(observed, limits, REPARTITION_GROWS, lambda point: point.repartition_bytes, "repartition topics", unread)
 
 
-@dataclass(frozen=True, slots=True)
-class _Growing:
-    """Topics of one role together: their size at a moment, and what it means when they grow."""
-
-    kind: str
-    name: str
-    size: Callable[[HistoryPoint], int | None]
-    why: str
-
-
-_GROWING: Final = (
-    _Growing(TOPIC_GROWS, "changelogs", lambda point: point.changelog_bytes, "restores get slower, and disks fill"),
-    _Growing(
-        REPARTITION_GROWS,
-        "repartition topics",
-        lambda point: point.repartition_bytes,
-        "the application does not read, or may not delete what it has read",
-    ),
-)
-
-
-def _growth(observed: ObservedApplication, limits: Limits, growing: _Growing) -> Iterator[StatusFinding]:
-    slope = per_second(observed.history, growing.size, now=observed.now)
-    now = next((found for point in reversed(observed.history) if (found := growing.size(point)) is not None), 0)
-    daily = slope * DAY if slope is not None else 0.0
-    if now > limits.growth_from_bytes and daily > limits.changelog_growth * max(1.0, now - daily):
+def _large(topic: TopicStatus, found: int, limits: Limits) -> Iterator[StatusFinding]:
+    if topic.role is TopicRole.CHANGELOG:
+        kind, limit, why = LARGE, limits.changelog_bytes, "a restore has to load it"
+    elif topic.role is TopicRole.REPARTITION:
+        kind, limit, why = REPARTITION, limits.repartition_bytes, "the application deletes what it has read, so it should be small"
+    else:
+        return
+    if limit is not None and found > limit:
         yield finding(
-            growing.kind,
+            kind,
             Severity.WARNING,
-            f"the {growing.name} have {size(now)} on the brokers' disks and grow by {size(daily)} a day: {growing.why}",
+            f"{topic.name} has {size(found)} on the brokers' disks, the limit is {size(limit)}; {why}",
+            subject=topic.name,
+            numbers={"bytes": float(found), "limit_bytes": float(limit)},
+        )
+
+
+def _growth(observed: ObservedApplication, limits: Limits, kind: str, value: Measured, name: str, why: str) -> Iterator[StatusFinding]:
+    found = daily_growth(observed, value, least=limits.growth_from_bytes, share=limits.changelog_growth)
+    if found is not None:
+        now, daily = found
+        yield finding(
+            kind,
+            Severity.WARNING,
+            f"the {name} have {size(now)} on the brokers' disks and grow by {size(daily)} a day: {why}",
             numbers={"bytes": float(now), "bytes_per_day": daily, "limit_per_day": limits.changelog_growth},
         )
 
 
 def _stays(observed: ObservedApplication, _found: StatusFinding) -> bool:
     return observed.disks is not None and not observed.disks.brokers_seen
-
-
-TOPIC_SIZES = Rule(
-    kinds=(LARGE, TOPIC_GROWS, REPARTITION, REPARTITION_GROWS),
-    parts=(PartName.CLUSTER, PartName.DISKS),
-    find=_find_topic_sizes,
-    stays=_stays,
-)
 
 
 DISK_FULL_SOON, LOW = "disk-full-soon", "disk-space-low"
@@ -309,15 +267,12 @@ def _find_disk_space(observed: ObservedApplication, limits: Limits) -> Iterator[
 
 def seconds_left(observed: ObservedApplication, disk: DiskStatus) -> float | None:
     """Until the disk is full, None when nothing tells, or it does not fill."""
-    slope = per_second(observed.history, lambda point: point.free_bytes.get(disk.name), now=observed.now)
+    slope = per_second(observed, lambda point: point.free_bytes.get(disk.name))
     return None if slope is None or slope >= 0 else disk.free_bytes / -slope
 
 
 def _disk_stays(observed: ObservedApplication, found: StatusFinding) -> bool:
-    return found.subject.startswith(BROKER) and observed.disks is not None and not observed.disks.brokers_seen
-
-
-DISK_SPACE = Rule(kinds=(DISK_FULL_SOON, LOW), parts=(PartName.DISKS,), find=_find_disk_space, stays=_disk_stays)
+    return found.subject.startswith(BROKER) and _stays(observed, found)
 
 
 EMPTY, UNKNOWN, ERROR, SOME_GONE = "group-empty", "group-members-unknown", "instance-in-error", "instances-gone"
@@ -340,14 +295,11 @@ def _find_instances(observed: ObservedApplication, _limits: Limits) -> Iterator[
             f"{', '.join(gone)} of {len(instances)} instances do not run",
             numbers={"gone": float(len(gone)), "instances": float(len(instances))},
         )
-    yield from _group(observed, instances)
+    yield from _group(observed, observed.cluster, instances)
 
 
-def _group(observed: ObservedApplication, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
-    group = observed.cluster.group if observed.cluster else None
-    if group is None:
-        return
-    servers = observed.cluster.bootstrap_servers if observed.cluster else ""
+def _group(observed: ObservedApplication, cluster: ClusterFacts, instances: tuple[InstanceFacts, ...]) -> Iterator[StatusFinding]:
+    group, servers = cluster.group, cluster.bootstrap_servers
     words = ["kafka-consumer-groups.sh", "--bootstrap-server", servers, "--describe", "--group", observed.application_id, "--members"]
     working = [one.name for one in instances if one.streams_state in _WORKING]
     if group.empty and working and not _held(observed):
@@ -359,7 +311,7 @@ def _group(observed: ObservedApplication, instances: tuple[InstanceFacts, ...]) 
             remedies=[shell(*words)],
         )
     if not group.empty and instances and all(one.state == "gone" for one in instances):
-        named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:3]) or f"a group in state {group.state}"
+        named = ", ".join(f"{member.client_id} on {member.host}" for member in group.members[:_NAMED]) or f"a group in state {group.state}"
         yield finding(
             UNKNOWN,
             Severity.WARNING,
@@ -374,4 +326,17 @@ def _held(observed: ObservedApplication) -> bool:
     return observed.repository is None or observed.repository.lock is not None
 
 
-INSTANCES = Rule(kinds=(EMPTY, UNKNOWN, ERROR, SOME_GONE), parts=(PartName.CLUSTER, PartName.APPLICATION), find=_find_instances)
+RULES: Final = (
+    Rule(kinds=(MISSING, UNATTRIBUTED, REFUSED), parts=(PartName.CLUSTER,), find=_find_topics),
+    Rule(kinds=(SOON, LOST, UNREAD), parts=(PartName.CLUSTER,), find=_find_input_retention),
+    Rule(kinds=(HANGING, LONG), parts=(PartName.CLUSTER,), find=_find_transactions),
+    Rule(kinds=(HIGH, GROWS), parts=(PartName.CLUSTER,), find=_find_lag),
+    Rule(
+        kinds=(LARGE, TOPIC_GROWS, REPARTITION, REPARTITION_GROWS),
+        parts=(PartName.CLUSTER, PartName.DISKS),
+        find=_find_topic_sizes,
+        stays=_stays,
+    ),
+    Rule(kinds=(DISK_FULL_SOON, LOW), parts=(PartName.DISKS,), find=_find_disk_space, stays=_disk_stays),
+    Rule(kinds=(EMPTY, UNKNOWN, ERROR, SOME_GONE), parts=(PartName.CLUSTER, PartName.APPLICATION), find=_find_instances),
+)

@@ -1,4 +1,4 @@
-"""Who writes the outputs: nobody, or two, by what a cut-over has written down or by what runs."""
+"""Rules about the writer of the outputs: there is none, or there are two, by what a cut-over has written down or by what runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from streams_recovery.core.words import command, span
 UNOWNED, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
 # Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.
 _IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
-_LOOKS: Final = HOUR
 
 
 def _owners(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
@@ -83,7 +82,7 @@ def _down(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
     if not (cluster.group.empty or paused) or not all(_idle(one) for one in instances):
         return
     between = observed.schedules.runs
-    seconds = _LOOKS if between is None else between + limits.overdue_after
+    seconds = HOUR if between is None else between + limits.overdue_after
     more = _grown(observed, seconds, whole=between is not None)
     if between is not None and not more:
         return
@@ -123,6 +122,8 @@ def _grown(observed: ObservedApplication, seconds: float, *, whole: bool) -> int
     return known[-1] - min(known)
 
 
-OWNERS = Rule(kinds=(UNOWNED, BOTH), parts=(PartName.REPOSITORY,), find=_owners)
-RETIRED = Rule(kinds=(RETIRED_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_retired_runs)
-DOWN = Rule(kinds=(NOTHING_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER, PartName.APPLICATION), find=_down)
+RULES: Final = (
+    Rule(kinds=(UNOWNED, BOTH), parts=(PartName.REPOSITORY,), find=_owners),
+    Rule(kinds=(RETIRED_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_retired_runs),
+    Rule(kinds=(NOTHING_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER, PartName.APPLICATION), find=_down),
+)

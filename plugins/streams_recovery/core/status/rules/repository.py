@@ -1,17 +1,11 @@
-"""Rules about the repository and what is due in it, and about other sites.
-
-Later input that a restore in place has set aside and that nobody has appended again. Savepoints that will be deleted: by what an expiry has announced and
-not begun, or because somebody has released their pin. The last check of the repository: failed, or long ago. The last drill: failed, long ago, or slower or
-staler than the objectives. How fast the repository grows. Parts that could not be looked at. Other sites of an application: one that it could not fail over
-to, and one that was left without a proof that nothing runs there.
-"""
+"""Rules about the repository: its size, what is due in it and what will be deleted. Also about parts that could not be looked at, and about other sites."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from streams_recovery.core.status.facts import DAY, DrillState, Limits, ObservedApplication, PartName, Rule, finding, per_second
+from streams_recovery.core.status.facts import DrillState, Limits, ObservedApplication, PartName, Rule, daily_growth, finding
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import command, first_names, moment, size, span
 
@@ -34,20 +28,16 @@ def _find_quarantines(observed: ObservedApplication, limits: Limits) -> Iterator
         )
 
 
-QUARANTINES = Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quarantines)
+ANNOUNCED, RELEASED = "deletion-announced", "pin-released"
+# Findings about released pins: each has one savepoint.
+_MOST_RELEASED: Final = 20
 
 
-KIND: Final = "deletion-announced"
-RELEASED: Final = "pin-released"
-_NAMED: Final = 20
-
-
-def _find_deletion(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
-    del limits
+def _find_deletion(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
     yield from _announced(observed)
     leaving = observed.repository.leaving if observed.repository else {}
     # Whoever can write to the repository can release a pin: a person has to see it while it can be set again.
-    for savepoint_id, until in sorted(leaving.items(), key=lambda one: one[1])[:_NAMED]:
+    for savepoint_id, until in sorted(leaving.items(), key=lambda one: one[1])[:_MOST_RELEASED]:
         yield finding(
             RELEASED,
             Severity.WARNING,
@@ -63,15 +53,12 @@ def _announced(observed: ObservedApplication) -> Iterator[StatusFinding]:
     if outlook is None or outlook.deletes_from is None or outlook.due or not outlook.scheduled:
         return
     yield finding(
-        KIND,
+        ANNOUNCED,
         Severity.INFO,
         f"from {moment(outlook.deletes_from)} on, expiry deletes savepoints that no rule of retention keeps",
         remedies=[command("expire", observed.name, "--plan")],
         numbers={"seconds_left": (outlook.deletes_from - observed.now) / 1000},
     )
-
-
-DELETION = Rule(kinds=(KIND, RELEASED), parts=(PartName.REPOSITORY,), find=_find_deletion)
 
 
 FAILED, OVERDUE = "check-failed", "check-overdue"
@@ -89,20 +76,20 @@ def _find_checks(observed: ObservedApplication, limits: Limits) -> Iterator[Stat
             remedies=remedies,
             numbers={"age_seconds": observed.age(last.at)},
         )
-    schedule = observed.schedules.checks
     age = observed.age(last.at if last is not None else observed.known_since)
+    text = f"the last check was {span(age)} ago" if last is not None else f"nothing was checked in the {span(age)} that are known"
+    yield from _overdue(OVERDUE, text, age, observed.schedules.checks, limits, remedies)
+
+
+def _overdue(kind: str, text: str, age: float, schedule: float | None, limits: Limits, remedies: Sequence[str]) -> Iterator[StatusFinding]:
     if schedule is not None and age > schedule + limits.overdue_after:
-        text = f"the last check was {span(age)} ago" if last is not None else f"nothing was checked in the {span(age)} that are known"
         yield finding(
-            OVERDUE,
+            kind,
             Severity.WARNING,
             f"{text}, one is due every {span(schedule)}",
             remedies=remedies,
             numbers={"age_seconds": age, "schedule_seconds": schedule},
         )
-
-
-CHECKS = Rule(kinds=(FAILED, OVERDUE), parts=(PartName.REPOSITORY,), find=_find_checks)
 
 
 DRILL_FAILED, DRILL_OVERDUE, RPO, RTO = "drill-failed", "drill-overdue", "rpo-over-objective", "rto-over-objective"
@@ -112,17 +99,9 @@ LOSS = "drill-loss-over-objective"
 def _find_drills(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
     last = observed.repository.drill if observed.repository else None
     remedies = [command("drill", observed.name)]
-    schedule = observed.schedules.drills
     age = observed.age(last.began_at if last is not None else observed.known_since)
-    if schedule is not None and age > schedule + limits.overdue_after:
-        text = f"the last drill was {span(age)} ago" if last is not None else f"there was no drill in the {span(age)} that are known"
-        yield finding(
-            DRILL_OVERDUE,
-            Severity.WARNING,
-            f"{text}, one is due every {span(schedule)}",
-            remedies=remedies,
-            numbers={"age_seconds": age, "schedule_seconds": schedule},
-        )
+    text = f"the last drill was {span(age)} ago" if last is not None else f"there was no drill in the {span(age)} that are known"
+    yield from _overdue(DRILL_OVERDUE, text, age, observed.schedules.drills, limits, remedies)
     if last is None:
         return
     if not last.succeeded:
@@ -151,27 +130,21 @@ def _objectives(last: DrillState, limits: Limits) -> Iterator[StatusFinding]:
             )
 
 
-DRILLS = Rule(kinds=(DRILL_FAILED, DRILL_OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find_drills)
-
-
 GROWS = "repository-grows"
 
 
 def _find_repository_growth(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
-    slope = per_second(observed.history, lambda point: point.repository_bytes, now=observed.now)
-    now = next((point.repository_bytes for point in reversed(observed.history) if point.repository_bytes is not None), 0)
-    daily = slope * DAY if slope is not None else 0.0
-    if now > limits.growth_from_bytes and daily > limits.repository_growth * max(1.0, now - daily):
+    share = limits.repository_growth
+    found = daily_growth(observed, lambda point: point.repository_bytes, least=limits.growth_from_bytes, share=share)
+    if found is not None:
+        now, daily = found
         yield finding(
             GROWS,
             Severity.WARNING,
             f"the repository has {size(now)} and grows by {size(daily)} a day",
             remedies=[command("expire", observed.name, "--plan"), command("compact", observed.name, "--plan")],
-            numbers={"bytes": float(now), "bytes_per_day": daily, "limit_per_day": limits.repository_growth},
+            numbers={"bytes": float(now), "bytes_per_day": daily, "limit_per_day": share},
         )
-
-
-REPOSITORY_GROWTH = Rule(kinds=(GROWS,), find=_find_repository_growth)
 
 
 UNSEEN = "not-seen"
@@ -196,9 +169,6 @@ def _find_unseen_parts(observed: ObservedApplication, limits: Limits) -> Iterato
             remedies=[command("preflight", observed.name, "--for", "backup")],
             numbers=known,
         )
-
-
-UNSEEN_PARTS = Rule(kinds=(UNSEEN,), find=_find_unseen_parts)
 
 
 NOT_READY, FENCED, RUNS = "standby-not-ready", "site-fenced", "runs-at-two-sites"
@@ -245,4 +215,12 @@ def _find_sites(observed: ObservedApplication, _limits: Limits) -> Iterator[Stat
             )
 
 
-SITES = Rule(kinds=(NOT_READY, FENCED, RUNS), find=_find_sites)
+RULES: Final = (
+    Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quarantines),
+    Rule(kinds=(ANNOUNCED, RELEASED), parts=(PartName.REPOSITORY,), find=_find_deletion),
+    Rule(kinds=(FAILED, OVERDUE), parts=(PartName.REPOSITORY,), find=_find_checks),
+    Rule(kinds=(DRILL_FAILED, DRILL_OVERDUE, RPO, RTO, LOSS), parts=(PartName.REPOSITORY,), find=_find_drills),
+    Rule(kinds=(GROWS,), find=_find_repository_growth),
+    Rule(kinds=(UNSEEN,), find=_find_unseen_parts),
+    Rule(kinds=(NOT_READY, FENCED, RUNS), find=_find_sites),
+)

@@ -1,21 +1,21 @@
-"""Rules about savepoints, and about the runs that take or restore them.
+"""Rules about savepoints, and about the runs that take or restore them: what they leave behind, and the lock that they hold.
 
-The age of the newest exact savepoint, against the objective or, without one, against the schedule. The label of the newest savepoint. The last run that was
-to take a savepoint. Whether the newest exact savepoint is enough when the whole cluster is lost. What in the repository is not as it should be: savepoints
-that cannot be read, ids of a time that has not come, forged records, and no seals at all. Instances that a dead run has left paused or stopped. Settings of
-topics that a run has changed for a while and not put back. The application's lock: held for very long, or by a record that cannot be read. Restores that are
-not over: given up half way, or running for too long.
+The age of the newest exact savepoint is held against the objective, or against the schedule where there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.repository.seal import NOT_SEALED, forged_text
 from streams_recovery.core.status.facts import Limits, ObservedApplication, PartName, RepositoryFacts, RestoreState, Rule, finding
 from streams_recovery.core.status.report import Severity, StatusFinding
-from streams_recovery.core.words import command, span
+from streams_recovery.core.words import command, first_names, span
+
+# Ids, records or topics in a text.
+_NAMED: Final = 3
 
 NONE, OLD, LATE = "no-savepoint", "savepoint-too-old", "savepoint-late"
 
@@ -48,9 +48,6 @@ def _find_savepoint_age(observed: ObservedApplication, limits: Limits) -> Iterat
         )
 
 
-SAVEPOINT_AGE = Rule(kinds=(NONE, OLD, LATE), find=_find_savepoint_age)
-
-
 NOT_EXACT = "newest-not-exact"
 
 
@@ -64,9 +61,6 @@ def _find_savepoint_consistency(observed: ObservedApplication, _limits: Limits) 
         f"the newest savepoint {newest.savepoint_id} is labelled {newest.consistency}, so it is not restored by default",
         remedies=[command("savepoints", "show", observed.name, newest.savepoint_id), command("backup", observed.name)],
     )
-
-
-SAVEPOINT_CONSISTENCY = Rule(kinds=(NOT_EXACT,), parts=(PartName.REPOSITORY,), find=_find_savepoint_consistency)
 
 
 FAILED = "savepoint-failed"
@@ -84,9 +78,6 @@ def _find_savepoint_runs(observed: ObservedApplication, _limits: Limits) -> Iter
         remedies=[command("preflight", observed.name, "--for", "backup"), command("backup", observed.name)],
         numbers={"age_seconds": age},
     )
-
-
-SAVEPOINT_RUNS = Rule(kinds=(FAILED,), parts=(PartName.REPOSITORY,), find=_find_savepoint_runs)
 
 
 LOST = "lost-with-cluster"
@@ -107,36 +98,35 @@ def _find_survival(observed: ObservedApplication, _limits: Limits) -> Iterator[S
     )
 
 
-SURVIVAL = Rule(kinds=(LOST,), parts=(PartName.REPOSITORY,), find=_find_survival)
-
-
 DAMAGED, AHEAD, FORGED, NO_SEALS = "savepoints-unreadable", "ids-ahead", "records-forged", "not-sealed"
-_NAMED = 3
 
 
 def _find_damaged_savepoints(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
-    damaged = observed.repository.damaged if observed.repository else ()
-    if damaged:
-        more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
+    facts = observed.repository
+    if facts is None:
+        return
+    if facts.damaged:
         yield finding(
             DAMAGED,
             Severity.CRITICAL,
-            f"these savepoints cannot be read: {', '.join(damaged[-_NAMED:])}{more}",
+            f"these savepoints cannot be read: {_last(facts.damaged)}",
             remedies=[command("verify", observed.name, "--level", "full")],
-            numbers={"savepoints": float(len(damaged))},
+            numbers={"savepoints": float(len(facts.damaged))},
         )
-    ahead = observed.repository.ahead if observed.repository else ()
-    if ahead:
-        more = f" and {len(ahead) - _NAMED} more" if len(ahead) > _NAMED else ""
+    if facts.ahead:
         yield finding(
             AHEAD,
             Severity.WARNING,
-            f"these savepoints and restores have a time that has not come: {', '.join(ahead[-_NAMED:])}{more}",
+            f"these savepoints and restores have a time that has not come: {_last(facts.ahead)}",
             remedies=[command("verify", observed.name)],
-            numbers={"ids": float(len(ahead))},
+            numbers={"ids": float(len(facts.ahead))},
         )
-    if observed.repository is not None:
-        yield from _seals(observed.name, observed.repository)
+    yield from _seals(observed.name, facts)
+
+
+def _last(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return f"{', '.join(ids[-_NAMED:])}{more}"
 
 
 def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
@@ -152,9 +142,6 @@ def _seals(name: str, facts: RepositoryFacts) -> Iterator[StatusFinding]:
             remedies=[command("verify", name), command("seal", name, "--plan")],
             numbers={"records": float(facts.forged_count)},
         )
-
-
-DAMAGED_SAVEPOINTS = Rule(kinds=(DAMAGED, AHEAD, FORGED, NO_SEALS), parts=(PartName.REPOSITORY,), find=_find_damaged_savepoints)
 
 
 LEFT = "quiesce-left"
@@ -177,9 +164,6 @@ def _find_quiesce(observed: ObservedApplication, _limits: Limits) -> Iterator[St
     )
 
 
-QUIESCE = Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quiesce)
-
-
 GUARD, RESTORED = "guard-left", "restore-hold-left"
 
 
@@ -189,7 +173,7 @@ def _find_topic_holds(observed: ObservedApplication, limits: Limits) -> Iterator
         age = observed.age(held.since)
         if age <= limits.hold_age or (facts and facts.lock and facts.lock.owner.endswith(held.run)):
             continue
-        named = ", ".join(held.topics[:_NAMED]) + (f" and {len(held.topics) - _NAMED} more" if len(held.topics) > _NAMED else "")
+        named = first_names(held.topics, _NAMED)
         numbers = {"age_seconds": age, "limit_seconds": limits.hold_age, "topics": float(len(held.topics))}
         if held.of_restore:
             text = f"restore {held.run} keeps retention away from {named} for {span(age)}: what it restored would expire"
@@ -197,9 +181,6 @@ def _find_topic_holds(observed: ObservedApplication, limits: Limits) -> Iterator
         else:
             text = f"run {held.run} has kept the log cleaner away from {named} for {span(age)} and has not put the settings back: these logs grow"
             yield finding(GUARD, Severity.WARNING, text, subject=held.run, remedies=[command("backup", observed.name)], numbers=numbers)
-
-
-TOPIC_HOLDS = Rule(kinds=(GUARD, RESTORED), parts=(PartName.REPOSITORY,), find=_find_topic_holds)
 
 
 LONG, UNREADABLE = "lock-held-long", "lock-unreadable"
@@ -227,9 +208,6 @@ def _find_locks(observed: ObservedApplication, limits: Limits) -> Iterator[Statu
             remedies=[command("unlock", observed.name, lock.owner)],
             numbers={"age_seconds": age, "limit_seconds": limits.lock_age},
         )
-
-
-LOCKS = Rule(kinds=(LONG, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find_locks)
 
 
 UNFINISHED, RESTORE_LATE = "restore-unfinished", "restore-over-deadline"
@@ -268,4 +246,14 @@ def _late(observed: ObservedApplication, restore: RestoreState, limits: Limits) 
         )
 
 
-RESTORES = Rule(kinds=(UNFINISHED, RESTORE_LATE), parts=(PartName.REPOSITORY,), find=_find_restores)
+RULES: Final = (
+    Rule(kinds=(NONE, OLD, LATE), find=_find_savepoint_age),
+    Rule(kinds=(NOT_EXACT,), parts=(PartName.REPOSITORY,), find=_find_savepoint_consistency),
+    Rule(kinds=(FAILED,), parts=(PartName.REPOSITORY,), find=_find_savepoint_runs),
+    Rule(kinds=(LOST,), parts=(PartName.REPOSITORY,), find=_find_survival),
+    Rule(kinds=(DAMAGED, AHEAD, FORGED, NO_SEALS), parts=(PartName.REPOSITORY,), find=_find_damaged_savepoints),
+    Rule(kinds=(LEFT,), parts=(PartName.REPOSITORY,), find=_find_quiesce),
+    Rule(kinds=(GUARD, RESTORED), parts=(PartName.REPOSITORY,), find=_find_topic_holds),
+    Rule(kinds=(LONG, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find_locks),
+    Rule(kinds=(UNFINISHED, RESTORE_LATE), parts=(PartName.REPOSITORY,), find=_find_restores),
+)

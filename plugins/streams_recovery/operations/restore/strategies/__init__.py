@@ -1,4 +1,4 @@
-"""One way back, one file: what a person asks for, and from it what is restored. This is the list of them."""
+"""The list of restore strategies. Each is a file of its own: what a person asks for, and what is restored then."""
 
 from __future__ import annotations
 

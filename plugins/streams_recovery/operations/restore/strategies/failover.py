@@ -42,8 +42,8 @@ class Failover(RestoreStrategy):
         return self.to
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
-        """What to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` where the application belongs
-        to this site already, or nobody can prove that it is stopped at the other one and nobody gave a word for it.
+        """The state to restore, with fewer replicas where the site has fewer brokers. Raises what ``choose`` raises, and ``Refused`` where the application
+        belongs to this site already, or nobody can prove that it is stopped at the other one and nobody gave a word for it.
         """
         if recovery.site != self.to:
             raise Refused(
@@ -89,9 +89,9 @@ class Failover(RestoreStrategy):
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:
-    """What is seen of the site that the application leaves for ``to``. Raises ``Refused`` where it leaves none, and where what runs there cannot be asked and
-    nobody gave a word for it. Where the application belongs to ``to`` by now, because a failover there has begun to replace topics, that one has left the site,
-    which may go away since.
+    """Look at the site that the application leaves for ``to``. Raises ``Refused`` where it leaves none, and where what runs there cannot be asked and nobody
+    gave a word for it. Where the application belongs to ``to`` by now, because a failover there has begun to replace topics, that one has left the site, which
+    may go away since.
     """
     entry = recovery.sites.entry()
     before = left_by(entry, to, application_id=recovery.application_id)

@@ -38,7 +38,7 @@ class FromSavepoint(RestoreStrategy):
     archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
-        """What to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
+        """The savepoint to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
         if recovery.config.restore.time_window_end is not None:
             raise Refused(
                 "restore.time_window_end is set, and this restore would bring back all of a savepoint",

@@ -1,4 +1,4 @@
-"""What the reprocessing of an interval begins from: archived input around it, and no state or that of a savepoint from before it."""
+"""The state and the input from which an interval is processed again: archived input around it, and no state or that of a savepoint from before it."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ class OfInterval(RestoreStrategy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRecords:
-    """How many archived input records an interval has, and how many more are left out because they come behind the end of their log."""
+    """The archived input records of an interval: ``taken`` ones, and those ``left`` out because they come behind the end of their log."""
 
     taken: int
     left: int
 
 
 def records_of(recovery: RecoveryContext, request: OfInterval) -> OwnRecords:
-    """How many archived input records the interval itself has. Raises ``Refused`` when the archive does not reach behind it, when some would be left out
+    """Count the archived input records of the interval itself. Raises ``Refused`` when the archive does not reach behind it, when some would be left out
     unasked, and when there is none and some may be missing: an archive with a hole is no proof that there was nothing.
     """
     wanted = request.slice
@@ -120,7 +120,7 @@ def _whole(
 
     def sliced(archive: Manifest) -> tuple[Manifest, dict[TopicPartition, LogCut], Refused | None]:
         cuts = _cuts(recovery, search, archive, wanted, None)
-        streams = {topic.name for topic in archive.topics if topic.role is TopicRole.INPUT and not is_table(topic, wanted)}
+        streams = {topic.name for topic in archive.topics if topic.role is TopicRole.INPUT and not _is_table(topic, wanted)}
         judged = {tp: cut for tp, cut in cuts.items() if tables or tp.topic in streams}
         return archive, cuts, _why_incomplete(recovery, archive, judged, wanted)
 
@@ -148,7 +148,7 @@ def _cuts(
     for topic in archive.topics:
         if topic.role not in CUT_ROLES or not topic.archived:
             continue
-        table = is_table(topic, wanted)
+        table = _is_table(topic, wanted)
         before = None if base is None else base.topic(topic.name)
         read = {} if before is None else {image.partition: read_up_to(image, reset) for image in before.partitions}
         for image in topic.partitions:
@@ -165,7 +165,7 @@ def _cuts(
     return cuts
 
 
-def is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
+def _is_table(topic: TopicImage, wanted: IntervalSlice) -> bool:
     """True for what is taken from its beginning: a key that was set before the interval still has its value."""
     return topic.role is TopicRole.GLOBAL or topic.name in wanted.tables or "compact" in topic.config.get("cleanup.policy", "")
 
@@ -190,8 +190,8 @@ def _why_incomplete(
 
 
 def _check_late(recovery: RecoveryContext, archive: Manifest, cuts: Mapping[TopicPartition, LogCut], wanted: IntervalSlice) -> None:
-    """Raise ``Refused`` for records of the interval behind the end of their log, unless they are to be left out. Whether they are late, or the record that
-    ended the log has a wrong clock, nothing shows.
+    """Raise ``Refused`` for records of the interval behind the end of their log, unless they are to be left out. Nothing shows whether they are late, or the
+    record that ended the log has a wrong clock.
     """
     left = {tp: part for tp, cut in sorted(cuts.items()) if (part := cut.rows.slice) is not None and part.left and part.stop is not None}
     if not left or wanted.leave_late:
@@ -229,7 +229,7 @@ def _from_first(image: PartitionImage, metadata: str) -> PartitionImage:
 
 
 def _as_processed(topic: TopicImage, cuts: Mapping[TopicPartition, LogCut]) -> TopicImage:
-    """What gaps there are in inputs was judged already."""
+    """The topic as it is processed. Gaps in inputs were judged already."""
     if topic.role is TopicRole.OUTPUT:
         return empty_source(topic)
     if topic.role is not TopicRole.INPUT:

@@ -85,7 +85,7 @@ class Rebuild(RestoreStrategy):
     archive_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RebuildSource:
-        """See Strategy. Raises what ``lost_input`` does."""
+        """See RestoreStrategy. Raises what ``lost_input`` does."""
         archived = lost_input(recovery, self.inputs_from, self.outputs, upto=self.archive_entry) if self.inputs_from else None
         return RebuildSource(
             archived=archived,

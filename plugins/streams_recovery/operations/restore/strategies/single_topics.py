@@ -94,8 +94,8 @@ class RestoreTopics(RestoreStrategy):
         return RestoreScope.COPIES if self.new_name else RestoreScope.TOPICS
 
     def resolve(self, recovery: RecoveryContext) -> TopicsSource:
-        """See Strategy. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot be used, and ``Refused`` for a
-        moment that its archive does not reach.
+        """See RestoreStrategy. Raises what ``chosen_topics`` does, ``NotFound`` without a savepoint, ``Damaged`` for one that cannot be used, and ``Refused``
+        for a moment that its archive does not reach.
         """
         if self.new_name:
             checked_name("topic", self.new_name)

@@ -1,4 +1,4 @@
-"""What every restore strategy is. Each is a file beside this one: what a person asks for, and what is restored then."""
+"""The base of every restore strategy. Each strategy is a file beside this one: what a person asks for, and what is restored then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from streams_recovery.storage.savepoints import SavepointStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStrategy(ABC):
-    """What a person asks a restore for. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
+    """A request for a restore, by a person. ``reason`` is kept with the report. With ``compare_keys`` changelogs are also compared key by key where every
     record was found equal already. It is stored by the name ``KIND``; ``DAG`` and ``COMMAND`` are where a person asks for it, None where nobody can.
     """
 
@@ -37,11 +37,11 @@ class RestoreStrategy(ABC):
 
     @abstractmethod
     def resolve(self, recovery: RecoveryContext) -> RestoreSource | RebuildSource | TopicsSource | UpgradeSource:
-        """What to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
+        """The state to restore, and where the inputs go on. Changes nothing; raises what the strategy does."""
 
     @property
     def scope(self) -> RestoreScope:
-        """Whether the state is restored, or topics beside it."""
+        """The scope: the state, or topics beside it."""
         return RestoreScope.STATE
 
     @property
@@ -54,7 +54,7 @@ class RestoreStrategy(ABC):
         return self
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
-        """Where the savepoint is that was planned."""
+        """The store with the savepoint that was planned."""
         return recovery.savepoints_of(planned.source_application_id)
 
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What was there before a restore, from the safety savepoint that it took."""
+"""Undo of a restore: the state from before it, from the safety savepoint that it took."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Undo(RestoreStrategy):
     allow_damaged: bool = False
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
-        """See Strategy. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be
+        """See RestoreStrategy. Raises ``NotFound`` when no safety savepoint was taken before that restore, ``NotExact`` and ``Damaged`` for one that cannot be
         used.
         """
         manifest = _taken_before(recovery, self.restore_id)
         require_state(recovery, manifest)
         require_label(manifest, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged)
         check_state(recovery, recovery.safety, manifest)
-        undone = upgrade_undone(recovery, manifest)
+        undone = _upgrade_undone(recovery, manifest)
         return RestoreSource(manifest=manifest, deletes=() if undone is None else undone.new_topics)
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
@@ -71,7 +71,7 @@ class Undo(RestoreStrategy):
         ``ConfigInvalid`` where there is none any more.
         """
         saved, deploy = planned.savepoint_id, recovery.config.deploy
-        undone = None if saved is None else upgrade_undone(recovery, recovery.safety.read(saved))
+        undone = None if saved is None else _upgrade_undone(recovery, recovery.safety.read(saved))
         if undone is None:
             # No super(): a class with slots is made anew.
             return RestoreStrategy.deployment(self, recovery, planned)
@@ -84,7 +84,7 @@ class Undo(RestoreStrategy):
         return undone.roll_back
 
 
-def upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChange | None:
+def _upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChange | None:
     """The upgrade in place that a safety savepoint leads back from, None where it leads back from something else. Raises ``Damaged``, and ``Refused`` where
     nobody can tell although it matters.
     """

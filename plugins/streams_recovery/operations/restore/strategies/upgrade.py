@@ -45,14 +45,14 @@ class UpgradeInPlace(RestoreStrategy):
     watch: str = ""
 
     def resolve(self, recovery: RecoveryContext) -> UpgradeSource:
-        """What becomes of the newest savepoint's content under the new version. Raises ``ConfigInvalid`` where nothing deploys it or takes it back, or
-        describes it; ``NotFound`` without a savepoint; and ``Refused`` where more would be lost than may be.
+        """Compare the newest savepoint's content with the new version. Raises ``ConfigInvalid`` where nothing deploys it or takes it back, or describes it;
+        ``NotFound`` without a savepoint; and ``Refused`` where more would be lost than may be.
         """
         manifest = newest_savepoint(recovery)
         return UpgradeSource(manifest=manifest, change=self.change(recovery, manifest))
 
     def change(self, recovery: RecoveryContext, manifest: Manifest, *, again: bool = False) -> VersionChange:
-        """What becomes of this state. ``again``: what may be lost may have become no loss since it was asked for. Raises what ``resolve`` does."""
+        """Compare this state with the new version. ``again``: what may be lost may have become no loss since it was asked for. Raises what ``resolve`` does."""
         deploy = recovery.config.deploy
         if deploy is None or deploy.roll_back is None:
             raise ConfigInvalid(

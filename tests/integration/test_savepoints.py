@@ -1,19 +1,28 @@
-"""Minimal savepoints of an application on a real broker: what is in them, what is not, and what the next full one does."""
+"""What is in a savepoint of a real broker: without state, for people and for strangers to read, and what it says of the loss of the cluster."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import duckdb
+import pandas as pd
 import pytest
+from confluent_kafka import Producer
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.repository.survival import lost_with_cluster
+from streams_recovery.core.status.savepoint_detail import savepoint_detail
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.discovery import discover, discover_remaining
-from tests.support.applications.savepoint_steps import begun, publish
-from tests.support.applications.small import Small, asked
-from tests.support.applications.topic_records import produce
+from streams_recovery.operations.status.read import detail
+from tests.support.applications.restore_steps import loaded, opened, saved
+from tests.support.applications.savepoint_steps import begun, publish, take
+from tests.support.applications.small import Small, asked, lose, rows_of, surviving
+from tests.support.applications.topic_records import delete_below, produce
+from tests.support.repository.readable import code_of, row_of
 
 
 def of_profile(small: Small, profile: Profile) -> Small:
@@ -109,3 +118,82 @@ def test_what_a_restore_saves_before_it_replaces_it_is_whole_whatever_the_profil
     assert found.inventory.left_out == frozenset()
     assert found.inventory.tails == (small.tail.topic,)
     assert missing == ()
+
+
+def test_a_published_savepoint_has_a_detail_with_the_numbers_of_its_manifest(small: Small) -> None:
+    savepoint_id = publish(small)
+    recovery = small.recovery
+    found = detail(recovery.repository, recovery.layout, savepoint_id)
+    assert found == savepoint_detail(recovery.savepoints.read(savepoint_id))
+    assert found is not None
+    changelog = next(topic for topic in found.topics if topic.name == small.changelog.topic)
+    assert changelog.records == sum(partition.end - partition.log_start for partition in changelog.partitions) > 0
+
+
+# timestamp, key, value, headers. A producer cannot send a timestamp below 1.
+SENT: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]] = [
+    (1, b"k", b"v", []),
+    (2, b"k", None, [("a", b"1"), ("a", b"1"), ("b", None), ("", b""), ("a", b"0")]),
+    (1_700_000_000_000, b"", b"", [("\u00fc", b"\xff\x00")]),
+    (3, b"\x00\xff", b"\x00" * 100_000, []),
+    (4, b"k2", b"", []),
+]
+
+
+def test_what_was_sent_is_what_others_read(small: Small) -> None:
+    producer = Producer({"bootstrap.servers": small.recovery.connection.bootstrap_servers, "log_level": 0})
+    for timestamp, key, value, headers in SENT:
+        producer.produce(small.changelog.topic, value, key, 0, timestamp=timestamp, headers=headers)  # type: ignore[arg-type]
+    assert producer.flush(30) == 0
+    manifest = small.recovery.savepoints.read(publish(small))
+    root = Path(str(small.recovery.config.storage.path))
+    files = [str(root / file.key) for tp, file in manifest.files() if tp == small.changelog]
+    with duckdb.connect() as database:
+        database.execute(f"SET VARIABLE files = {files}")
+        found = database.execute(code_of("docs/format.md", "sql", "timestamp_type, key, value"))
+        names = [column[0] for column in found.description or []]
+        with_duckdb = [row_of(dict(zip(names, row, strict=True))) for row in found.fetchall()]
+    with_pandas = [row_of({**row, "headers": row["headers"]}) for row in pd.concat(map(pd.read_parquet, files)).to_dict("records")]
+    expected = [(4 + number, stamp, 0, key, value, headers or None) for number, (stamp, key, value, headers) in enumerate(SENT)]
+    assert with_duckdb[4:] == expected
+    assert with_pandas[4:] == expected
+
+
+def test_a_savepoint_that_says_it_survives_is_restored_when_every_topic_is_gone(small: Small) -> None:
+    kept = surviving(small)
+    summary = take(kept)
+    assert (summary.survives_cluster_loss, summary.warnings) == (True, ())
+    lose(kept)
+    assert restore.plan(kept.recovery, asked(kept.recovery)).observed.records_to_catch_up == 1
+    ticket = opened(kept.recovery, asked(kept.recovery))
+    saved(kept.recovery, ticket)
+    assert loaded(kept.recovery, ticket) == 5 + 4 + 3
+    restore.abandon(kept.recovery, ticket)
+
+
+def test_one_that_says_it_does_not_is_refused_for_the_reason_it_gave(small: Small) -> None:
+    summary = take(small)
+    assert not summary.survives_cluster_loss
+    [reason] = lost_with_cluster(small.recovery.savepoints.read(summary.savepoint_id))
+    assert reason == f"the records of {small.input.topic} are not archived"
+    lose(small)
+    with pytest.raises(Refused, match="is gone") as caught:
+        restore.plan(small.recovery, asked(small.recovery))
+    assert [small.input.topic in problem for problem in caught.value.facts["problems"]] == [True]
+
+
+def test_one_savepoint_without_inputs_in_between_does_not_begin_their_archive_anew(small: Small) -> None:
+    archiving = surviving(small)
+    recovery, tp = archiving.recovery, small.input
+    first = take(archiving)
+    second = take(small)
+    between = recovery.savepoints.read(second.savepoint_id).topic(tp.topic)
+    assert between is not None
+    assert between.archived is False
+    produce(recovery, tp, 2)
+    delete_below(recovery, tp, 3)
+    third = take(archiving)
+    manifest = recovery.savepoints.read(third.savepoint_id)
+    assert not any("begins anew" in warning for warning in third.warnings)
+    assert manifest.parent_id == first.savepoint_id
+    assert [row["offset"] for row in rows_of(recovery, manifest, tp)] == list(range(7)), "also what retention has deleted since"

@@ -1,4 +1,4 @@
-"""A log forgets that a key was deleted some time after it was: what was archived before that must not bring the key back."""
+"""The log cleaner at work: a key that was deleted stays deleted, and nothing that was restored is cleaned before it may be."""
 
 from __future__ import annotations
 
@@ -16,28 +16,34 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public, but
     ResourceType,
 )
 
+from spark_jobs.access import JobAccess
+from spark_jobs.transforms.read_back import digest_of_range
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.core.waiting import poll
+from streams_recovery.operations import restore, topic_holds
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.restore_steps import load_of, loaded, opened, saved
 from tests.support.applications.savepoint_steps import publish
-from tests.support.applications.small import Small, rows_of, small_application
+from tests.support.applications.small import Small, asked, lose_state, rows_of, small_application
 from tests.support.applications.topic_records import commit
 from tests.support.examples.rows import rows_in
+from tests.support.kafka.cleaner import EAGER, ROWS, await_cleaner, updated
 from tests.support.kafka.records import read
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
 
 # A segment each fifth of a second of event time, and the cleaner comes for any of them at once and keeps no deletion.
-EAGER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
+AT_ONCE = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "200", "delete.retention.ms": "0"}
 
 
 @pytest.fixture
 def table(bootstrap: str, tmp_path: Path) -> Iterator[Small]:
     """The application with its input, which is compacted, in the savepoint too."""
     with small_application(bootstrap, tmp_path, topics={"include": ["*.in"]}) as found:
-        alter(found.recovery.cluster, {found.input.topic: dict(EAGER)})
+        alter(found.recovery.cluster, {found.input.topic: dict(AT_ONCE)})
         yield found
 
 
@@ -98,3 +104,32 @@ def test_how_long_a_deletion_is_kept_may_be_the_broker_s_own_setting(own_bootstr
         image = again.topic(small.changelog.topic)
         assert image is not None
         assert (again.parent_id, image.full_since) == (None, again.captured_at)
+
+
+@pytest.mark.fault("F35")
+def test_every_row_is_there_although_the_cleaner_has_come_to_the_same_records_elsewhere(small: Small) -> None:
+    recovery, tp = small.recovery, small.changelog
+    updated(recovery, tp)
+    # Only now: all of it is one segment, the one that is written to, which the cleaner leaves alone.
+    alter(recovery.cluster, {tp.topic: dict(EAGER)})
+    publish(small)
+    lose_state(small)
+    ticket = opened(recovery, asked(recovery))
+    saved(recovery, ticket)
+    assert loaded(recovery, ticket) == 4 + ROWS + 3
+    created = recovery.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert {key: created[key] for key in EAGER} == EAGER, "nothing but the hold keeps the cleaner away"
+
+    await_cleaner(recovery)
+    assert restore.plan_verify(recovery, ticket, load_of(ticket)).spec is None, "no log has changed since it was read back"
+    proofs = {one.topic: one.rows for one in restore.check_verify(recovery, ticket, load_of(ticket), None).partitions}
+    assert proofs[tp.topic] == 4 + ROWS
+    access = JobAccess(connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials)
+    assert digest_of_range(access.connection, tp, 0, 4 + ROWS).rows == 4 + ROWS, "and all of it is there still"
+
+    topic_holds.release_restore_holds(recovery)
+    assert MIN_COMPACTION_LAG not in recovery.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert poll(lambda: len(rows_in(read(recovery.connection, tp, 0, 4 + ROWS))) < ROWS // 2 or None, seconds=120, interval=0.5), (
+        "and then it comes"
+    )
+    restore.abandon(recovery, ticket)

@@ -1,4 +1,4 @@
-"""The commands that only look: info and peek in a repository, advise and groups without a cluster."""
+"""The commands that only look: info and peek in a repository, without a cluster."""
 
 from __future__ import annotations
 
@@ -86,11 +86,3 @@ def test_a_key_of_a_store(run: Run) -> None:
     assert json.loads(row)["value"] == {"count": 100}
     (deleted,) = json.loads(run("peek", "shop", "--store", "totals", "--key", "bob", "--savepoint", SECOND, "--json").stdout)
     assert "value" not in deleted
-
-
-@pytest.mark.parametrize(
-    "words", [("advise", "shop"), ("groups", "describe", "shop"), ("groups", "list", "shop"), ("peek", "shop", "orders")]
-)
-def test_what_asks_the_cluster_names_the_connection_that_is_missing(run: Run, words: tuple[str, ...]) -> None:
-    with pytest.raises(NotFound, match="connection kafka_default is not defined"):
-        raise run(*words).exception or AssertionError

@@ -1,4 +1,4 @@
-"""Autoscalers of pods: off while the application is stopped, and on again. On a real control plane."""
+"""What others do to pods: autoscalers, rights, and a git repository that owns them. On a real control plane."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from streams_recovery.application.kubernetes import application as port
-from streams_recovery.core.errors import ApplicationNotReady, Refused
-from tests.support.applications.pod_record import record
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ManagedByAnother, Refused
+from streams_recovery.core.preflight.findings import PreflightSeverity
 from tests.support.applications.states import RUNNING, started, states
-from tests.support.kubernetes.objects import autoscaler, condition, define
-from tests.support.kubernetes.pod_rig import wait
+from tests.support.kubernetes.objects import autoscaler, condition, define, rights
+from tests.support.kubernetes.pod_rig import RECORD, record, wait
 
 pytestmark = pytest.mark.deep
 KEDA = ("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
@@ -136,3 +136,110 @@ class Keda(threading.Thread):
             if status != (self.said[-1][0] if self.said else "False"):
                 self.said.append((status, self._one.api.get(self._one.own())["spec"]["replicas"]))
                 self._one.api.patch(self._path, {"status": {"conditions": [{"type": "Paused", "status": status}]}})
+
+
+@pytest.mark.parametrize(
+    ("workload", "claims", "parts"),
+    [("deployment", None, ()), ("statefulset", "delete", ("claims: delete",)), ("statefulset", "job", ("claims: job",))],
+)
+def test_the_rights_of_the_manifest_are_enough(pods, workload, claims, parts):
+    one = pods(workload=workload, claims=claims is not None)
+    one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, "KEDA", *parts))
+    one.section |= {"claims": claims, "wipe_image": "busybox:1" if claims == "job" else None, "start_timeout_seconds": 60}
+    application = started(one)
+    autoscaler(one)
+    assert application.preflight(stops=True) == ()
+    assert application.stop(timeout=20).clean
+    assert application.wipe_state().remaining == ()
+    application.start()
+    one.await_up()
+    assert application.stop(timeout=1).gone
+
+
+def test_with_keda_in_the_cluster_its_rights_are_needed(pods):
+    one = pods()
+    define(one.api, one.namespace, *KEDA)
+    one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one))
+    application = started(one)
+    found = application.preflight(stops=True)
+    assert [finding.text.split()[3:5] for finding in found] == [[verb, "scaledobjects.keda.sh"] for verb in ("list", "patch")]
+    with pytest.raises(ConfigInvalid, match="scaledobjects"):
+        application.stop(timeout=20)
+
+
+@pytest.mark.parametrize(
+    ("without", "verbs"),
+    [
+        ("statefulsets", ["get"]),
+        ("statefulsets/scale", ["patch"]),
+        ("pods", ["delete", "list", "watch"]),
+        ("configmaps", ["get", "patch"]),
+        ("horizontalpodautoscalers", ["list"]),
+        ("nodes", ["get"]),
+        ("persistentvolumeclaims", ["list"]),
+        ("jobs", ["create", "delete", "get"]),
+    ],
+)
+def test_each_right_that_is_missing_is_named(pods, without, verbs):
+    one = pods(claims=True)
+    one.section["kubeconfig"] = one.cluster.plane.kubeconfig(rights(one, "claims: job", without=without))
+    one.section |= {"claims": "job", "wipe_image": "busybox:1"}
+    found = [finding for finding in one.open().preflight(stops=True) if "keda" not in finding.text]
+    assert sorted(finding.text.split()[3] for finding in found) == verbs
+    assert {finding.severity for finding in found} == {PreflightSeverity.WARNING if without == "nodes" else PreflightSeverity.BLOCKING}
+    assert all(without.split("/", maxsplit=1)[0] in finding.text for finding in found)
+
+
+def test_a_record_that_is_not_there_is_made_where_that_is_allowed(pods):
+    one = pods()
+    application = started(one)
+    assert one.api.find(one.path("configmaps", RECORD)) is None
+    assert application.stop(timeout=20).clean
+    assert record(one)["replicas"] == 2
+
+
+ARGO = ("argoproj.io", "v1alpha1", "Application", "applications")
+FLUX = ("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
+
+
+@pytest.mark.parametrize(
+    ("kind", "labels", "annotations", "going", "suspended", "named"),
+    [
+        (
+            ARGO,
+            {},
+            {"argocd.argoproj.io/tracking-id": "{namespace}_shop:apps/StatefulSet:x/counting"},
+            {"syncPolicy": {"automated": {"selfHeal": True}}},
+            {"syncPolicy": {"automated": None}},
+            "Argo CD Application {namespace}/shop",
+        ),
+        (
+            FLUX,
+            {"kustomize.toolkit.fluxcd.io/name": "shop", "kustomize.toolkit.fluxcd.io/namespace": "{namespace}"},
+            {},
+            {"suspend": False},
+            {"suspend": True},
+            "Flux Kustomization {namespace}/shop",
+        ),
+    ],
+    ids=["argo", "flux"],
+)
+def test_what_a_git_repository_owns_is_refused_by_name_unless_suspended(pods, kind, labels, annotations, going, suspended, named):
+    one = pods()
+    group, version, name, _ = kind
+    path = define(one.api, one.namespace, *kind)
+    one.api.post(path, {"apiVersion": f"{group}/{version}", "kind": name, "metadata": {"name": "shop"}, "spec": going})
+
+    def filled(texts):
+        return {key: text.format(namespace=one.namespace) for key, text in texts.items()}
+
+    one.api.patch(one.own(), {"metadata": {"labels": filled(labels), "annotations": filled(annotations)}})
+    application = started(one)
+    with pytest.raises(ManagedByAnother, match=named.format(namespace=one.namespace)) as caught:
+        application.stop(timeout=20)
+    assert "suspend" in str(caught.value)
+    assert states(application) == [RUNNING, RUNNING]
+    assert [found.kind for found in application.preflight(stops=True)] == ["managed-elsewhere"]
+    one.api.patch(f"{path}/shop", {"spec": suspended})
+    assert application.preflight(stops=True) == ()
+    assert application.stop(timeout=20).clean
