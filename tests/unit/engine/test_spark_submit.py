@@ -182,14 +182,17 @@ def test_both_sides_name_the_same_variable():
 
 @pytest.mark.fault("F61")
 def test_the_file_is_its_owner_s_and_is_gone_afterwards_also_after_an_error(tmp_path):
+    directory = tmp_path / "secrets"
+    directory.mkdir()
+
     def fail():
-        with secrets_file(CONNECTION, None, directory=tmp_path) as path:
+        with secrets_file(CONNECTION, None, directory=directory) as path:
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert list(tmp_path.iterdir()) == []
+    assert list(directory.iterdir()) == []
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path):
