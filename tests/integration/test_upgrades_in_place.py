@@ -412,9 +412,11 @@ def test_a_real_application_is_upgraded_and_one_that_cannot_process_a_record_is_
     app = Versioned(bootstrap=bootstrap, directory=tmp_path)
     write = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
 
-    def deploying(version: str, before: str) -> None:
+    def deploying(version: str, before: str, *owned: str) -> None:
         command, back = ([sys.executable, "-c", write, str(tmp_path / "version"), name] for name in (version, before))
-        app.configure(stores={}, deploy={"command": command, "roll_back": back, "watch": "PT6S"}, restore={"catch_up_timeout_seconds": 5})
+        topics = {"inputs": [app.input.topic], "outputs": [app.output.topic], "owned": [f"{app.id}-{name}" for name in owned]}
+        deploy = {"command": command, "roll_back": back, "watch": "PT6S"}
+        app.configure(stores={}, topics=topics, deploy=deploy, restore={"catch_up_timeout_seconds": 5})
 
     deploying("branched", "counted")
     app.deploy("counted")
@@ -429,7 +431,8 @@ def test_a_real_application_is_upgraded_and_one_that_cannot_process_a_record_is_
         report = upgraded(app, asked(app, app.describes("branched").decode()))
         assert (report.upgrade.new_topics, app.version) == ((f"{app.id}-by-value-changelog", f"{app.id}-by-value-repartition"), "branched")
         assert (app.counts(), app.counts("by-value")) == ({"a": 3, "b": 2}, {})
-        deploying("failing", "branched")
+        # Nothing was written to its new topics yet, and their names could be another application's too: the configuration says whose they are.
+        deploying("failing", "branched", "by-value-changelog", "by-value-repartition")
         # The newest savepoint is of the version before: it knows nothing of the store that the safety savepoint has.
         with pytest.raises(Refused, match="another one than was compared"):
             upgraded(app, asked(app, app.describes("failing").decode()))

@@ -9,6 +9,7 @@ import pytest
 
 from examples.order_processing.truth import truth
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core import codec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.scheduled_run import parse_limit
 from streams_recovery.core.waiting import poll
@@ -57,7 +58,7 @@ def test_a_run_ends_behind_aborted_records_with_all_that_its_input_caused(on: St
         aborted(recovery, TopicPartition("orders", number))
     begun = scheduled_run.begin(recovery, parse_limit("ends"), run_id="run")
     assert len(begun.instances) == 2
-    facts: dict[str, Any] = {"ends": begun.ends, "until": None}
+    facts: dict[str, Any] = {"ends": codec.encode(begun.ends), "until": None}
 
     def reached() -> bool | None:
         found = conditions.ends_reached(recovery, facts)

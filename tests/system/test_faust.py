@@ -32,6 +32,8 @@ def words(bootstrap: str, tmp_path: Path) -> Iterator[WordCounts]:
 
 
 def backup(words: WordCounts, submitter: Submitter) -> str:
+    # What it has counted it commits seconds later.
+    words.await_committed()
     with words.recovery() as recovery:
         runner = Runner(recovery=recovery, submitter=submitter, say=print)
         return runs.backup(runner, SavepointRequest(run_id=uuid.uuid4().hex, requested_by="test", reason="", mode=None)).savepoint_id
