@@ -13,7 +13,7 @@ from spark_jobs.transforms.task_runner import run_tasks
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.repository.check import Cause, CheckResult, CheckSpec, FileChecked, FileToCheck, content_problems
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.kafka.range_copy import workspace
+from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one
 from streams_recovery.storage.repository import Repository

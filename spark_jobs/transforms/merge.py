@@ -18,7 +18,7 @@ from streams_recovery.core.compaction.merge import GroupMerged, GroupToMerge, Me
 from streams_recovery.core.repository.check import FileToCheck, content_problems
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, SegmentFile
-from streams_recovery.kafka.range_copy import workspace
+from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.repository import Repository
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from streams_recovery.core.jobs.spec import CutBy, RowCut, RowSlice
 from streams_recovery.core.repository.manifest import SegmentFile
-from streams_recovery.kafka.range_copy import workspace
+from streams_recovery.segments.files import workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.storage.repository import Repository
 

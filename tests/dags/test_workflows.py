@@ -315,8 +315,8 @@ SAFE: list[tuple[str, Sequence[Step]]] = [
     ("maintenance.APPEND", (maintenance.OPEN_APPEND, maintenance.APPEND_RECORDS, maintenance.FINISH_APPEND, maintenance.LEAVE_APPEND)),
     ("maintenance.COMPARISON", (maintenance.COMPARE,)),
     ("maintenance.LOOK_UPS", (maintenance.LOOK_UP,)),
-    ("outputs.OUTPUTS", (BEGIN, COMPARE_OUTPUTS, CONCLUDE)),
-    ("scheduled_run.SCHEDULED_RUN", (START, STOP)),
+    ("maintenance.OUTPUTS", (BEGIN, COMPARE_OUTPUTS, CONCLUDE)),
+    ("maintenance.SCHEDULED_RUN", (START, STOP)),
     ("maintenance.EXPORT", (maintenance.BEGIN_EXPORT, maintenance.WRITE_TABLE)),
 ]
 

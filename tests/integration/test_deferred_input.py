@@ -128,7 +128,7 @@ def test_an_application_that_did_not_close_is_not_given_the_interval(again: Agai
 def test_with_a_base_that_had_read_all_that_comes_before_nothing_waits(again: Again) -> None:
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10))
-    asked = interval.begin.restore_request(again.own.application_id, request)
+    asked = interval.run.restore_request(again.own.application_id, request)
     recovery = again.scratch(request)
     copy = TopicPartition(recovery.config.topics.inputs[0], 0)
     behind = restore.plan(recovery, asked)

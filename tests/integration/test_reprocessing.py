@@ -56,7 +56,7 @@ def test_the_input_of_an_interval_with_its_late_records_and_what_stands_around_i
         recovery = again.scratch(request)
         planned = interval.plan(recovery, again.own.application_id, request)
         assert planned.records == own, (start, end, around)
-        restore = restores.plan(recovery, interval.begin.restore_request(again.own.application_id, request))
+        restore = restores.plan(recovery, interval.run.restore_request(again.own.application_id, request))
         [topic] = [topic for topic in restore.create if topic.role.value == "input"]
         [cut] = [part.cut for part in topic.partitions]
         assert (topic.rows, restore.offsets[0].wanted.offset) == (len(copied), 0), (start, end, around)
@@ -95,7 +95,7 @@ def test_with_a_base_the_input_goes_on_where_its_state_ends(again: Again) -> Non
     request = again.request(30, 45, base="savepoint")
     request = replace(request, slice=replace(request.slice, lateness=10, overlap=1_000))
     recovery = again.scratch(request)
-    asked = interval.begin.restore_request(again.own.application_id, request)
+    asked = interval.run.restore_request(again.own.application_id, request)
     planned = restores.plan(recovery, asked)
     assert planned.savepoint_id == again.early
     assert planned.own_records == 3

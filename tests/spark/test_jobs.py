@@ -31,7 +31,7 @@ from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.kafka.clients import Clients
 from tests.support.examples.rows import SHAPES, digest_of, rows_in
 from tests.support.kafka.records import end_of, read, write
-from tests.support.spark.session import APPLICATION, BASE, backup
+from tests.support.spark.jobs import APPLICATION, BASE, backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

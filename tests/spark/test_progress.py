@@ -20,7 +20,7 @@ from streams_recovery.engine.submitter import SparkJob, SparkSubmit
 from streams_recovery.storage.progress_store import progress_of_run
 from streams_recovery.storage.repository import Repository
 from tests.support.kafka.records import topic, write
-from tests.support.spark.session import backup
+from tests.support.spark.jobs import backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

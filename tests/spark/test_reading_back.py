@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.examples.rows import SHAPES, digest_of
 from tests.support.kafka.records import write
-from tests.support.spark.session import APPLICATION, BASE, backup
+from tests.support.spark.jobs import APPLICATION, BASE, backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -19,7 +19,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from tests.support.examples.rows import SHAPES, rows_in
 from tests.support.kafka.records import read, topic, write
-from tests.support.spark.session import backup
+from tests.support.spark.jobs import backup
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -14,14 +13,14 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from streams_recovery.core.errors import Damaged, OffsetsGone, TransientError
+from streams_recovery.core.errors import Damaged, OffsetsGone
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost, RangeOutcome, RangeToCopy
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import Consumers, RangeReader
-from streams_recovery.segments.files import encode_segment
+from streams_recovery.segments.files import encode_segment, workspace
 
 Seen = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Work = Callable[[], RangeCopied]
@@ -108,26 +107,6 @@ def copy_what_is_left(
         if reached < start:
             lost.append(RangeLost(tp=wanted.tp, start=reached, end=start))
     return lambda: RangeOutcome(copied=tuple(piece() for piece in copied), lost=tuple(lost))
-
-
-@contextlib.contextmanager
-def workspace(doing: str) -> Iterator[Path]:
-    """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
-
-    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
-    """
-    try:
-        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
-            yield Path(directory)
-    except OSError as error:
-        where = tempfile.gettempdir()
-        raise TransientError(
-            f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
-            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
-            host=socket.gethostname(),
-            directory=where,
-            doing=doing,
-        ) from error
 
 
 def worker_name() -> str:

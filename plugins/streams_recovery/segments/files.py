@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from streams_recovery.core.errors import TransientError
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.checked import open_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, payload_bytes
@@ -142,3 +146,23 @@ def _writer(path: Path, compression_level: int) -> pq.ParquetWriter:
         write_page_checksum=True,
         data_page_size=PAGE_BYTES,
     )
+
+
+@contextmanager
+def workspace(doing: str) -> Iterator[Path]:
+    """A directory of its own on this machine's disk, gone at the end. Nothing in it is ever needed again: what counts is in the repository.
+
+    An error of that disk (full, gone, not writable) becomes a ``TransientError`` that names machine, directory and what was being done.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="streams-recovery-") as directory:
+            yield Path(directory)
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise TransientError(
+            f"{socket.gethostname()} cannot keep a file in {where} while {doing}: {error.strerror or error}",
+            next_step="make room there, or let TMPDIR of the workers name another disk: each task needs space for two segments. Then run again",
+            host=socket.gethostname(),
+            directory=where,
+            doing=doing,
+        ) from error

@@ -1,4 +1,4 @@
-"""Spark in the process of the tests: one session for all of them, and jobs that run in it instead of being submitted, such as a copy of rows."""
+"""Spark in the process of the tests: one session for all of them, and jobs that run in it instead of being submitted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.transforms.range_copy import copy_ranges
-from streams_recovery.core.jobs.spec import BackupSpec, JobReceipt, RangeToCopy
+from streams_recovery.core.jobs.spec import JobReceipt
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.engine.spark_submit import read_outcome
 from streams_recovery.engine.submitter import RESULTS, SparkJob
@@ -90,15 +89,3 @@ class InSession:
 
     def _cancel(self, _code: int) -> None:
         self.spark.sparkContext.cancelAllJobs()
-
-
-APPLICATION = "app"
-
-
-def backup(spark, access, *ranges):
-    """Copy ranges (partition, start, end) by the job."""
-    wanted = tuple(RangeToCopy(tp=tp, start=start, end=end, size_hint=end) for tp, start, end in ranges)
-    return copy_ranges(spark.sparkContext, BackupSpec(application_id=APPLICATION, ranges=wanted, compression_level=3), access).ranges
-
-
-BASE = [(10 + number, b"k%d" % number, b"v%d" % number, [("h", b"x")]) for number in range(5)]

@@ -14,7 +14,8 @@ from streams_recovery.core.jobs.spec import RangeCopied
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import CopiedRange
 from streams_recovery.kafka.range_consumer import size_class
-from streams_recovery.kafka.range_copy import at_once, one_behind, workspace
+from streams_recovery.kafka.range_copy import at_once, one_behind
+from streams_recovery.segments.files import workspace
 
 
 def copied(number: int) -> RangeCopied:

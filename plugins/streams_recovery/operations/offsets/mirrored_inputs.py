@@ -33,9 +33,8 @@ from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.kafka.reader import RangeReader
-from streams_recovery.segments.files import read_segment
+from streams_recovery.segments.files import read_segment, workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.segments.schema import header_lists, record_digest
 from streams_recovery.storage.repository import Repository

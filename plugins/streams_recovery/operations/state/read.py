@@ -38,10 +38,9 @@ from streams_recovery.core.state.table import (
     newest,
 )
 from streams_recovery.core.words import LATEST, LIVE
-from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.segments.files import read_segment
+from streams_recovery.segments.files import read_segment, workspace
 from streams_recovery.segments.queries import fetch
 from streams_recovery.serdes.rows import Row, RowCodec, entries_of, schema_of
 from streams_recovery.storage.repository import Repository

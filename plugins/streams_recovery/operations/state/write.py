@@ -31,12 +31,11 @@ from streams_recovery.core.state.edit import (
 from streams_recovery.core.state.inspection import PartitionToShow, StateResult, StateSpec
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
 from streams_recovery.core.words import LIVE, run_suffix, same_moment
-from streams_recovery.kafka.range_copy import workspace
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import check_sound, check_whole, software
 from streams_recovery.operations.state.read import StoreSide, changelog_of, chosen, open_side, side_of, table
-from streams_recovery.segments.files import write_segment
+from streams_recovery.segments.files import workspace, write_segment
 from streams_recovery.segments.schema import CREATE_TIME, SEGMENT_SCHEMA, header_array
 from streams_recovery.serdes.rows import Row, RowCodec, headers_of
 
