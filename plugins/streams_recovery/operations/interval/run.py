@@ -168,13 +168,13 @@ def plan(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> P
         late = f" {own.left:,} records of it come behind the end of their log and are left out." if own.left else ""
         text = f"No input from {moment(interval.start)} to {moment(interval.end)}: 0 records. Nothing is started.{late}"
         return Planned(records=0, savepoint=None, text=text, late=own.left)
-    planned = restore.plan(recovery, _restore_request(source, request))
+    planned = restore.plan(recovery, restore_request(source, request))
     return Planned(records=planned.own_records, savepoint=planned.savepoint_id, text=markdown(planned), late=own.left)
 
 
 def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) -> OwnRecords:
     """The number of records that the interval has. Raises ``Refused`` when it could not be processed."""
-    wanted = _restore_request(source, request)
+    wanted = restore_request(source, request)
     own = restore.records_of(recovery, wanted)
     if own.taken:
         topics = {topic.name: len(topic.partitions) for topic in wanted.resolve(recovery).manifest.topics}
@@ -183,7 +183,7 @@ def _checked(recovery: RecoveryContext, source: str, request: ReprocessRequest) 
     return own
 
 
-def _restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> OfInterval:
+def restore_request(source: str, request: ReprocessRequest, savepoint: str | None = None) -> OfInterval:
     """The restore that begins an interval. ``savepoint`` is the base that was planned, for an interval that has one."""
     base = NO_STATE if request.base is IntervalBase.NONE else savepoint or LATEST
     return OfInterval(source=source, savepoint=base, reason=request.reason or WHAT, slice=request.slice)
@@ -195,7 +195,7 @@ def open_interval(
     """Take the lock of the interval's application. Nobody has approved a plan: it may replace nothing, and the same records are taken whatever was
     archived since.
     """
-    wanted = _restore_request(source, request, planned.savepoint)
+    wanted = restore_request(source, request, planned.savepoint)
     return restore.open_restore(
         recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, wanted).hash
     )
