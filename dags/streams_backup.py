@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operators import form
 from streams_recovery.operators.base import result_of, topics_of
 from streams_recovery.operators.form import rights

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from streams_recovery.core.kubernetes.others import rights_needed
+from streams_recovery.core.kubernetes.controllers import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from tests.support.deploy.chart import CHART, MANIFEST_FILES, RELEASE, built_helm, helm, manifest, rendered
 from tests.support.deploy.commands import command_problems, config_problems, environment_of, parsed, spark_master

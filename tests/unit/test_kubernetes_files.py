@@ -18,7 +18,7 @@ import pyspark
 import pytest
 import yaml
 
-from streams_recovery.core.kubernetes.others import rights_needed
+from streams_recovery.core.kubernetes.controllers import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.version import VERSION
 from tests.support.compose_files import DOCKERFILES, LOCK

@@ -11,7 +11,7 @@ from croniter import croniter
 
 from streams_recovery.config.loader import load_all
 from streams_recovery.config.model import ApplicationConfig
-from streams_recovery.core.kubernetes.others import rights_needed
+from streams_recovery.core.kubernetes.controllers import rights_needed
 from streams_recovery.core.kubernetes.workload import WorkloadName
 from streams_recovery.core.repository.retention import Apply
 from streams_recovery.storage.seals import new_private_key

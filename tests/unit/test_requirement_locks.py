@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 
 import pytest
 from packaging.requirements import Requirement
@@ -46,6 +50,29 @@ def test_images_have_what_is_listed_for_them_and_no_tests(name, listed):
     found = locked(f"{name}/requirements.lock")
     assert wanted <= found.keys()
     assert not found.keys() & {"pytest", "mypy", "ruff", "hypothesis"}
+
+
+# What the modules of a task bring along, by what Python itself says was imported.
+IMPORTED = """
+import importlib, pkgutil, sys
+before = set(sys.modules)
+import spark_jobs.transforms
+for module in pkgutil.iter_modules(spark_jobs.transforms.__path__):
+    importlib.import_module(f"spark_jobs.transforms.{module.name}")
+from spark_jobs.transforms import task_runner
+list(task_runner._imported(()))
+print(*{name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names))
+"""
+
+
+def test_a_worker_of_spark_has_what_a_task_imports():
+    paths = {"PYTHONPATH": os.pathsep.join([str(PROJECT / "plugins"), str(PROJECT)])}
+    done = subprocess.run([sys.executable, "-c", IMPORTED], env=os.environ | paths, capture_output=True, text=True, check=True)
+    packages = packages_distributions()
+    needed = {re.sub("[-_.]+", "-", packages[name][0]).lower() for name in done.stdout.split() if name in packages}
+    needed -= {"kafka-streams-recovery"}
+    assert {"confluent-kafka", "pyarrow"} <= needed
+    assert needed <= locked("docker/spark/requirements.lock").keys()
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
 from streams_recovery.core.savepoint.damage import ChangedState
-from streams_recovery.core.savepoint.warnings import CHANGED_STATE, REASON
+from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.words import command, moment
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.preflight import before_backup

@@ -33,7 +33,7 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.run_artifact import ArtifactRef
-from streams_recovery.core.savepoint.warnings import MODE
+from streams_recovery.core.savepoint.request import MODE
 from streams_recovery.core.state.inspection import KEY
 from streams_recovery.engine.master import master_of
 from streams_recovery.engine.submitter import SparkJob, SparkStart, SparkSubmit, Submitter

@@ -1,7 +1,5 @@
-"""Values that people enter and read: fields of requests, and bytes of an application's own serialisers.
-
-A person is asked for a field in Airflow's form, on the page and on the command line. Each request has its own fields beside it; here are those that
-several have. An application may answer with text or JSON in place of the bytes.
+"""Fields of requests, as a person is asked for them: in Airflow's form, on the page and on the command line. Each request has its own fields beside it; here
+are those that several have.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from streams_recovery.core.codec import document
 from streams_recovery.core.words import LATEST, PATTERN
 
 
@@ -77,27 +74,3 @@ def reason_field(kept_with: str) -> FormField:
 
 SAVEPOINT: Final = savepoint_field()
 CONFIRM: Final = FormField(name="confirm", title="Confirmation", help="Type the application id.", longest=249)
-
-
-def is_answer(value: bytes, answer: object) -> bool | None:
-    """True if ``answer`` is this value, as text or as JSON. None if the bytes are neither."""
-    text = readable_text(value)
-    if text is None:
-        return None
-    if text == answer:
-        return True
-    try:
-        return bool(document(text) == answer)
-    except ValueError:
-        # Text that is not JSON was shown as text, or by an unknown serialiser.
-        return False if isinstance(answer, str) else None
-
-
-def readable_text(data: bytes) -> str | None:
-    """Printable text. None for other bytes, and for none at all."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    # Binary numbers may also be valid UTF-8, but of unprintable characters.
-    return text if text and all(c.isprintable() or c in "\n\r\t" for c in text) else None

@@ -135,7 +135,7 @@ def _uses_no_sasl(extra: dict[str, Any]) -> bool:
 
 
 def _token_provider(properties: Mapping[str, str]) -> object:
-    # Imported here, so that a Spark task, which never asks for this, does not need kafka-python.
+    # Imported here: clients are made of a connection.
     from streams_recovery.kafka.clients import ClientCredentials  # noqa: PLC0415
 
     return ClientCredentials(properties)

@@ -16,7 +16,7 @@ from streams_recovery.core.repository.sites import PRIMARY, SiteEntry, site_of
 from streams_recovery.core.restore.failover import LOST, TO
 from streams_recovery.core.restore.request import AS_OF, BASE, IN_PLACE, REASON, REPLACE, SAFETY
 from streams_recovery.core.rollout.cutover import STEP
-from streams_recovery.core.savepoint.warnings import REASON as SAVEPOINT_REASON
+from streams_recovery.core.savepoint.request import REASON as SAVEPOINT_REASON
 from streams_recovery.core.state.inspection import KEY, OTHER, STORE, STORES, TOPIC
 from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.core.words import LIVE

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from streams_recovery.core.kubernetes.others import Right
+from streams_recovery.core.kubernetes.controllers import Right
 from tests.support.project import PROJECT
 
 DEPLOY = PROJECT / "deploy"

@@ -21,7 +21,7 @@ from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import KEY, STORE
 from streams_recovery.operations.restore.strategies import STRATEGIES
 from tests.support.project import PROJECT

@@ -1,23 +1,17 @@
-"""The fields of requests: each request is asked for by its form, and a default is a value that its field takes.
-
-What of an application's bytes can be read, and whether an answer is that.
-"""
+"""The fields of requests: each request is asked for by its form, and a default is a value that its field takes."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import fields
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from streams_recovery.core.forms import FieldKind, FormField, is_answer, reason_field
+from streams_recovery.core.forms import FieldKind, FormField, reason_field
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.sandbox.interval_log import ReprocessOptions
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.core.state.inspection import CompareRequest, LookUpRequest
 
 REQUESTS: tuple[Any, ...] = (SavepointRequest, CompareRequest, LookUpRequest, ReprocessOptions, OutputsOptions)
@@ -53,31 +47,3 @@ def test_a_reason_says_what_it_is_kept_with_wherever_it_is_asked_for() -> None:
     field = reason_field("the pin")
     assert (field.name, field.title, field.option_name) == ("reason", "Reason", "--reason")
     assert field.help == field.option_help == "Kept with the pin."
-
-
-@pytest.mark.parametrize(
-    ("value", "answer", "expected"),
-    [
-        (b"5", 5, True),
-        (b"5", "5", True),
-        (b"5", 6, False),
-        (b'"x"', "x", True),
-        (b"x", "y", False),
-        (b"null", None, True),
-        (b"x", {"a": 1}, None),
-        ((5).to_bytes(8, "big"), 5, None),
-        (b"\xff\x00", "x", None),
-        (b"", "", None),
-        (b'{"a": [1, null]}', {"a": [1, None]}, True),
-        (b'{"a": 1}', {"a": 1, "b": 2}, False),
-    ],
-)
-def test_text_and_json_can_be_compared_and_nothing_else(value: bytes, answer: object, *, expected: bool | None) -> None:
-    assert is_answer(value, answer) is expected
-
-
-@given(
-    st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
-)
-def test_what_was_written_as_json_is_found_again(value: object) -> None:
-    assert is_answer(json.dumps(value).encode(), value) is True

@@ -16,7 +16,7 @@ from streams_recovery.application.kubernetes.wiping import require_no_wipe, wipe
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
-from streams_recovery.core.kubernetes.others import findings_of, rights_needed
+from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
 from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion

@@ -9,7 +9,7 @@ from typing import Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, ManagedByAnother, NotFound, Refused
-from streams_recovery.core.kubernetes.others import Autoscaler, Owner, ScaledObject, is_suspended, owners_of
+from streams_recovery.core.kubernetes.controllers import Autoscaler, Owner, ScaledObject, is_suspended, owners_of
 from streams_recovery.core.kubernetes.workload import Workload
 from streams_recovery.core.waiting import poll
 

@@ -22,7 +22,7 @@ from streams_recovery.application.instance_record import Ended, StopRequest
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused, masked, remember_secrets
-from streams_recovery.core.kubernetes.others import (
+from streams_recovery.core.kubernetes.controllers import (
     KEDA_GROUP,
     KEDA_PAUSED,
     KEDA_PLURAL,

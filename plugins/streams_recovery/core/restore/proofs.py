@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.forms import is_answer, readable_text
+from streams_recovery.core.answers import is_answer, readable_text
 from streams_recovery.core.jobs.spec import KeysVerified, PartitionVerified, RestoreResult
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.restore.plan import PartitionLoad

@@ -1,6 +1,6 @@
 """Taking a savepoint: begin, quiesce, capture, resume, plan_copy, (Spark), gather, publish, finish, in this order."""
 
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.begin import begin, begin_safety, finish
 from streams_recovery.operations.savepoint.capture import capture
 from streams_recovery.operations.savepoint.copy import gather, has_news, plan_copy

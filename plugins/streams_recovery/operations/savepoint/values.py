@@ -13,7 +13,7 @@ from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import PartitionCopy
 from streams_recovery.core.savepoint.cut import PartitionCut
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.core.savepoint.damage import ChangedState, Damage, DamageKind
-from streams_recovery.core.savepoint.warnings import SavepointRequest
+from streams_recovery.core.savepoint.request import SavepointRequest
 from streams_recovery.operations.savepoint.begin import grown, other_topics, truncated
 from streams_recovery.operations.savepoint.copy import _check_stored, check_against_plan, copy_plan
 from streams_recovery.operations.savepoint.damage import with_damage

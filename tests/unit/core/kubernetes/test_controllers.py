@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streams_recovery.core.kubernetes.others import (
+from streams_recovery.core.kubernetes.controllers import (
     Owner,
     autoscalers_of,
     findings_of,

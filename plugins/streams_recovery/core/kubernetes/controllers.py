@@ -1,4 +1,4 @@
-"""Others that act on a workload in Kubernetes, and the rights that stopping, starting and wiping an application need there.
+"""Controllers that change a workload of Kubernetes besides us, and the rights that stopping, starting and wiping an application need there.
 
 An owner is the object of a tool that writes a workload's replica count back to what a Git repository says, unless it is suspended. An autoscaler is a
 HorizontalPodAutoscaler of Kubernetes, or a ScaledObject of KEDA.
