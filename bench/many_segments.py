@@ -29,13 +29,21 @@ from streams_recovery.core.approval import approval
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout, StorageLocation
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
+from streams_recovery.core.repository.manifest import (
+    CopiedRange,
+    CutProof,
+    Manifest,
+    PartitionCut,
+    PartitionImage,
+    Provenance,
+    SegmentFile,
+    TopicImage,
+)
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import Observed, RestorePlan, check_plan
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
 from streams_recovery.core.savepoint.chain import ChainPolicy
-from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.operations.restore.placing import RestoreSource, topic_to_create
 from streams_recovery.operations.savepoint.copy import copy_plan
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -14,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
+from spark_jobs.transforms.archived_state import CALL_SECONDS, PATIENCE_SECONDS, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
-from streams_recovery.core.archive.join import behind, groups_to_join, with_joined
+from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
 from streams_recovery.core.archive.log import (
     ENTRY_READERS,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
@@ -55,7 +57,9 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore
 
 if TYPE_CHECKING:
+    from streams_recovery.kafka.application_logs import ApplicationLogs
     from streams_recovery.kafka.cluster import KafkaCluster
+    from streams_recovery.kafka.connection import KafkaConnection
 
 LOGGER = logger("streams_recovery.archiver")
 # Entries that stay.
@@ -73,8 +77,32 @@ def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> Arch
     from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415
 
     connection = access.cluster
-    with KafkaCluster(lambda: connection, timeout=_CALL_SECONDS) as cluster:
-        return Archiver(context=context, spec=spec, access=access, cluster=cluster).run()
+    with ExitStack() as stack:
+        cluster = stack.enter_context(KafkaCluster(lambda: connection, timeout=_CALL_SECONDS))
+        logs = stack.enter_context(application_logs(spec, connection, cluster)) if spec.cut_seconds is not None else None
+        return Archiver(context=context, spec=spec, access=access, cluster=cluster, logs=logs).run()
+
+
+@contextmanager
+def application_logs(spec: ArchiveSpec, connection: KafkaConnection, cluster: KafkaCluster) -> Iterator[ApplicationLogs]:
+    """The logs of the application, for cuts, as somebody reads them who does not wait."""
+    from streams_recovery.kafka.application_logs import ApplicationLogs  # noqa: PLC0415
+    from streams_recovery.kafka.groups import ConsumerGroups  # noqa: PLC0415
+    from streams_recovery.kafka.transactions import Transactions  # noqa: PLC0415
+
+    with (
+        ConsumerGroups(lambda: connection, timeout=CALL_SECONDS) as groups,
+        Transactions(lambda: connection, timeout=CALL_SECONDS) as transactions,
+    ):
+        yield ApplicationLogs(
+            application_id=spec.application_id,
+            cluster=cluster,
+            groups=groups,
+            transactions=transactions,
+            read=(),
+            clock=wall_clock,
+            patience=PATIENCE_SECONDS,
+        )
 
 
 def wall_clock() -> int:
@@ -90,6 +118,7 @@ class Archiver:
     spec: ArchiveSpec
     access: JobAccess
     cluster: KafkaCluster
+    logs: ApplicationLogs | None = None
     clock: Callable[[], int] = wall_clock
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
@@ -112,6 +141,19 @@ class Archiver:
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
         self._joined_at = self._based_at = self.monotonic()
         self._cluster_id = ""
+        self._state = (
+            None
+            if self.logs is None or self.spec.cut_seconds is None
+            else StateArchiver(
+                spec=self.spec,
+                every=self.spec.cut_seconds,
+                cluster=self.cluster,
+                connection=self.access.cluster,
+                logs=self.logs,
+                repository=self._repository,
+                monotonic=self.monotonic,
+            )
+        )
 
     def run(self) -> ArchiveResult:
         """From its lock to its end."""
@@ -159,8 +201,14 @@ class Archiver:
         self._remove_replaced()
         if now - self._based_at > HEARTBEAT_SECONDS:
             # A savepoint that nobody here was asked for may have copied inputs itself.
-            self._positions, self._based_at = archived_to(self._archive, self._base(), self._ids()), now
+            self._go_on_behind(self._base())
         return now
+
+    def _go_on_behind(self, base: Manifest | None) -> None:
+        if self._state is not None:
+            self._state.go_on_behind(base)
+        self._positions = archived_to(self._archive, base, self._ids(), state=self._state is not None)
+        self._based_at = self.monotonic()
 
     def _begin(self) -> None:
         """Say where each partition goes on. Raises ``Refused`` on another cluster than the archive's, unless a savepoint was taken of this one since."""
@@ -172,8 +220,8 @@ class Archiver:
                 application_id=self.spec.application_id,
             )
         if self._archive.cluster_id != self._cluster_id:
-            self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None)
-        self._positions = archived_to(self._archive, base, self._ids())
+            self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None, cut=None)
+        self._go_on_behind(base)
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
             for tp, to in sorted(self._positions.items())
@@ -183,7 +231,8 @@ class Archiver:
         self._append(self._entry(ArchiveEvent.BEGUN, logs=begins))
 
     def _ids(self) -> dict[str, str]:
-        return {name: topic.topic_id for name, topic in self.cluster.describe_topics(self.spec.topics).items()}
+        names = (*self.spec.topics, *(() if self._state is None else self._state.topics))
+        return {name: topic.topic_id for name, topic in self.cluster.describe_topics(names).items()}
 
     def _base(self) -> Manifest | None:
         """The newest savepoint of this cluster; of one that cannot be read nothing is said."""
@@ -222,23 +271,39 @@ class Archiver:
 
     def _copy(self) -> bool:
         """Copy what is new and record it. False when there was nothing."""
+        # Before the ends of inputs are read: what it has read is archived then.
+        found = None if self._state is None else self._state.look(self._archive, self._positions)
         at, logs = self.clock(), self._now()
-        tick = plan_tick(logs, self._positions, self.spec.limits.of_records(self._record_bytes))
+        limits = self.spec.limits.of_records(self._record_bytes)
+        tick = plan_tick(logs, self._positions, limits)
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
         self._waiting = tick.waiting
-        if not tick.parts:
+        left = replace(limits, records=limits.records - sum(part.end - part.start for part in tick.parts))
+        state = None if self._state is None or found is None else self._state.plan(found, self._positions, left)
+        if not tick.parts and state is None:
             return False
         for what in (*tick.begun_anew, *tick.gaps):
             LOGGER.warning("archived anew or not at all: %s", what)
+        whole = tick if state is None else replace(tick, parts=(*tick.parts, *state.parts))
         result = None
-        if tick.ranges:
-            wanted = BackupSpec(application_id=self.spec.application_id, ranges=tick.ranges, compression_level=self.spec.compression_level)
+        if whole.ranges:
+            wanted = BackupSpec(application_id=self.spec.application_id, ranges=whole.ranges, compression_level=self.spec.compression_level)
             result = copy_ranges(self.context, wanted, self.access)
-        copied = archived_logs(tick, result)
+        copied = archived_logs(whole, result)
+        cut = None
+        if self._state is not None and found is not None and state is not None:
+            mine = [log for log in copied if log.tp in {part.now.tp for part in state.parts}]
+            if self._state.proven(found, state, mine, result):
+                cut = state.cut
+            else:
+                copied = tuple(log for log in copied if log not in mine)
+            if not copied and cut is None:
+                return False
         ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
-        self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
+        entry = replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends), cut=cut)
+        self._append(entry)
         self._count([one.file for log in copied for one in log.ranges if one.file is not None])
         return True
 
@@ -276,14 +341,15 @@ class Archiver:
             wanted = MergeSpec(application_id=self.spec.application_id, groups=groups, compression_level=self.spec.compression_level)
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
         self._others = []
-        self._append(self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers))
+        joined = self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers)
+        self._append(replace(joined, cut=cut_behind(self._archive, base)))
         asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
         self._archive = replace(self._archive, asked=asked)
         # What somebody uses that was there before.
         if not any(entry.event is ArchiveEvent.KEPT for entry in self._others):
             self._replaced.append((self.monotonic(), [file.key for group in groups for file in group.files]))
-        self._joined_at = self._based_at = self.monotonic()
-        self._positions = archived_to(self._archive, base, self._ids())
+        self._go_on_behind(base)
+        self._joined_at = self._based_at
         # Readers go back to this entry, and plans that were made before it a little further.
         self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
 

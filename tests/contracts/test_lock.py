@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from streams_recovery.core.errors import LockHeld, LockLost, Refused
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.lease import LockTicket
+from streams_recovery.core.repository.lease import LEASE_SECONDS, LockTicket
 from streams_recovery.storage.lock import ApplicationLock
 from tests.support.storage.contract import OpenRepository
 
@@ -188,3 +189,35 @@ def test_a_release_that_comes_too_late_leaves_the_lock_to_whoever_took_it(open_r
     assert holder is not None
     assert holder.owner == "restore 2"
     theirs.renew(other, lease_seconds=60)
+
+
+def overtaken(open_repository: OpenRepository, clock: Clock, overtake: Callable[[ApplicationLock], object]) -> ApplicationLock:
+    """A lock whose newest record, the first, cannot be read and is older than a lease; ``overtake`` comes between its look at that and its takeover."""
+    repository, key = open_repository(), f"{Layout('orders').locks}000000000001.json"
+    repository.create(key, b"")
+    written = repository.modified(key)
+    assert written is not None
+    clock.now = written + LEASE_SECONDS * 1000
+    faster = [ApplicationLock(open_repository(), Layout("orders"), clock)]
+
+    def late() -> int:
+        if faster:
+            overtake(faster.pop())
+        return clock()
+
+    return ApplicationLock(repository, Layout("orders"), late)
+
+
+def test_a_lock_that_another_run_was_faster_to_take_over_is_theirs(open_repository: OpenRepository, clock: Clock) -> None:
+    slower = overtaken(open_repository, clock, lambda faster: faster.acquire("restore 2", lease_seconds=60, purpose="restore"))
+    with pytest.raises(LockHeld, match="restore 2 holds the lock"):
+        slower.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
+
+
+def test_what_the_faster_one_gave_back_is_taken_behind_it(open_repository: OpenRepository, clock: Clock) -> None:
+    slower = overtaken(
+        open_repository, clock, lambda faster: faster.release(faster.acquire("restore 2", lease_seconds=60, purpose="restore"))
+    )
+    ticket = slower.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
+    assert ticket == LockTicket(owner="backup 1", number=4)
+    assert slower.holds(ticket)

@@ -23,6 +23,8 @@ from embedded.demo.checks import differences, wait_counted
 from examples.order_processing.generator import Generator
 from examples.order_processing.truth import Stores, truth
 from streams_recovery.application.port import InstanceState
+from streams_recovery.core.archive.state import at_cut
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive
@@ -93,6 +95,10 @@ def test_a_lost_cluster_costs_seconds_of_input_where_an_archiver_is_at_work(guar
         with lost.on.command("archive"), acknowledged_over_time(home) as fed:
             saved = lost.on.command("backup", "--json").result()
             assert poll(lambda: behind(home, saved["savepoint_id"]) or None, seconds=180, interval=0.5), "it goes on behind the savepoint"
+            if guarantee == "exactly_once_v2":
+                assert poll(lambda: cut_behind(home, saved["savepoint_id"]) or None, seconds=240, interval=0.5), (
+                    "and a cut is found at work"
+                )
             # The moment is nobody's choice.
             time.sleep(secrets.SystemRandom().uniform(5, 20))
             brokers_gone = time.time_ns() // 1_000_000
@@ -102,13 +108,18 @@ def test_a_lost_cluster_costs_seconds_of_input_where_an_archiver_is_at_work(guar
         planned = lost.on.command(*asked, "--plan", "--json", from_there=True).result()
         promised = planned["archived"]["safe_at"]
         lost.on.command(*asked, "--approve", planned["approve"], "--json", from_there=True).result()
+        assert (planned["state"] is not None) == (guarantee == "exactly_once_v2"), (
+            "what was in it since the savepoint is not processed again"
+        )
         there.await_running()
         orders = content(there.recovery, "orders")
         kept = numbers(orders)
         wait_counted(there.recovery, len(kept), seconds=300)
         total = fed(brokers_gone)
         sys.stdout.write(f"{guarantee}: {total - len(kept)} of {total} acknowledged orders were lost, ")
-        sys.stdout.write(f"and all was promised up to {(brokers_gone - promised) / 1000:.1f} s before the loss\n")
+        sys.stdout.write(
+            f"and all was promised up to {(brokers_gone - promised) / 1000:.1f} s before the loss; {state_age(planned, brokers_gone)}\n"
+        )
         # Partitions end at different orders.
         assert set(range(fed(promised))) <= set(kept), "what is promised is there"
         assert set(range(fed(brokers_gone - LOSS_MS))) <= set(kept), "it cost no more than seconds"
@@ -117,6 +128,16 @@ def test_a_lost_cluster_costs_seconds_of_input_where_an_archiver_is_at_work(guar
         home.stack.start_broker(home.processes)
         for partition, records in content(home.recovery, "orders").items():
             assert records[: len(orders[partition])] == orders[partition], "nothing is missing in between"
+
+
+def cut_behind(on: Stage, savepoint_id: str) -> bool:
+    """Whether the archive has a cut behind a savepoint that a restore may begin from."""
+    return isinstance(at_cut(on.recovery.savepoints.read(savepoint_id), archive.read_archive(on.recovery)), Manifest)
+
+
+def state_age(planned: dict[str, Any], lost_at: int) -> str:
+    """How old the state of a plan is."""
+    return f"the state is of {(lost_at - planned['captured_at']) / 1000:.1f} s before it, {planned['observed']['records_to_catch_up']} orders are processed"
 
 
 @contextmanager

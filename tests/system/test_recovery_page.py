@@ -53,7 +53,7 @@ class AtTheScreen:
         return f"{self.airflow.url}{MOUNTED}{rest}"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def screen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AtTheScreen]:
     with stage(tmp_path_factory.mktemp("stage"), kind=Applications) as on, chromium() as browser:
         # Before Airflow starts: it reads files again only every ten minutes here.

@@ -280,6 +280,7 @@ def carry_out(
         planned = restores.plan(recovery, request)
         show_plan(planned, markdown(planned), as_json=as_json, more=more)
         return
+    request = restores.as_approved(request, approve)
     report = runs.restore_in_place(runner(recovery, logs), request, requester(), approve=lambda planned: _approved(planned, approve))
     _tell(report, recovery.config.name, as_json=as_json)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from streams_recovery.cli.runner import Runner, RunOutcome
+from streams_recovery.core.approval import approval
 from streams_recovery.core.errors import Damaged, RecoveryError, Refused, VersionFailed
 from streams_recovery.core.outputs.comparison import OutputsReport, OutputsRequest
 from streams_recovery.core.repository.check import CheckReport
@@ -109,7 +110,7 @@ def restore_in_place(runner: Runner, request: RestoreRequest, requester: Request
     if not approve(planned):
         raise Refused("the plan was not approved", next_step="nothing was changed; the application goes on as it was")
     ticket = restore.open_restore(
-        recovery, request, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=planned.hash
+        recovery, request, run_id=requester.run_id, requested_by=requester.requested_by, approved_hash=approval(planned)
     )
     runner.say(f"restore {ticket.restore_id} begun")
     return carry_out(runner, ticket)
@@ -156,7 +157,7 @@ def _take_back(runner: Runner, ticket: RestoreTicket, request: Undo, error: Exce
             request,
             run_id=f"{ticket.restore_id}-back",
             requested_by=ticket.requested_by,
-            approved_hash=planned.hash,
+            approved_hash=approval(planned),
             patience=restore.LOCK_WAIT_SECONDS,
         )
         runner.say(f"restore {back.restore_id} begun")
@@ -229,7 +230,7 @@ def _bring_back(clone: Runner, ticket: savepoint.Ticket) -> RunOutcome:
 def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
     planned = restore.plan(clone.recovery, request)
     ticket = restore.open_restore(
-        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=planned.hash
+        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=approval(planned)
     )
     clone.say(f"restore {ticket.restore_id} begun")
     return ticket
@@ -250,7 +251,7 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
             request.pinned(scratch, planned),
             run_id=requester.run_id,
             requested_by=requester.requested_by,
-            approved_hash=planned.hash,
+            approved_hash=approval(planned),
         )
     except RecoveryError as error:
         outcome.error = error

@@ -193,11 +193,13 @@ def _check_interval(text: str) -> None:
 
 class ArchiveSection(Section):
     """Inputs and globals are archived every ``interval``, behind the newest savepoint, so that the loss of a cluster costs seconds of input. It
-    reads as much as ``throttle`` allows in an interval. With ``dag`` a DAG archives; without it ``streams-recovery archive`` has to be run as a service.
+    reads as much as ``throttle`` allows in an interval. With ``state`` changelogs are archived too, up to one exact cut after the other. With ``dag`` a DAG
+    archives; without it ``streams-recovery archive`` has to be run as a service.
     """
 
     enabled: Switch = False
     interval: Annotated[Duration, AfterValidator(accepted_by(_check_interval))] = "PT10S"
+    state: Switch = False
     dag: Switch = True
     throttle: RateLimits = RateLimits()
 

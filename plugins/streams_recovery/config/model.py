@@ -30,7 +30,7 @@ from streams_recovery.config.sites import Site, SiteName, names_at, site_problem
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible
-from streams_recovery.core.kafka_types import Profile, QuiesceMode, StoreKind, TopicRole
+from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, StoreKind, TopicRole
 from streams_recovery.core.names import internal_examples
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.savepoint.topology import Declared
@@ -202,9 +202,20 @@ class ApplicationConfig(Section):
         problems = [*archive_problems(self.declared(self.backup.profile))]
         if self.archive.enabled and not self.backup.survive_cluster_loss:
             problems.append("archive: what it archives is behind the inputs that savepoints have; write backup.survive_cluster_loss: true")
+        if self.archive.state:
+            problems += self._no_cuts()
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _no_cuts(self) -> Iterator[str]:
+        """The reasons why no running application with this configuration can be cut exactly."""
+        if not self.archive.enabled:
+            yield "archive.state: it is the archiver that takes cuts; write archive.enabled: true"
+        if self.application.guarantee is not Guarantee.EXACTLY_ONCE_V2:
+            yield "archive.state: a running application can be cut exactly only where its guarantee is exactly_once_v2"
+        if self.backup.profile is not Profile.FULL:
+            yield "archive.state: cuts are behind savepoints with state; write backup.profile: full"
 
     @model_validator(mode="after")
     def _own_topics_only(self) -> Self:

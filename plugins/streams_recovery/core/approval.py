@@ -1,7 +1,8 @@
 """A plan is carried out exactly as it was approved, or not at all.
 
 A hash identifies a plan. The approval that a person copies is the hash, followed by a few digits for each part of the plan. Only the complete hash
-decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed.
+decides. The digits after it only show which part differs: an option that was not given again, or a fact that changed. Of a plan that
+would be another one a minute later, because something newer came, the approval says at its end what it is of: it is planned with that again.
 
 A rule may restrict who approves. Users are compared by the names that Airflow knows them by.
 """
@@ -12,13 +13,14 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from streams_recovery.core import codec
 from streams_recovery.core.errors import PlanChanged
 from streams_recovery.core.escaping import Markdown
 
 _HASH_DIGITS, _PART_DIGITS = 64, 3
+_PIN = "x"
 
 
 class Approvable(Protocol):
@@ -33,6 +35,15 @@ class Approvable(Protocol):
     @property
     def parts(self) -> Mapping[str, object]:
         """The parts of the plan by name. All values can be encoded as JSON."""
+
+
+@runtime_checkable
+class PinnedPlan(Protocol):
+    """A plan that is of something of which there is a newer one every minute. ``pin`` is its number, None where it is of nothing of that kind."""
+
+    @property
+    def pin(self) -> int | None:
+        """The number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +67,28 @@ def hash_of(done: object) -> str:
 
 def approval(plan: Approvable) -> str:
     """The text that a person copies to approve this plan."""
-    return plan.hash + "".join(_digits(part) for part in plan.parts.values())
+    pin = plan.pin if isinstance(plan, PinnedPlan) else None
+    return _whole(plan) + ("" if pin is None else f"{_PIN}{pin}")
+
+
+def pin_of(approved: str) -> int | None:
+    """The number in an approval of a plan of something of which there is a newer one every minute, None where it has none."""
+    number = approved.partition(_PIN)[2]
+    return int(number) if re.fullmatch(r"[0-9]{1,12}", number) else None
 
 
 def is_approved(plan: Approvable, approved: str) -> bool:
     """True when ``approved`` is this plan's complete hash, or its complete approval."""
-    return approved in (plan.hash, approval(plan))
+    return approved in (plan.hash, _whole(plan), approval(plan))
+
+
+def _whole(plan: Approvable) -> str:
+    return plan.hash + "".join(_digits(part) for part in plan.parts.values())
 
 
 def different_parts(plan: Approvable, approved: str) -> tuple[str, ...]:
     """Names of the parts that differ between the approved plan and this one. Empty if the approval does not show it."""
-    known = approved[_HASH_DIGITS:]
+    known = approved.partition(_PIN)[0][_HASH_DIGITS:]
     if len(known) != _PART_DIGITS * len(plan.parts):
         return ()
     seen = (known[start : start + _PART_DIGITS] for start in range(0, len(known), _PART_DIGITS))
@@ -88,7 +110,7 @@ def check_approved(plan: Approvable, approved: str) -> None:
 
 
 def _why(plan: Approvable, approved: str, parts: tuple[str, ...]) -> str:
-    if not re.fullmatch(f"[0-9a-f]{{{_HASH_DIGITS},}}", approved):
+    if not re.fullmatch(f"[0-9a-f]{{{_HASH_DIGITS},}}", approved.partition(_PIN)[0]):
         return f"{approved[:20]!r} is not the hash of a plan"
     changed = f"it is {plan.hash[:12]}, and {approved[:12]} was approved"
     if approved.startswith(plan.hash):

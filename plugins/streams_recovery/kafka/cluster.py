@@ -15,7 +15,7 @@ from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
 from streams_recovery.core.words import first_names
-from streams_recovery.kafka import errors, logs, permissions
+from streams_recovery.kafka import errors, log_batches, logs, permissions
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
 from streams_recovery.kafka.group_messages import list_group_kinds
 
@@ -235,6 +235,10 @@ class KafkaCluster(ClusterVerbs):
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The end, in each log as it is now, of the records written up to a leader epoch; None where the broker does not know the epoch."""
         return logs.epoch_ends(self._clients, epochs)
+
+    def whole_logs(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> frozenset[TopicPartition]:
+        """The partitions of which each offset ``[start, end)``, below the high watermark, is as it was written: the log cleaner has taken nothing."""
+        return log_batches.whole_logs(self._clients, ranges)
 
     def log_dirs(self, partitions: Mapping[str, int]) -> tuple[logs.LogDir, ...]:
         """The brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""

@@ -190,7 +190,7 @@ def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[T
 
     def ask() -> dict[TopicPartition, int | None]:
         found: dict[TopicPartition, int | None] = {}
-        for leader, partitions in _by_leader(clients, epochs).items():
+        for leader, partitions in by_leader(clients, epochs).items():
             found |= _ends(clients.send(_request(partitions, epochs), leader))
         return found
 
@@ -201,13 +201,14 @@ def epoch_ends(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[T
     return found
 
 
-def _by_leader(clients: Clients, epochs: Mapping[TopicPartition, int]) -> dict[int, list[TopicPartition]]:
+def by_leader(clients: Clients, wanted: Collection[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    """These partitions by the broker that leads them. Raises what a topic that is not there, or one without a leader, is."""
     leaders: dict[int, list[TopicPartition]] = {}
-    for topic in clients.pure.describe_topics(sorted({tp.topic for tp in epochs})):
+    for topic in clients.pure.describe_topics(sorted({tp.topic for tp in wanted})):
         if topic["error_code"]:
             raise errors.by_code(topic["error_code"], f"describing topic {topic['name']} failed: {errors.name_of(topic['error_code'])}")
         for part in topic["partitions"]:
-            if (tp := TopicPartition(topic["name"], part["partition_index"])) in epochs:
+            if (tp := TopicPartition(topic["name"], part["partition_index"])) in wanted:
                 if part["leader_id"] < 0:
                     raise errors.by_code(errors.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
                 leaders.setdefault(part["leader_id"], []).append(tp)

@@ -35,6 +35,8 @@ SPEC, RESULT = "archive-spec", "archive-result"
 # One look of an archiver: what is left comes with the next one.
 _MOST_RECORDS: Final = 4_000_000
 HAND_OVER_SECONDS: Final = 86_400.0
+# Between two cuts: each one writes an object for every changelog partition with news.
+CUT_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.5
 
@@ -95,6 +97,7 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
         hand_over_seconds=left,
         limits=TickLimits(records=min(records, _MOST_RECORDS), payload=payload, file_records=recovery.config.backup.segment_max_records),
         compression_level=recovery.config.backup.compression_level,
+        cut_seconds=CUT_SECONDS if section.state else None,
     )
     written = recovery.artifacts.write(spec.run, SPEC, spec)
     return JobPlan(spec=written, result_key=recovery.artifacts.answer(written.key, RESULT), ranges=len(topics), offsets=0)

@@ -259,6 +259,8 @@ def _loss(report: StatusReport, *, survives: bool) -> Markup:
     said = Markup("survives cluster loss")
     if report.archive is not None:
         said += Markup(" with input up to {} ({} before the look)").format(moment(point), seconds(loss))
+        if report.archive.state_at is not None:
+            said += Markup(" and state of {}").format(moment(report.archive.state_at))
     return said if objective is None or loss <= objective else said + Markup(", objective {}").format(seconds(objective))
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from spark_jobs.access import JobAccess
@@ -22,10 +22,10 @@ from tests.support.applications.small import Small, configured, surviving
 from tests.support.spark.session import InSession
 
 
-def with_archive(small: Small) -> Small:
+def with_archive(small: Small, **archive: object) -> Small:
     """The application, whose configuration asks for an archive every second."""
     small = surviving(small)
-    config = configured(small.recovery, archive={"enabled": True, "interval": "PT1S"})
+    config = configured(small.recovery, archive={"enabled": True, "interval": "PT1S", **archive})
     return replace(small, recovery=replace(small.recovery, config=config))
 
 
@@ -57,16 +57,25 @@ class Archiver:
 
 @contextmanager
 def archiving(recovery: RecoveryContext, session: InSession, *, clock: Callable[[], int] = archiver.wall_clock) -> Iterator[Archiver]:
-    """An archiver beside the block. At the block's end it is made to think that a day has passed, and hands over."""
+    """An archiver beside the block, which looks for a cut each second if it is to. At the block's end it is made to think that a day has passed, and hands
+    over.
+    """
     order = archive.plan_archiver(recovery, archive.begin(recovery, f"test-{uuid.uuid4().hex}"))
     found, later = Archiver(recovery), threading.Event()
 
     def run() -> None:
         try:
-            with KafkaCluster(lambda: recovery.connection) as cluster:
+            spec = recovery.artifacts.read(ArchiveSpec, order.spec)
+            with ExitStack() as stack:
+                cluster = stack.enter_context(KafkaCluster(lambda: recovery.connection))
+                logs = None
+                if spec.cut_seconds is not None:
+                    spec = replace(spec, cut_seconds=1.0)
+                    logs = stack.enter_context(archiver.application_logs(spec, recovery.connection, cluster))
                 archiver.Archiver(
                     context=session.spark.sparkContext,
-                    spec=recovery.artifacts.read(ArchiveSpec, order.spec),
+                    spec=spec,
+                    logs=logs,
                     access=JobAccess(
                         connection=recovery.connection, location=recovery.repository.location, credentials=recovery.credentials
                     ),

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -30,6 +30,22 @@ def transaction(recovery: RecoveryContext) -> Iterator[Producer]:
     producer.init_transactions(30)
     producer.begin_transaction()
     yield producer
+
+
+def processed(
+    recovery: RecoveryContext, written: Mapping[TopicPartition, Sequence[tuple[bytes, bytes | None]]], read: Mapping[TopicPartition, int]
+) -> None:
+    """One transaction of the application: what it has written, and up to where it has read. Returns when it is decided everywhere."""
+    consumer = Consumer({**recovery.connection.client_config(), "group.id": recovery.application_id})
+    with transaction(recovery) as producer:
+        for tp, rows in written.items():
+            for key, value in rows:
+                producer.produce(tp.topic, value, key, tp.partition)
+        offsets = [ClientPartition(tp.topic, tp.partition, offset) for tp, offset in read.items()]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        producer.commit_transaction(30)
+    consumer.close()
+    await_markers(recovery, list(written))
 
 
 def aborted(recovery: RecoveryContext, tp: TopicPartition, count: int = 3) -> None:

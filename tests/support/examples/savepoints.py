@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evidence, Guarantee, QuiesceMode, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Manifest, PartitionImage, Provenance, SegmentFile, TopicImage
-from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.repository.manifest import (
+    CopiedRange,
+    CutProof,
+    Manifest,
+    PartitionCut,
+    PartitionImage,
+    Provenance,
+    SegmentFile,
+    TopicImage,
+)
 
 DAY = 86_400_000
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.layout import Layout, StorageLocation
-from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import joined
 from streams_recovery.core.savepoint.chain import ChainPolicy, plan_partition, topic_full_reason
-from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.words import new_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.segments.files import write_segment

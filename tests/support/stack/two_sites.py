@@ -77,6 +77,8 @@ class TwoSites(Stack):
             }
             for number, port in enumerate(self.there[2:], 1)
         ]
+        # Of an application of at least once no cut is exact unless it is held.
+        first["archive"] = {**first.get("archive", {}), "state": self.guarantee == "exactly_once_v2"}
         first["sites"] = {THERE: {"connection": "kafka_dr", "runs": {"kind": "process", "process": there}}}
         return {APPLICATION: first}
 

@@ -13,16 +13,18 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
 from streams_recovery.core.repository.layout import Layout, StorageLocation
+from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.storage import append_log
 from streams_recovery.storage import repository as store
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.seals import new_private_key
 from tests.support.storage.s3 import CREDENTIALS
 
 HOLDS = Layout("orders").holds
@@ -144,6 +146,8 @@ ORDER: Callable[[AppendLog[Entry]], list[int]] = lambda log: [int(entry.text) fo
     st.lists(st.sampled_from(["notes.json", "000000000003.json0", "0000000000031.json", "a/000000000001.json", "~"]), unique=True),
     st.integers(1, 8),
 )
+@example({1, 2, 3, 4, 9, 10}, [], 1).via("a hole as large as a page")
+@example({1, 2}, ["0-1", "0-2", "0-3", "0-4"], 1).via("a page without an entry")
 def test_any_log_is_read_back_in_order_however_it_is_listed(numbers: set[int], strange: list[str], keep: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append_log, "_PAGE", 4)
@@ -165,6 +169,33 @@ def test_any_log_is_read_back_in_order_however_it_is_listed(numbers: set[int], s
                 AppendLog(repository, HOLDS, Entry).read_all()
         assert log.prune(keep, whole=False) == len(down[keep:])
         assert ORDER(AppendLog(repository, HOLDS, Entry)) == down[:keep]
+
+
+def test_a_log_without_its_first_entry_has_no_oldest_one() -> None:
+    repository = Repository(StorageLocation(backend="memory"))
+    repository.create(key(2), b'{"text":"2"}')
+    with pytest.raises(Damaged, match=f"{HOLDS} has no entry 1, and has {key(2)}"):
+        AppendLog(repository, HOLDS, Entry).first()
+
+
+def test_a_log_whose_newest_entry_was_removed_ends_with_the_one_before_it() -> None:
+    repository = Repository(StorageLocation(backend="memory"))
+    log = AppendLog(repository, HOLDS, Entry)
+    for text in "ab":
+        log.append(Entry(text=text))
+    repository.delete([key(2)])
+    assert log.last() == Entry(text="a")
+
+
+def test_a_number_that_is_missing_before_a_sealed_entry_is_damage() -> None:
+    private, public = new_private_key()
+    repository = Repository(StorageLocation(backend="memory"), seal=SealKeys(public=(public,), private=private))
+    log = AppendLog(repository, HOLDS, Entry)
+    for text in "abc":
+        log.append(Entry(text=text))
+    repository.delete([key(2)])
+    with pytest.raises(Damaged, match=f"{HOLDS} has no entry 2, and has {key(3)}"):
+        log.read_all()
 
 
 def test_several_readers_find_what_one_finds_and_read_little_for_whoever_needs_little(

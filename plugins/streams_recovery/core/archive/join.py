@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedLog
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog
 from streams_recovery.core.compaction.merge import Accepted, GroupToMerge, MergeLimits, groups
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Manifest, PartitionImage, partition_images
@@ -34,17 +34,31 @@ def _rest(log: ArchivedLog, image: PartitionImage) -> ArchivedLog | None:
     return log.from_boundary(image.end) or (log if log.start <= image.end < log.end else None)
 
 
+def cut_behind(archive: Archive, base: Manifest | None) -> ArchivedCut | None:
+    """The newest cut, if it is behind ``base``."""
+    return archive.cut if archive.cut is not None and base is not None and archive.cut.captured_at > base.captured_at else None
+
+
 def groups_to_join(
     archive: Archive, logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], *, file_records: int
 ) -> tuple[GroupToMerge, ...]:
-    """The files of each partition behind its boundary that become one."""
+    """The files of each partition behind its boundary that become one. No file goes across the end of the cut: a restore may begin there."""
     limits = MergeLimits(max_records=file_records, least_files=2)
+    ends = {} if archive.cut is None else archive.cut.ends
     return tuple(
         GroupToMerge.of(tp, pieces)
         for tp, several in sorted(logs.items())
-        for pieces in groups(tuple(one for one in several[-1].ranges if one.start >= archive.boundaries.get(tp, 0)), limits)
+        for part in _apart([one for one in several[-1].ranges if one.start >= archive.boundaries.get(tp, 0)], ends.get(tp))
+        for pieces in groups(part, limits)
         if sum(piece.file is not None for piece in pieces) > 1
     )
+
+
+def _apart(ranges: Sequence[CopiedRange], at: int | None) -> tuple[tuple[CopiedRange, ...], ...]:
+    """Ranges before an offset, and those from it on; what goes across it without a record there counts as before."""
+    if at is None:
+        return (tuple(ranges),)
+    return tuple(one for one in ranges if one.start < at), tuple(one for one in ranges if one.start >= at)
 
 
 def with_joined(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], accepted: Sequence[Accepted]) -> tuple[ArchivedLog, ...]:

@@ -8,16 +8,16 @@ truncated, or a savepoint has copied the records itself. What was archived befor
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.checked import check_epoch, check_partitions, check_segment_key
-from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.checked import check_epoch, check_names, check_partitions, check_segment_key
+from streams_recovery.core.repository.manifest import CopiedRange, CutProof, Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import joined
 
@@ -39,6 +39,11 @@ class _Topic(Protocol):
 def goes_into_archive(topic: _Topic) -> bool:
     """True if an archiver copies a topic, by its role and by whether savepoints have its records."""
     return topic.role in ARCHIVED_ROLES and topic.archived
+
+
+def is_state(topic: _Topic) -> bool:
+    """True if a topic that the application writes is archived up to a cut: its changelogs, and the outputs that savepoints have."""
+    return topic.role in (TopicRole.CHANGELOG, TopicRole.OUTPUT) and topic.archived
 
 
 class ArchiveEvent(enum.StrEnum):
@@ -74,8 +79,8 @@ class ArchivedLog:
 
     def __post_init__(self) -> None:
         pieces = sorted([*((one.start, one.end) for one in self.ranges), *((gap.start, gap.end) for gap in self.gaps)])
-        joined = all(left[1] == right[0] for left, right in pairwise(pieces))
-        ordered = all(left.end <= right.start for left, right in pairwise(self.ranges))
+        joined = all(left[1] == right[0] for left, right in itertools.pairwise(pieces))
+        ordered = all(left.end <= right.start for left, right in itertools.pairwise(self.ranges))
         # A log of nothing says where the archive of a partition begins.
         inside = (pieces[0][0], pieces[-1][1]) == (self.start, self.end) if pieces else 0 <= self.start == self.end
         if not (joined and ordered and inside) or any(one.compacted is not None for one in self.ranges):
@@ -107,6 +112,15 @@ class ArchivedLog:
             since_epoch=self.since_epoch,
         )
 
+    def up_to(self, at: int) -> ArchivedLog | None:
+        """The log before offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
+        across = (one.file for one in self.ranges if one.start < at < one.end)
+        if not self.start <= at <= self.end or any(file is not None and file.last_offset >= at for file in across):
+            return None
+        ranges = tuple(replace(one, end=min(one.end, at)) for one in self.ranges if one.start < at)
+        gaps = tuple(replace(gap, end=min(gap.end, at)) for gap in self.gaps if gap.start < at)
+        return replace(self, end=at, ranges=ranges, gaps=gaps)
+
     def from_boundary(self, at: int) -> ArchivedLog | None:
         """The log behind offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
@@ -118,10 +132,39 @@ class ArchivedLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedTail:
+    """What an application had not read of a partition that it writes to itself."""
+
+    tp: TopicPartition
+    copied: CopiedRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedCut:
+    """An exact cut of a running application, at the moment ``captured_at``. ``topics`` are those it is through, their ids by name; ``inputs`` are
+    the partitions of those that the application only reads, and ``written`` of the others. What was written to changelogs and archived outputs up to their
+    ends is in the ``logs`` of entries, this one's included; ``tails`` are of repartition topics.
+    """
+
+    captured_at: int
+    proof: CutProof
+    topics: dict[str, str]
+    inputs: tuple[PartitionCut, ...]
+    written: tuple[PartitionCut, ...]
+    tails: tuple[ArchivedTail, ...]
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """The end of each partition that was written."""
+        return {part.tp: part.end for part in self.written}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveEntry:
     """One entry. ``run`` is the archiver's, or that of the savepoint which asked; ``answers`` is the one that asked, empty unless it ``joined``. Moments are
     milliseconds: ``at`` is when the ends of the logs were read, and all that was committed by ``safe_at`` is archived, None while that is not so of any moment.
-    ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all there are.
+    ``waiting`` records were there and are not archived yet, open transactions included. ``logs`` of an entry that ``joined`` are all there are. A restore may
+    begin from a ``cut``; an entry that ``joined`` has the newest one again, None where there is none behind the newest savepoint.
     """
 
     event: ArchiveEvent
@@ -132,6 +175,12 @@ class ArchiveEntry:
     waiting: int = 0
     answers: str = ""
     logs: tuple[ArchivedLog, ...] = ()
+    cut: ArchivedCut | None = None
+
+    @property
+    def adds(self) -> bool:
+        """True when it changes what is archived."""
+        return bool(self.logs) or self.cut is not None or self.event is ArchiveEvent.JOINED
 
     def checked(self, application_id: str, where: str) -> ArchiveEntry:
         """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""
@@ -141,11 +190,24 @@ class ArchiveEntry:
         for log in self.logs:
             check_epoch(log.leader_epoch, what=str(log.tp), where=where)
             for one in log.ranges:
-                if one.file is not None:
-                    check_segment_key(one.file.key, application_id, log.tp, where=where)
-                    if not one.file.possible:
-                        raise one.file.damaged("cannot have the numbers that the archive says of it")
+                _check_file(one, application_id, log.tp, where)
+        if self.cut is not None:
+            check_names("topic", list(self.cut.topics), where=where)
+            check_partitions("a cut", [one.tp for one in (*self.cut.inputs, *self.cut.written)], where=where)
+            check_partitions("a tail", [one.tp for one in self.cut.tails], where=where)
+            for part in (*self.cut.inputs, *self.cut.written):
+                check_epoch(part.leader_epoch, what=str(part.tp), where=where)
+            for tail in self.cut.tails:
+                _check_file(tail.copied, application_id, tail.tp, where)
         return self
+
+
+def _check_file(piece: CopiedRange, application_id: str, tp: TopicPartition, where: str) -> None:
+    if piece.file is None:
+        return
+    check_segment_key(piece.file.key, application_id, tp, where=where)
+    if not piece.file.possible:
+        raise piece.file.damaged("cannot have the numbers that the archive says of it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +216,7 @@ class Archive:
     is ``waiting``. ``recorded`` and ``recorded_safe_at`` are number and moment of the newest entry with ``logs``. These are in the order of the entries, the
     one of a partition that goes on last: see ``ArchivedLog.anew``. ``boundaries`` are where they ended when an archiver last began or ``joined``, or when they
     were ``kept``: what is before may be in a savepoint, or in the plan of a restore, and stays as it is. ``asked`` is who waits for an answer, and ``answered``
-    who has it.
+    who has it. ``cut`` is the newest exact cut, None where there is none.
     """
 
     number: int = 0
@@ -169,6 +231,7 @@ class Archive:
     recorded: int = 0
     recorded_safe_at: int | None = None
     waiting: int = 0
+    cut: ArchivedCut | None = None
 
     @property
     def exists(self) -> bool:
@@ -183,6 +246,13 @@ class Archive:
     @property
     def files(self) -> int:
         return sum(log.files for logs in self.logs.values() for log in logs)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The files of all of it."""
+        tails = () if self.cut is None else (tail.copied for tail in self.cut.tails)
+        pieces = itertools.chain(tails, (one for logs in self.logs.values() for log in logs for one in log.ranges))
+        return frozenset(one.file.key for one in pieces if one.file is not None)
 
     @property
     def newest(self) -> dict[TopicPartition, ArchivedLog]:
@@ -221,8 +291,9 @@ class Archive:
             boundaries=_ends_of(logs) if settled else self.boundaries,
             asked="" if whole else self.asked,
             answered=entry.answers if whole else self.answered,
-            recorded=number if entry.logs or whole else self.recorded,
-            recorded_safe_at=entry.safe_at if entry.logs or whole else self.recorded_safe_at,
+            recorded=number if entry.adds else self.recorded,
+            recorded_safe_at=entry.safe_at if entry.adds else self.recorded_safe_at,
+            cut=entry.cut if whole or entry.cut is not None or entry.cluster_id != self.cluster_id else self.cut,
         )
 
 
@@ -236,7 +307,7 @@ def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = N
     """
     needed: list[tuple[int, ArchiveEntry]] = []
     for number, entry in entries:
-        if upto is not None and number > upto and (entry.logs or entry.event is ArchiveEvent.JOINED):
+        if upto is not None and number > upto and entry.adds:
             needed.clear()
             continue
         needed.append((number, entry))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from streams_recovery.core.archive.log import Archive, ArchivedLog, goes_into_archive
+from streams_recovery.core.archive.log import Archive, ArchivedLog, goes_into_archive, is_state
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, truncation
@@ -79,7 +79,9 @@ class TickLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSpec:
-    """Archive these ``topics`` every ``interval_seconds``, for ``hand_over_seconds``; then the next archiver begins. ``run`` is who archives."""
+    """Archive these ``topics`` every ``interval_seconds``, for ``hand_over_seconds``; then the next archiver begins. ``run`` is who archives. With
+    ``cut_seconds`` changelogs too, of an application of exactly once, up to an exact cut each time that these are over. None is no cut.
+    """
 
     application_id: str
     run: str
@@ -88,6 +90,7 @@ class ArchiveSpec:
     hand_over_seconds: float
     limits: TickLimits
     compression_level: int
+    cut_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +150,12 @@ class Tick:
         return tuple(f"{part.now.tp} [{part.gap.start}, {part.gap.end})" for part in self.parts if part.gap is not None)
 
 
-def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, ArchivedTo]:
+def archived_to(
+    archive: Archive, base: Manifest | None, ids: Mapping[str, str], *, state: bool = False
+) -> dict[TopicPartition, ArchivedTo]:
     """The ends behind which an archiver goes on: that of the archive, or of the savepoint ``base`` where the archive does not go on from that one: it has
     copied records itself, or was merged across the end of a file, or only it knows the topic. ``base`` is the newest one of this cluster, None when there is
-    none, and ``ids`` are those of the topics that are there now.
+    none, and ``ids`` are those of the topics that are there now. With ``state`` those of what the application writes too.
     """
     newest = archive.newest
     found = {tp: ArchivedTo.of(log) for tp, log in newest.items()}
@@ -159,7 +164,7 @@ def archived_to(archive: Archive, base: Manifest | None, ids: Mapping[str, str])
     for topic, image in ((one, image) for one in base.topics for image in one.partitions):
         tp = TopicPartition(topic.name, image.partition)
         log = newest.get(tp)
-        if not goes_into_archive(topic) or (log is not None and ids.get(topic.name) != topic.topic_id):
+        if not (goes_into_archive(topic) or (state and is_state(topic))) or (log is not None and ids.get(topic.name) != topic.topic_id):
             continue
         if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
             anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}"

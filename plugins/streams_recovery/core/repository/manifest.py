@@ -28,7 +28,7 @@ from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
 
 __all__ = [
-    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
+    "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionCut", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
 ]  # fmt: skip
 
 FORMAT_VERSION: Final = 6
@@ -43,6 +43,18 @@ class LogAtCut:
     end: int
     leader_epoch: int | None
     committed: CommittedOffset | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCut(LogAtCut):
+    """One partition at the cut."""
+
+    tp: TopicPartition
+
+    @property
+    def tail_start(self) -> int:
+        """The start of the unread records of a repartition partition. Without a commit all records are unread."""
+        return self.log_start if self.committed is None else self.committed.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ _PARTS: Final = {
     "topics of other applications whose names begin like this one's": ("claimed",),
     "the savepoint of the inputs (`--inputs-from`)": ("inputs_from",),
     "the input that was archived behind the savepoint": ("archived",),
+    "the cut behind the savepoint that the state is of": ("state",),
     "the site (`--to`, `--lost`)": ("move",),
     "the command that deploys (`deploy.command`)": ("deploy",),
     "the new version (`--topology`, `--lose`, `--watch`)": ("upgrade",),
@@ -139,6 +140,14 @@ class ArchivedInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedState:
+    """The state is that of an exact cut that an archiver took behind the savepoint, at the moment ``at``, in the entries of the archive up to ``entry``."""
+
+    entry: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointInTime:
     """The moment that an application is brought to: the state of the plan's savepoint, or none unless ``with_state``, and its input up to there, from
     the files of the savepoint ``archive``. The application processes it to its end and stops. With a ``slice`` the input is that of an interval, and
@@ -162,7 +171,8 @@ class RestorePlan:
     committed offsets nobody touches, whatever they are by then. ``single`` is None unless topics are brought back alone: then no internal topic is in the
     plan, and the state stays as it is. ``move`` is None unless the application goes to another site, whose topics these are. ``deploy`` is
     the command that is run before the start, empty where none is configured. ``upgrade`` is None unless a new version goes on with the state that is there:
-    then nothing is loaded, and nothing is built again. ``archived`` is None unless inputs go on behind the savepoint, with what an archiver has copied.
+    then nothing is loaded, and nothing is built again. ``archived`` is None unless inputs go on behind the savepoint, with what an archiver has copied,
+    and ``state`` unless the state does.
     """
 
     application_id: str
@@ -189,6 +199,12 @@ class RestorePlan:
     deploy: tuple[str, ...] = ()
     upgrade: VersionChange | None = None
     archived: ArchivedInput | None = None
+    state: ArchivedState | None = None
+
+    @property
+    def pin(self) -> int | None:
+        """See ``PinnedPlan``: the entry of the archive with the cut whose state it is of."""
+        return None if self.state is None else self.state.entry
 
     @property
     def hash(self) -> str:

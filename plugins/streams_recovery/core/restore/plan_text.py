@@ -290,8 +290,14 @@ def _head(plan: RestorePlan) -> list[Markdown]:
     return [
         md("### Restore {} from savepoint {}{}", application, code(plan.savepoint_id), _source(plan)),
         _EMPTY,
-        md("Captured **{}**, consistency **{}**. Plan {}.", moment(plan.captured_at), plan.consistency, own),
+        md("{}, consistency **{}**. Plan {}.", _captured(plan), plan.consistency, own),
     ]
+
+
+def _captured(plan: RestorePlan) -> Markdown:
+    if plan.state is None:
+        return md("Captured **{}**", moment(plan.captured_at or 0))
+    return md("State of **{}**, when the archiver took an exact cut behind the savepoint", moment(plan.state.at))
 
 
 def _moved(plan: RestorePlan, move: SiteMove) -> list[Markdown]:
@@ -305,9 +311,9 @@ def _moved(plan: RestorePlan, move: SiteMove) -> list[Markdown]:
         md("### Move {} from the site {} to {}", code(plan.application_id), code(move.before), code(move.to)),
         _EMPTY,
         md(
-            "With savepoint {}, captured **{}**, consistency **{}**. Plan {}.",
+            "With savepoint {}. {}, consistency **{}**. Plan {}.",
             code(plan.savepoint_id),
-            moment(plan.captured_at or 0),
+            _captured(plan),
             plan.consistency,
             code(plan.hash[:12]),
         ),

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
-from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import GONE_BEFORE
-from streams_recovery.core.savepoint.cut import PartitionCut
 
 _DAY_MS = 86_400_000
 _POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"

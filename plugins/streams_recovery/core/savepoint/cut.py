@@ -37,13 +37,13 @@ Readings count for logs that stay what they are: the caller compares topics, par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
-from streams_recovery.core.repository.manifest import CopiedRange, CutProof, LogAtCut
+from streams_recovery.core.repository.manifest import CopiedRange, CutProof, PartitionCut
 from streams_recovery.core.words import first_names, moment
 
 Offsets = Mapping[TopicPartition, int]
@@ -52,18 +52,6 @@ Committed = Mapping[TopicPartition, CommittedOffset | None]
 MOST_COMMIT_INTERVAL_MS: Final = 3_600_000
 # A record that an application was stopped is believed for a day, where nothing else says who stopped it.
 _BELIEVED_MS: Final = 86_400_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionCut(LogAtCut):
-    """One partition at the cut."""
-
-    tp: TopicPartition
-
-    @property
-    def tail_start(self) -> int:
-        """The start of the unread records of a repartition partition. Without a commit all records are unread."""
-        return self.log_start if self.committed is None else self.committed.offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +91,41 @@ class Readings:
     def still(self) -> bool:
         """True if all internal partitions ended at the cut's ends at one moment, with no open transaction."""
         return not self.open_across and not self.moved
+
+
+class LogReader(Protocol):
+    """Reads the logs and offsets of one application. Each partition of an answer may have been read at a time of its own; committed offsets all at
+    one moment.
+    """
+
+    def clock(self) -> int:
+        """The time in ms."""
+
+    def committed(self) -> Committed:
+        """The application's committed offsets, at a moment at which no transaction could change one of them any more."""
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """The ends, records of open transactions included."""
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        """Wait until every last stable offset has reached its end, and return them."""
+
+
+def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
+    """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
+    committed_before = logs.committed()
+    captured_at = logs.clock()
+    ends = logs.high_watermarks(internal)
+    last_stable = logs.await_decided(ends)
+    committed_after = logs.committed()
+    return Readings(
+        committed_before=committed_before,
+        captured_at=captured_at,
+        ends=ends,
+        last_stable=last_stable,
+        committed_after=committed_after,
+        ends_after=logs.high_watermarks(internal),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

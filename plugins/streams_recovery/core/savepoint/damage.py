@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from streams_recovery.core.errors import StateDamaged
 from streams_recovery.core.kafka_types import ClaimedTopic, TopicPartition, TopicRole, truncation
 from streams_recovery.core.repository.journal import JournalEntry, Phase, created_by
-from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.repository.manifest import Manifest, PartitionCut, TopicImage
 
 
 class ChangedState(enum.StrEnum):

@@ -30,7 +30,7 @@ class ArchiveStatus:
     when none ever did. All that was committed by ``safe_at`` (ms) would be there after a loss of the cluster; None where the archive adds nothing to the
     savepoint. ``waiting`` records were not archived when it was last looked. Partitions that are ``left`` do not go on behind the savepoint, the first ones
     with the reason, ``left_count`` of all. ``lost`` offsets were gone before they could be archived. ``problem`` says why the archive cannot be used, empty
-    when it can.
+    when it can. ``state_at`` (ms) is the newest exact cut behind the savepoint, None where there is none: a restore begins from its state.
     """
 
     working: bool
@@ -42,6 +42,7 @@ class ArchiveStatus:
     left_count: int = 0
     lost: int = 0
     problem: str = ""
+    state_at: int | None = None
 
 
 class Severity(enum.StrEnum):
@@ -323,6 +324,7 @@ def archive_status(archive: Archive, behind: Extended | None, now: int) -> Archi
     moment that has not come, by an archiver's clock that is ahead.
     """
     safe_at = behind.safe_at if behind is not None and not behind.left else None
+    cut = archive.cut
     return ArchiveStatus(
         working=is_at_work(archive, now),
         said_at=archive.at,
@@ -332,6 +334,7 @@ def archive_status(archive: Archive, behind: Extended | None, now: int) -> Archi
         left=() if behind is None else behind.left[:_NAMED],
         left_count=0 if behind is None else len(behind.left),
         lost=sum(gap.end - gap.start for log in archive.newest.values() for gap in log.gaps),
+        state_at=cut.captured_at if cut is not None and behind is not None and cut.captured_at > behind.manifest.captured_at else None,
     )
 
 

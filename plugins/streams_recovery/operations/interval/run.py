@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.config.sandbox import Reprocess
 from streams_recovery.config.sandbox_application import SandboxApplication, SandboxName
+from streams_recovery.core.approval import approval
 from streams_recovery.core.errors import ConfigInvalid, Damaged, LockHeld, Refused
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.layout import Layout
@@ -197,7 +198,7 @@ def open_interval(
     """
     wanted = restore_request(source, request, planned.savepoint)
     return restore.open_restore(
-        recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=restore.plan(recovery, wanted).hash
+        recovery, wanted, run_id=run_id, requested_by=requested_by, approved_hash=approval(restore.plan(recovery, wanted))
     )
 
 

@@ -157,10 +157,9 @@ def holdings(recovery: RecoveryContext) -> Holdings:
 def _archived(recovery: RecoveryContext) -> tuple[frozenset[str], tuple[str, ...]]:
     """Files of the continuous archive, which no savepoint may have yet; and its name where that cannot be told."""
     try:
-        archive = read_archive(recovery)
+        return read_archive(recovery).keys, ()
     except Damaged:
         return frozenset(), ("the continuous archive",)
-    return frozenset(one.file.key for logs in archive.logs.values() for log in logs for one in log.ranges if one.file is not None), ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

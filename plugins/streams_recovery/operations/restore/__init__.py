@@ -38,7 +38,7 @@ from streams_recovery.operations.restore.open import (
     stored_plan,
     unfinished_one,
 )
-from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.report import checked_evidence, evidence, state_evidence
 from streams_recovery.operations.restore.start import await_recovered, finish, finish_topics, set_offsets, start, wipe, wipe_noted
 from streams_recovery.operations.restore.strategies import (
@@ -118,6 +118,7 @@ __all__ = [
     "abandon",
     "abandon_upgrade",
     "arrive",
+    "as_approved",
     "await_recovered",
     "check_free",
     "check_load",

@@ -27,7 +27,7 @@ from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
-from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
@@ -95,6 +95,7 @@ def open_restore(
             recovery.sites.require_current(recovery.site)
             recovery.sites.lift_fences()
         _keep_archived(recovery, request, run_id)
+        request = as_approved(request, approved_hash)
         current = plan(recovery, request)
         check_approved(current, approved_hash)
         require_agreement(current, request.safeguards)

@@ -15,7 +15,7 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.failover import SiteMove
-from streams_recovery.core.restore.plan import ArchivedInput, PartitionLoad, PointInTime, TopicToCreate
+from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState, PartitionLoad, PointInTime, TopicToCreate
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.rebuild import Placed, Target, target_name
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
@@ -54,7 +54,7 @@ class RestoreSource:
     place, and the groups that it names may be moved; None leaves them as they are. ``move`` says to which site the application goes, ``running`` what runs at
     the one that it leaves, and ``warnings`` what to tell of that. ``deletes`` are internal topics that a version has made which is taken back.
     ``archive_entry`` is the last entry of the continuous archive that counts, None for the newest one, 0 for none; ``archived`` is what was found in it
-    already.
+    already. ``state`` says of which cut behind the savepoint the manifest is, None for the savepoint's own.
     """
 
     manifest: Manifest
@@ -70,6 +70,7 @@ class RestoreSource:
     deletes: tuple[str, ...] = ()
     archive_entry: int | None = None
     archived: ArchivedInput | None = None
+    state: ArchivedState | None = None
 
     @property
     def in_place(self) -> bool:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from streams_recovery.core.approval import pin_of
 from streams_recovery.core.archive.log import goes_into_archive
 from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.jobs.spec import RowSlice
@@ -51,7 +52,7 @@ from streams_recovery.operations.restore.placing import (
 )
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, archived_input, plan_rebuild
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
-from streams_recovery.operations.restore.strategies import RestoreRequest, Undo, UpgradeInPlace
+from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, RestoreRequest, Undo, UpgradeInPlace
 from streams_recovery.operations.restore.topics_plan import plan_topics
 from streams_recovery.operations.unfinished import newest_restore, plan_of, refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below
@@ -80,6 +81,14 @@ def plan(recovery: RecoveryContext, request: RestoreRequest, *, mine: Mapping[st
     deploy = request.deployment(recovery, planned)
     otherwise = () if isinstance(request, Undo | UpgradeInPlace) else _deployed_otherwise(recovery, deploy)
     return replace(planned, deploy=deploy, warnings=(*planned.warnings, *otherwise))
+
+
+def as_approved(request: RestoreRequest, approved: str | None) -> RestoreRequest:
+    """The request with the cut of which an approval says that the plan is of its state, whatever cuts there are since."""
+    entry = pin_of(approved or "")
+    if entry is not None and isinstance(request, FromSavepoint | Failover) and request.state_entry is None:
+        return replace(request, state_entry=entry)
+    return request
 
 
 def _deployed_otherwise(recovery: RecoveryContext, deploy: tuple[str, ...]) -> tuple[str, ...]:
@@ -203,6 +212,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
         evidence=evidence,
         move=source.move,
         archived=archived,
+        state=source.state,
     )
     expected = estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
     return replace(planned, observed=replace(planned.observed, estimate=expected))

@@ -6,17 +6,15 @@ The order of the readings is what makes them evidence: see ``core.savepoint.cut`
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from streams_recovery.core.errors import NotExact, OffsetsGone, OffsetsUnstable, RecoveryError
+from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import CutProof
-from streams_recovery.core.savepoint.cut import Committed, CutEvidence, Offsets, PartitionCut, Readings, proof, purged_tails
+from streams_recovery.core.repository.manifest import CutProof, PartitionCut
+from streams_recovery.core.savepoint.cut import CutEvidence, Offsets, Readings, proof, purged_tails, read_cut
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
-from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.range_copy import announce, copy_range
 from streams_recovery.kafka.reader import Consumers
 from streams_recovery.operations import topic_holds
@@ -29,8 +27,6 @@ from streams_recovery.operations.savepoint.values import CutDraft, CutSummary, D
 from streams_recovery.storage.run_artifacts import other_attempt
 
 DRAFT = "cut"
-# A running application is still for a few milliseconds between two transactions: who looks too late misses them.
-_LOOK_SECONDS = 0.01
 
 
 def capture(recovery: RecoveryContext, ticket: Ticket, quiesced: Quiesced) -> CutSummary:
@@ -196,7 +192,8 @@ class Cut:
 
 def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, attempt: int) -> Attempt:
     """Read a cut of the application as it is held. Raises ``OffsetsUnstable`` when a transaction stays open."""
-    readings = read_cut(_Logs(recovery, found), found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
+    logs = _logs(recovery, found)
+    readings = read_cut(logs, found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
     live = quiesced.mode is QuiesceMode.LIVE
     held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
     evidence = CutEvidence(
@@ -205,11 +202,23 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
         readings=readings,
         held=held,
         why_not_held=why_not_held,
-        writers_transactional=live and readings.exact and _all_transactional(recovery, found, readings.ends),
+        writers_transactional=live and readings.exact and logs.all_transactional(found.partitions(TopicRole.CHANGELOG), readings.ends),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
     return Attempt(readings=readings, consistency=consistency, proof=why)
+
+
+def _logs(recovery: RecoveryContext, found: Discovery) -> ApplicationLogs:
+    return ApplicationLogs(
+        application_id=recovery.application_id,
+        cluster=recovery.cluster,
+        groups=recovery.groups,
+        transactions=recovery.transactions,
+        read=found.partitions(TopicRole.INPUT, TopicRole.REPARTITION),
+        clock=recovery.clock,
+        patience=float(recovery.config.backup.consistency.timeout_seconds),
+    )
 
 
 def _completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) -> Cut:
@@ -230,7 +239,7 @@ def _completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) ->
 
 def _await_outputs(recovery: RecoveryContext, found: Discovery, cut: Cut) -> None:
     """Wait until nothing that the application wrote below the cut's ends is undecided. Raises ``OffsetsUnstable``."""
-    _Logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
+    _logs(recovery, found).await_decided({tp: cut.partitions[tp].end for tp in _written(recovery, found)})
 
 
 def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartition, ...]:
@@ -238,13 +247,6 @@ def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartitio
     outputs = recovery.config.topics.outputs
     read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
     return (*found.partitions(TopicRole.OUTPUT), *read_too)
-
-
-def _all_transactional(recovery: RecoveryContext, found: Discovery, ends: Offsets) -> bool:
-    # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
-    written = [tp for tp in found.partitions(TopicRole.CHANGELOG) if ends[tp] > 0]
-    writers = recovery.transactions.transactional_writers(written)
-    return bool(written) and all(writers[tp].proven for tp in written)
 
 
 def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, readings: Readings) -> dict[TopicPartition, PartitionCut]:
@@ -260,80 +262,3 @@ def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, read
         )
         for tp, end in ends.items()
     }
-
-
-class LogReader(Protocol):
-    """Reads the logs and offsets of one application. Each partition of an answer may have been read at a time of its own; committed offsets all at
-    one moment.
-    """
-
-    def clock(self) -> int:
-        """The time in ms."""
-
-    def committed(self) -> Committed:
-        """The application's committed offsets, at a moment at which no transaction could change one of them any more."""
-
-    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The ends, records of open transactions included."""
-
-    def await_decided(self, ends: Offsets) -> Offsets:
-        """Wait until every last stable offset has reached its end, and return them."""
-
-
-def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
-    """Read a cut through these partitions. As little as possible is asked between the two readings of their ends: nothing may be written meanwhile."""
-    committed_before = logs.committed()
-    captured_at = logs.clock()
-    ends = logs.high_watermarks(internal)
-    last_stable = logs.await_decided(ends)
-    committed_after = logs.committed()
-    return Readings(
-        committed_before=committed_before,
-        captured_at=captured_at,
-        ends=ends,
-        last_stable=last_stable,
-        committed_after=committed_after,
-        ends_after=logs.high_watermarks(internal),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Logs:
-    """The application's logs and offsets on its cluster."""
-
-    recovery: RecoveryContext
-    found: Discovery
-
-    def clock(self) -> int:
-        return self.recovery.clock()
-
-    def committed(self) -> Committed:
-        partitions = self.found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)
-        return self.recovery.groups.committed(self.recovery.application_id, partitions) if partitions else {}
-
-    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
-        return self.recovery.cluster.high_watermarks(partitions)
-
-    def await_decided(self, ends: Offsets) -> Offsets:
-        seconds = float(self.recovery.config.backup.consistency.timeout_seconds)
-        stable: dict[TopicPartition, int] = {}
-
-        def decided() -> bool | None:
-            stable.update(self.recovery.cluster.last_stable_offsets(tuple(ends)))
-            return True if all(stable[tp] >= end for tp, end in ends.items()) else None
-
-        def open_now() -> str:
-            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
-
-        if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
-            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}, seconds)
-        return stable
-
-    def _undecided(self, stuck: dict[TopicPartition, str], seconds: float) -> OffsetsUnstable:
-        named = {str(tp): how_far for tp, how_far in stuck.items()}
-        blocking = "; ".join(str(found) for found in self.recovery.transactions.blocking(list(stuck))[:5])
-        return OffsetsUnstable(
-            f"transactions stayed open for {seconds:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
-            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
-            partitions=named,
-        )

@@ -16,7 +16,7 @@ from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import NO_JOB, BackupResult, BackupSpec, JobPlan, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
-from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, partition_images
+from streams_recovery.core.repository.manifest import Manifest, PartitionCut, PartitionImage, SegmentFile, partition_images
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
@@ -28,7 +28,6 @@ from streams_recovery.core.savepoint.chain import (
     split,
     topic_full_reason,
 )
-from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.warnings import inputs_changed
 from streams_recovery.core.words import command
 from streams_recovery.operations import archive as archives_of

@@ -11,8 +11,7 @@ from streams_recovery.core.errors import Damaged, NotFound
 from streams_recovery.core.kafka_types import ClaimedTopic, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository import check
 from streams_recovery.core.repository.check import CheckReport, worst_first
-from streams_recovery.core.repository.manifest import Manifest, partition_images
-from streams_recovery.core.savepoint.cut import PartitionCut
+from streams_recovery.core.repository.manifest import Manifest, PartitionCut, partition_images
 from streams_recovery.core.savepoint.damage import (
     ChangedState,
     Damage,

@@ -21,6 +21,7 @@ from streams_recovery.core.repository.manifest import (
     Gap,
     LogAtCut,
     Manifest,
+    PartitionCut,
     PartitionImage,
     Provenance,
     TopicAtCut,
@@ -32,7 +33,7 @@ from streams_recovery.core.repository.segment_file import GONE_MEANWHILE, joined
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.chain import compacted
-from streams_recovery.core.savepoint.cut import PartitionCut, deletions_kept
+from streams_recovery.core.savepoint.cut import deletions_kept
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import command, first_names
 from streams_recovery.operations.context import RecoveryContext

@@ -8,11 +8,10 @@ from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.jobs.spec import RangeCopied, RangeLost
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
-from streams_recovery.core.repository.manifest import CutFacts, TopicAtCut
+from streams_recovery.core.repository.manifest import CutFacts, PartitionCut, TopicAtCut
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import PartitionCopy
-from streams_recovery.core.savepoint.cut import PartitionCut
 from streams_recovery.core.savepoint.request import SavepointRequest
 
 

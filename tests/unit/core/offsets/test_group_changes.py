@@ -132,6 +132,11 @@ def test_where_an_offset_goes(scenario: ResetScenario, before: int | None, after
     assert (change.before, change.after.offset) == (before, after)
 
 
+def test_what_has_its_new_offset_already_does_not_move() -> None:
+    planned = plan_reset(group({ONE: at(5), OTHER: at(6)}), ToOffset(5), [ONE, OTHER], LOGS)
+    assert [change.tp for change in planned.moving] == [OTHER]
+
+
 @pytest.mark.parametrize(("found", "after"), [(7, 7), (None, 9)])
 def test_a_time_is_looked_up_and_the_end_is_said(found: int | None, after: int) -> None:
     planned = plan_reset(group({}), ToDatetime(at=5), [ONE], replace(LOGS, at_time={ONE: found}))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.lag import Lag
 from streams_recovery.core.offsets.strategies import (
     EXACT,
     HELP,
@@ -68,6 +69,10 @@ def test_each_strategy_goes_on_where_it_says(text: str) -> None:
 def test_the_end_is_where_a_time_finds_nothing() -> None:
     for text in ("timestamp:2026-11-21T12:00:00Z", "duration:P1D"):
         assert parsed(text).place(TP, 5, Logs(starts=LOGS.starts, stable=LOGS.stable, ends=LOGS.ends, at_time={TP: None})) == (10, False)
+
+
+def test_logs_tell_the_lag_of_an_offset() -> None:
+    assert LOGS.lag(TP, 5) == Lag(committed=5, start=2, stable=10, end=12)
 
 
 def test_no_strategy_is_without_a_place() -> None:

@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
-from streams_recovery.core.savepoint.cut import CutEvidence, Readings, commit_interval, judge, of_pause, of_stop, proof, purged_tails
+from streams_recovery.core.savepoint.cut import (
+    CutEvidence,
+    Readings,
+    commit_interval,
+    judge,
+    of_deletions,
+    of_pause,
+    of_stop,
+    proof,
+    purged_tails,
+)
 from tests.support.examples.savepoints import committed, cut
 
 T0, T1, T2 = TopicPartition("in", 0), TopicPartition("log", 0), TopicPartition("log", 1)
@@ -174,3 +184,12 @@ def test_what_a_stop_rests_on_is_said() -> None:
     assert said.startswith("its label assumes that a, b closed Kafka Streams before it ended")
     assert of_stop(Guarantee.AT_LEAST_ONCE, [], CLOSED) == ()
     assert of_stop(Guarantee.EXACTLY_ONCE_V2, ["a"], CLOSED) == ()
+
+
+def test_what_shared_files_rest_on_is_said_since_the_first_moment() -> None:
+    noon = 1_795_262_400_000
+    (said,) = of_deletions({"b": noon, "a": noon + 60_000})
+    assert said.startswith("a, b have the records of several savepoints")
+    assert "was lowered for a while after 2026-11-21 12:00:00 UTC" in said
+    assert of_deletions({"a": noon})[0].startswith("a has the records of several savepoints")
+    assert of_deletions({}) == ()

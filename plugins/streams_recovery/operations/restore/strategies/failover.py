@@ -36,6 +36,7 @@ class Failover(RestoreStrategy):
     allow_ahead: bool = False
     allow_damaged: bool = False
     archive_entry: int | None = None
+    state_entry: int | None = None
 
     @property
     def site(self) -> str:
@@ -51,12 +52,18 @@ class Failover(RestoreStrategy):
                 next_step="nothing was changed; begin the failover again",
             )
         seen = _seen_before(recovery, self.to, self.lost)
-        manifest = choose(
+        chosen = choose(
             recovery,
-            FromSavepoint(reason=self.reason, savepoint=self.savepoint, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged),
+            FromSavepoint(
+                reason=self.reason,
+                savepoint=self.savepoint,
+                allow_ahead=self.allow_ahead,
+                allow_damaged=self.allow_damaged,
+                state_entry=self.state_entry,
+            ),
         )
         manifest, fewer = fewer_replicas(
-            manifest, factor=recovery.config.restore.replication_factor, brokers=len(recovery.cluster.broker_ids())
+            chosen.manifest, factor=recovery.config.restore.replication_factor, brokers=len(recovery.cluster.broker_ids())
         )
         names = {
             topic.name: target_name(topic, manifest, recovery.application_id, recovery.config.restore.topic_map, recovery.config.dialect)
@@ -69,8 +76,10 @@ class Failover(RestoreStrategy):
             manifest=there.manifest,
             move=SiteMove(before=seen.site, to=self.to, lost=bool(self.lost), kept=there.kept, replaced=there.replaced),
             running=seen.in_use,
-            archive_entry=self.archive_entry,
+            archive_entry=self.archive_entry if chosen.state is None else chosen.state.entry,
+            state=chosen.state,
             warnings=(
+                *chosen.warnings,
                 *(
                     f"{seen.site} cannot be asked ({one}), and is left on your word: what is left there is stopped once it answers"
                     for one in seen.unseen
@@ -85,7 +94,7 @@ class Failover(RestoreStrategy):
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         entry = named_entry(self.archive_entry, planned)
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry, state_entry=planned.pin or 0)
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:

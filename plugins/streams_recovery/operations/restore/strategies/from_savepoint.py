@@ -5,25 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from streams_recovery.core.errors import NotFound, Refused
+from streams_recovery.core.archive.state import at_cut
+from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.plan import RestorePlan
+from streams_recovery.core.restore.plan import ArchivedState, RestorePlan
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, OFFSETS, REASON, REPLACE, SAFETY
 from streams_recovery.core.words import LATEST
+from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.storage.savepoints import SavepointStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FromSavepoint(RestoreStrategy):
     """Restore a savepoint. ``source`` is the application id of the savepoint, empty for the application's own. ``savepoint`` is an id, or
     ``latest``: the newest ``exact`` one, or the newest of any label with ``allow_ahead``. Inputs that are gone go on with what was archived behind it, up to
-    ``archive_entry``: see ``RestoreSource``.
+    ``archive_entry``: see ``RestoreSource``. The state of the newest one is that of the newest cut behind it, which is in the archive up to ``state_entry``;
+    None is any, 0 none.
     """
 
     KIND: ClassVar = "from_savepoint"
@@ -36,6 +40,7 @@ class FromSavepoint(RestoreStrategy):
     allow_damaged: bool = False
     offsets: OffsetStrategy = EXACT
     archive_entry: int | None = None
+    state_entry: int | None = None
 
     def resolve(self, recovery: RecoveryContext) -> RestoreSource:
         """The savepoint to restore. Raises what ``choose`` raises, and ``Refused`` where the configuration says that the application is brought to a moment."""
@@ -44,23 +49,62 @@ class FromSavepoint(RestoreStrategy):
                 "restore.time_window_end is set, and this restore would bring back all of a savepoint",
                 next_step="restore to that moment (DAG streams_restore_pitr, option --as-of), or remove it from the configuration",
             )
-        return RestoreSource(manifest=choose(recovery, self), offsets=self.offsets, archive_entry=self.archive_entry)
+        chosen = choose(recovery, self)
+        return RestoreSource(
+            manifest=chosen.manifest,
+            offsets=self.offsets,
+            archive_entry=self.archive_entry if chosen.state is None else chosen.state.entry,
+            state=chosen.state,
+            warnings=chosen.warnings,
+        )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         entry = named_entry(self.archive_entry, planned)
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
+        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry, state_entry=planned.pin or 0)
 
 
-def choose(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:
-    """The savepoint that is asked for. Raises ``NotFound``, ``Refused`` for one without state, ``NotExact`` for one whose label was not allowed,
-    and ``Damaged`` when its manifest is not the one that was published, or a file that is needed is missing or has another size.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenState:
+    """A savepoint to restore, at the cut ``state`` behind it, if there is one that can be used."""
+
+    manifest: Manifest
+    state: ArchivedState | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def choose(recovery: RecoveryContext, request: FromSavepoint) -> ChosenState:
+    """The savepoint that is asked for; the newest one at the newest cut that an archiver took behind it. Raises ``NotFound``, ``Refused`` for one without
+    state, ``NotExact`` for one whose label was not allowed, and ``Damaged`` when its manifest is not the one that was published, or a file that is needed is
+    missing or has another size.
     """
     store = recovery.savepoints_of(request.source or recovery.application_id)
     manifest = _newest(recovery, request) if request.savepoint == LATEST else store.read(request.savepoint)
     require_state(recovery, manifest)
     require_label(manifest, allow_ahead=request.allow_ahead, allow_damaged=request.allow_damaged)
-    check_state(recovery, store, manifest)
-    return manifest
+    # One that is named is meant as it is, and so is that of another application.
+    upto = request.state_entry if request.state_entry is not None or (request.savepoint == LATEST and not request.source) else 0
+    chosen = ChosenState(manifest=manifest) if upto == 0 else _at_newest_cut(recovery, store, manifest, upto)
+    if chosen.state is None:
+        check_state(recovery, store, manifest)
+    return chosen
+
+
+def _at_newest_cut(recovery: RecoveryContext, store: SavepointStore, manifest: Manifest, upto: int | None) -> ChosenState:
+    """What cannot be used of the archive is told, and the state is that of the savepoint."""
+    try:
+        archive = read_archive(recovery, manifest.application_id, upto=upto)
+        found = at_cut(manifest, archive)
+        if isinstance(found, Manifest):
+            check_state(recovery, store, found)
+            return ChosenState(manifest=found, state=ArchivedState(entry=archive.recorded, at=found.captured_at))
+    except Damaged as error:
+        found = error.reason
+    why = (
+        ()
+        if found is None
+        else (f"the state is that of the savepoint, and not of the newest cut behind it, which cannot be used: {found}",)
+    )
+    return ChosenState(manifest=manifest, warnings=why)
 
 
 def _newest(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode
-from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge
-from streams_recovery.operations.savepoint.capture import read_cut
+from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge, read_cut
 from tests.support.kafka.transaction_model import INTERNAL, OUTPUT, World, some_producers
 
 Rule = Callable[[Readings], Readings]

@@ -1,0 +1,212 @@
+"""State by the minute: what an application writes is archived up to one exact cut of it after the other, so that a restore may begin there.
+
+A cut is read as a live savepoint reads it, while the application works on: see ``core.savepoint.cut``. Nothing keeps the log cleaner away meanwhile. So
+what was copied counts only with the proof that it was all there: one offset that is missing, and no cut is to be had before the next savepoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from streams_recovery.core import codec
+from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, extended, is_state
+from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, TickPart, plan_tick
+from streams_recovery.core.jobs.spec import RangeCopied
+from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import internal_role
+from streams_recovery.core.repository.manifest import (
+    CopiedRange,
+    LogAtCut,
+    Manifest,
+    PartitionCut,
+    PartitionImage,
+    TopicImage,
+    partition_images,
+)
+from streams_recovery.core.repository.ranges import Ranges
+from streams_recovery.core.words import first_names
+
+# A running application is between two transactions for moments only.
+LOOKS_FOR_CUT = 5
+_POLICY = "cleanup.policy"
+
+
+class NoCut(Exception):
+    """Raised where no cut can be had, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTopics:
+    """The topics that a cut is through, as the newest savepoint has them: the ids and partitions of each, and their roles. ``claimed`` are another one's."""
+
+    roles: dict[str, TopicRole]
+    ids: dict[str, str]
+    counts: dict[str, int]
+    archived: frozenset[str]
+    claimed: frozenset[str]
+
+    @classmethod
+    def of(cls, base: Manifest) -> StateTopics:
+        """Of this savepoint. Raises ``NoCut`` for one from which no restore begins that goes on with a cut."""
+        if base.consistency is not Consistency.EXACT or base.profile is not Profile.FULL:
+            raise NoCut(f"the newest savepoint, {base.savepoint_id}, is not an exact one with state")
+        return cls(
+            roles={topic.name: topic.role for topic in base.topics},
+            ids={topic.name: topic.topic_id for topic in base.topics},
+            counts={topic.name: len(topic.partitions) for topic in base.topics},
+            archived=frozenset(topic.name for topic in base.topics if is_state(topic)),
+            claimed=frozenset(one.topic for one in base.claimed),
+        )
+
+    def partitions(self, *roles: TopicRole) -> tuple[TopicPartition, ...]:
+        """The partitions of the topics with one of these roles."""
+        return tuple(TopicPartition(name, n) for name, role in self.roles.items() if role in roles for n in range(self.counts[name]))
+
+    def check(
+        self, application_id: str, names: Iterable[str], described: Mapping[str, TopicDescription], read: Iterable[TopicPartition]
+    ) -> None:
+        """Raise ``NoCut`` unless these are the topics there are, and the application has no others. It has committed offsets of what it has ``read``."""
+        others = sorted(
+            name
+            for name in {*names, *(tp.topic for tp in read)} - self.roles.keys() - self.claimed
+            if internal_role(name, application_id) is not None
+        )
+        unknown = sorted({tp.topic for tp in read} - self.roles.keys() - {*others})
+        if others or unknown:
+            raise NoCut(f"the newest savepoint does not know {first_names((*others, *unknown))}")
+        changed = sorted(
+            name
+            for name, topic_id in self.ids.items()
+            if name not in described or (described[name].topic_id, described[name].partitions) != (topic_id, self.counts[name])
+        )
+        if changed:
+            raise NoCut(f"{first_names(changed)} changed since the newest savepoint: created again, or with other partitions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateTick:
+    """What is copied of changelogs and outputs in one look, and the cut that it comes to, None where that is still further on."""
+
+    parts: tuple[TickPart, ...]
+    cut: ArchivedCut | None
+
+
+def plan_state(logs: Sequence[LogNow], archived: Mapping[TopicPartition, ArchivedTo], limits: TickLimits, cut: ArchivedCut) -> StateTick:
+    """The look that copies ``logs``, which end at the cut, behind what is ``archived``. Raises ``NoCut`` where they do not go on there."""
+    tick = plan_tick(logs, archived, limits)
+    for part in tick.parts:
+        before = archived.get(part.now.tp)
+        if before is None:
+            raise NoCut(f"the newest savepoint does not have {part.now.tp}")
+        if part.anew != before.anew:
+            raise NoCut(f"{part.now.tp}: {part.anew}")
+        if part.gap is not None:
+            raise NoCut(f"{part.now.tp} was deleted up to {part.gap.end}, and is archived up to {part.gap.start}")
+    parts = tuple(part for part in tick.parts if part.begins < part.end)
+    return StateTick(parts=parts, cut=cut if tick.waiting == 0 else None)
+
+
+def check_whole(copied: Iterable[ArchivedLog], ranges: Iterable[RangeCopied], whole: Collection[TopicPartition]) -> None:
+    """Raise ``NoCut`` where an offset of a log was gone before it was copied. The ``whole`` ones were as they had been written, afterwards."""
+    for log in copied:
+        late = next((piece for piece in ranges if piece.tp == log.tp and piece.log_start_after > piece.copied.start), None)
+        if log.gaps or late is not None:
+            raise NoCut(f"{log.tp} was deleted while it was copied")
+        if log.tp not in whole:
+            raise NoCut(f"the log cleaner was at {log.tp} before it was copied")
+
+
+def at_cut(manifest: Manifest, archive: Archive) -> Manifest | str | None:
+    """The savepoint ``manifest``, read with its ranges, as if it had been taken at the newest cut of the archive. Its inputs and globals end where they did:
+    what is archived behind them is there, and goes at least as far as the application had read. None where there is no cut behind it, or the reason why the
+    one that there is cannot be used.
+    """
+    cut = archive.cut
+    usable = manifest.consistency is Consistency.EXACT and manifest.profile is Profile.FULL and archive.cluster_id == manifest.cluster_id
+    if cut is None or not usable or cut.captured_at <= manifest.captured_at:
+        return None
+    try:
+        return _at_cut(manifest, archive, cut)
+    except NoCut as reason:
+        return str(reason)
+
+
+def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
+    ids = {topic.name: topic.topic_id for topic in manifest.topics}
+    if cut.topics != ids:
+        raise NoCut(f"it is through other topics: {first_names(sorted(name for name, _ in cut.topics.items() ^ ids.items()))}")
+    read = {part.tp: part for part in (*cut.inputs, *cut.written)}
+    missing = sorted(partition_images(manifest.topics).keys() ^ read.keys())
+    if missing:
+        raise NoCut(f"it is through other partitions: {first_names(missing)}")
+    _check_read(manifest, archive, read)
+    tails = {tail.tp: tail.copied for tail in cut.tails}
+    logs = archive.newest
+    topics = tuple(
+        replace(
+            topic,
+            partitions=tuple(
+                _image(topic, image, read[tp], logs.get(tp), tails.get(tp)) for tp, image in partition_images([topic]).items()
+            ),
+        )
+        for topic in manifest.topics
+    )
+    return replace(manifest, captured_at=cut.captured_at, proof=cut.proof, topics=topics)
+
+
+def _check_read(manifest: Manifest, archive: Archive, read: Mapping[TopicPartition, PartitionCut]) -> None:
+    """Raise ``NoCut`` unless all that the application has read at the cut is there for those who have lost their inputs."""
+    behind = extended(manifest, archive)
+    if behind is not None and behind.left:
+        raise NoCut(behind.left[0])
+    topics = manifest.topics if behind is None else behind.manifest.topics
+    for tp, image in partition_images(topic for topic in topics if topic.role is TopicRole.INPUT and topic.archived).items():
+        committed = read[tp].committed
+        if committed is not None and committed.offset > image.end:
+            raise NoCut(f"{tp} is archived up to {image.end}, and was read up to {committed.offset}")
+
+
+def _image(
+    topic: TopicImage, image: PartitionImage, cut: PartitionCut, log: ArchivedLog | None, tail: CopiedRange | None
+) -> PartitionImage:
+    if topic.archived and not (topic.role is TopicRole.REPARTITION or is_state(topic)):
+        return replace(image, committed=cut.committed)
+    there = replace(image, **codec.fields_of(LogAtCut, cut))
+    if not topic.archived:
+        return there
+    if topic.role is TopicRole.REPARTITION:
+        return replace(there, ranges=Ranges.of(_tail(cut, tail)), gaps=())
+    if cut.log_start > image.end or (cut.log_start > image.log_start and "delete" not in topic.config.get(_POLICY, "")):
+        raise NoCut(f"records of {cut.tp} before {cut.log_start} were deleted since the savepoint")
+    if cut.end == image.end:
+        return there
+    own = log is not None and log.topic_id == topic.topic_id and not log.replaces(image)
+    behind = log.from_boundary(image.end) if log is not None and own else None
+    behind = None if behind is None else behind.up_to(cut.end)
+    if behind is None or behind.gaps:
+        raise NoCut(f"{cut.tp} is not archived from {image.end} to {cut.end}")
+    return replace(there, ranges=Ranges.of((*image.ranges, *behind.ranges)))
+
+
+def _tail(cut: PartitionCut, tail: CopiedRange | None) -> tuple[CopiedRange, ...]:
+    found = None if tail is None else (tail.start, tail.end)
+    if found != (None if cut.tail_start >= cut.end else (cut.tail_start, cut.end)):
+        raise NoCut(f"the unread records of {cut.tp} are not archived: those of {found}")
+    return () if tail is None else (tail,)
+
+
+Seen = dict[TopicPartition, tuple[int | None, CommittedOffset | None]]
+
+
+def seen_at(cut: ArchivedCut) -> Seen:
+    """What the application has written and read at a cut: ends, of inputs None, and committed offsets."""
+    return {part.tp: (part.end, part.committed) for part in cut.written} | {part.tp: (None, part.committed) for part in cut.inputs}
+
+
+def seen_before(base: Manifest, archive: Archive) -> Seen:
+    """The same at the newest cut behind a savepoint, or at that one."""
+    if archive.cut is not None and archive.cut.captured_at > base.captured_at:
+        return seen_at(archive.cut)
+    read_only = {topic.name for topic in base.topics if topic.role in (TopicRole.INPUT, TopicRole.GLOBAL)}
+    return {tp: (None if tp.topic in read_only else image.end, image.committed) for tp, image in partition_images(base.topics).items()}

@@ -1,0 +1,71 @@
+"""The logs and committed offsets of one application, read for a cut: see ``core.savepoint.cut``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from streams_recovery.core.errors import OffsetsUnstable
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.savepoint.cut import Committed, Offsets
+from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.groups import ConsumerGroups
+from streams_recovery.kafka.transactions import Transactions
+
+# A running application is still for a few milliseconds between two transactions: who looks too late misses them.
+_LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationLogs:
+    """What one application has written and read. ``read`` are the partitions that it commits offsets of; an open transaction is waited for ``patience``
+    seconds. ``clock`` tells the time in ms.
+    """
+
+    application_id: str
+    cluster: KafkaCluster
+    groups: ConsumerGroups
+    transactions: Transactions
+    read: tuple[TopicPartition, ...]
+    clock: Callable[[], int]
+    patience: float
+
+    def committed(self) -> Committed:
+        """See ``LogReader``."""
+        return self.groups.committed(self.application_id, self.read) if self.read else {}
+
+    def high_watermarks(self, partitions: Collection[TopicPartition]) -> Offsets:
+        """See ``LogReader``."""
+        return self.cluster.high_watermarks(partitions)
+
+    def await_decided(self, ends: Offsets) -> Offsets:
+        """See ``LogReader``. Raises ``OffsetsUnstable`` naming the transactions that stayed open."""
+        stable: dict[TopicPartition, int] = {}
+
+        def decided() -> bool | None:
+            stable.update(self.cluster.last_stable_offsets(tuple(ends)))
+            return True if all(stable[tp] >= end for tp, end in ends.items()) else None
+
+        def open_now() -> str:
+            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
+
+        if poll(decided, seconds=self.patience, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
+            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end})
+        return stable
+
+    def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
+        """True when somebody has written to these logs, and all who did in transactions."""
+        # A log that nobody ever wrote to holds no effect of anything, so nobody's transactions have to be proven for it.
+        written = [tp for tp in changelogs if ends[tp] > 0]
+        writers = self.transactions.transactional_writers(written)
+        return bool(written) and all(writers[tp].proven for tp in written)
+
+    def _undecided(self, stuck: dict[TopicPartition, str]) -> OffsetsUnstable:
+        named = {str(tp): how_far for tp, how_far in stuck.items()}
+        blocking = "; ".join(str(found) for found in self.transactions.blocking(list(stuck))[:5])
+        return OffsetsUnstable(
+            f"transactions stayed open for {self.patience:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
+            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
+            partitions=named,
+        )

@@ -1,0 +1,225 @@
+"""Exact cuts that an archiver takes of an application at work, on a real broker: what they hold, when there is none, and restores that begin from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams_recovery.core.approval import approval
+from streams_recovery.core.archive.log import Archive
+from streams_recovery.core.archive.state import at_cut
+from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.plan_text import markdown
+from streams_recovery.operations import archive, maintenance, restore
+from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.archiver import Archiver, archiving, with_archive
+from tests.support.applications.restore_steps import loaded, opened, saved, verified
+from tests.support.applications.savepoint_steps import published
+from tests.support.applications.small import Small, asked, lose, rows_of
+from tests.support.applications.topic_records import add_partitions, await_markers, processed, produce, transaction
+from tests.support.examples.rows import rows_in
+from tests.support.kafka.cleaner import EAGER, await_cleaner, updated
+from tests.support.kafka.records import read
+from tests.support.kafka.topic_settings import alter
+from tests.support.repository.golden import checked
+from tests.support.spark.session import InSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def archived(small: Small) -> Small:
+    return with_archive(small, state=True)
+
+
+def work(small: Small, number: int) -> None:
+    """One more record of the input is processed, which changes one key and leaves one record unread."""
+    produce(small.recovery, small.input, 1)
+    key = b"%d" % number
+    processed(
+        small.recovery,
+        {small.changelog: [(b"k0", key), (key, key)], small.tail: [(key, key)], small.output: [(key, key)]},
+        {small.input: 5 + number, small.tail: 1},
+    )
+
+
+def cut_at(beside: Archiver, small: Small) -> Archive:
+    """The archive with a cut that has all that is in the changelog and the repartition topic by now."""
+    ends = small.recovery.cluster.high_watermarks([small.changelog, small.tail])
+    return beside.once(lambda now: now.cut is not None and now.cut.ends.items() >= ends.items())
+
+
+def read_keys(recovery: RecoveryContext, tp: TopicPartition) -> list[object]:
+    """The keys of all records of a log."""
+    return [row[1] for row in rows_in(read(recovery.connection, tp, 0, recovery.cluster.high_watermarks([tp])[tp]))]
+
+
+def newest(found: Archive, base: Manifest) -> Manifest:
+    """The savepoint at the newest cut."""
+    cut = at_cut(base, found)
+    assert isinstance(cut, Manifest), cut
+    return cut
+
+
+def test_a_cut_has_all_that_was_processed_by_then(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        for number in (1, 2, 3):
+            work(archived, number)
+            found = cut_at(beside, archived)
+        there = newest(found, base)
+    assert [row["key"] for row in rows_of(recovery, there, archived.changelog)] == [
+        b"k0",
+        b"k1",
+        b"k2",
+        b"k3",
+        b"k0",
+        b"1",
+        b"k0",
+        b"2",
+        b"k0",
+        b"3",
+    ]
+    assert there.committed()[archived.input].offset == 8
+    assert [row["key"] for row in rows_of(recovery, there, archived.tail)][-3:] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.fault("F6")
+def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        for number in (1, 2):
+            work(archived, number)
+        cut_at(beside, archived)
+        produce(recovery, archived.input, 3)
+        beside.upto(archived.input)
+    lose(archived)
+    wanted = asked(recovery)
+    planned = restore.plan(recovery, wanted)
+    assert planned.state is not None
+    assert base.captured_at < planned.state.at == planned.captured_at
+    assert "when the archiver took an exact cut behind the savepoint" in markdown(planned)
+    assert (planned.observed.records_to_catch_up, restore.plan(recovery, replace(wanted, state_entry=0)).observed.records_to_catch_up) == (
+        3,
+        6,
+    )
+    named = restore.plan(recovery, asked(recovery, savepoint=base.savepoint_id))
+    assert (named.state, named.captured_at) == (None, base.captured_at), "one that is named is meant as it is"
+    ticket = opened(recovery, restore.as_approved(wanted, approval(planned)))
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    assert verified(recovery, ticket).rows_compared > 0
+    restore.set_offsets(recovery, ticket)
+    assert read_keys(recovery, archived.changelog) == [b"k0", b"k1", b"k2", b"k3", b"k0", b"1", b"k0", b"2"]
+    assert read_keys(recovery, archived.tail) == [b"k1", b"k2", b"k3", b"1", b"2"]
+    assert recovery.groups.last_committed(recovery.application_id)[archived.input].offset == 7
+    assert recovery.cluster.high_watermarks([archived.input])[archived.input] == 10
+    restore.abandon(recovery, ticket)
+
+
+def test_what_was_approved_is_restored_whatever_cuts_there_are_since(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 1)
+        cut_at(beside, archived)
+        wanted = asked(recovery, replace=True)
+        planned = restore.plan(recovery, wanted)
+        assert planned.state is not None
+        work(archived, 2)
+        cut_at(beside, archived)
+        later = restore.plan(recovery, wanted)
+        assert later.state is not None
+        assert later.state.at > planned.state.at
+        assert later.hash != planned.hash
+        again = restore.plan(recovery, restore.as_approved(wanted, approval(planned)))
+    assert again.hash == planned.hash
+    ticket = restore.open_restore(recovery, wanted, run_id="r", requested_by="test", approved_hash=approval(planned))
+    assert restore.stored_plan(recovery, ticket).state == planned.state
+    restore.abandon(recovery, ticket)
+
+
+@pytest.mark.fault("F70")
+def test_what_the_log_cleaner_came_to_first_is_no_state(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 1)
+        before = cut_at(beside, archived)
+    alter(recovery.cluster, {archived.changelog.topic: dict(EAGER)})
+    updated(recovery, archived.changelog)
+    await_cleaner(recovery)
+    with archiving(recovery, in_session) as beside:
+        produce(recovery, archived.input, 2)
+        beside.upto(archived.input)
+        work(archived, 2)
+        beside.upto(archived.input)
+        found = archive.read_archive(recovery)
+        assert found.cut == before.cut, "inputs are archived, and the last cut stays"
+        assert found.newest[archived.changelog].end == before.newest[archived.changelog].end
+    alter(recovery.cluster, {archived.changelog.topic: {"cleanup.policy": "compact", "segment.ms": "604800000"}})
+    after = published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 3)
+        again = cut_at(beside, archived)
+    assert newest(before, base).captured_at < after.captured_at < newest(again, after).captured_at
+
+
+@pytest.mark.fault("F69")
+def test_an_open_transaction_keeps_no_input_back(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    published(archived)
+    with archiving(recovery, in_session) as beside, transaction(recovery) as producer:
+        producer.produce(archived.changelog.topic, b"1", b"k0", archived.changelog.partition)
+        producer.flush(30)
+        produce(recovery, archived.input, 2)
+        found = beside.upto(archived.input)
+        assert found.cut is None
+        producer.commit_transaction(30)
+        await_markers(recovery, [archived.changelog])
+        assert cut_at(beside, archived).cut is not None
+
+
+@pytest.mark.fault("F71")
+def test_topics_that_the_savepoint_does_not_know_are_no_part_of_a_cut(archived: Small, in_session: InSession) -> None:
+    recovery, name = archived.recovery, archived.recovery.application_id
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        work(archived, 1)
+        first = cut_at(beside, archived)
+        more = f"{name}-more-changelog"
+        recovery.cluster.create_topic(more, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+        work(archived, 2)
+        assert beside.upto(archived.input).cut == first.cut
+        recovery.cluster.delete_topics([more])
+        second = cut_at(beside, archived)
+        add_partitions(recovery, archived.changelog.topic, 2)
+        work(archived, 3)
+        assert beside.upto(archived.input).cut == second.cut
+    assert newest(second, base).committed()[archived.input].offset == 7
+
+
+def test_a_cut_is_kept_by_whatever_joins_and_removes_files(archived: Small, in_session: InSession) -> None:
+    recovery = archived.recovery
+    base = published(archived)
+    with archiving(recovery, in_session) as beside:
+        for number in (1, 2):
+            work(archived, number)
+            cut_at(beside, archived)
+    ended = archive.read_archive(recovery)
+    there = newest(ended, base)
+    assert [one.file.rows for one in ended.newest[archived.changelog].ranges if one.file is not None] == [4], "joined at the end"
+    assert [row["value"] for row in rows_of(recovery, there, archived.changelog)][-2:] == [b"2", b"2"]
+    later = replace(recovery, clock=lambda: recovery.clock() + 30 * 86_400_000)
+    assert not {file.key for _, file in there.files()} & {*maintenance.plan_expiry(later).files}
+    assert ended.keys <= {*recovery.repository.keys(recovery.layout.segments)}
+    after = published(archived)
+    assert checked(recovery, "full").good
+    with archiving(recovery, in_session) as beside:
+        beside.once(lambda found: found.runs)
+    assert archive.read_archive(recovery).cut is None, "the savepoint is newer"
+    assert at_cut(after, ended) is None
