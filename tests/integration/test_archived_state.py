@@ -18,7 +18,7 @@ from tests.support.applications.archiver import Archiver, archiving, with_archiv
 from tests.support.applications.restore_steps import loaded, opened, saved, verified
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, asked, lose, rows_of
-from tests.support.applications.topic_records import add_partitions, await_markers, processed, produce, transaction
+from tests.support.applications.topic_records import aborted, add_partitions, await_markers, processed, produce, transaction
 from tests.support.examples.rows import rows_in
 from tests.support.kafka.cleaner import EAGER, await_cleaner, updated
 from tests.support.kafka.records import read
@@ -67,6 +67,7 @@ def test_a_cut_has_all_that_was_processed_by_then(archived: Small, in_session: I
     recovery = archived.recovery
     base = published(archived)
     with archiving(recovery, in_session) as beside:
+        aborted(recovery, archived.changelog)
         for number in (1, 2, 3):
             work(archived, number)
             found = cut_at(beside, archived)

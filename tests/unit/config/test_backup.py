@@ -125,6 +125,29 @@ def test_a_minimal_savepoint_without_its_inputs_could_never_be_used(tmp_path: Pa
     configured(tmp_path, survive=True, profile="minimal")
 
 
+@pytest.mark.parametrize(
+    ("archive", "other", "why"),
+    [
+        ("state: true", ("", ""), "it is the archiver that takes cuts"),
+        (
+            "enabled: true, state: true",
+            ("exactly_once_v2", "at_least_once"),
+            "can be cut exactly only where its guarantee is exactly_once_v2",
+        ),
+        ("enabled: true, state: true", (BACKUP, f"{BACKUP}  profile: minimal\n"), "cuts are behind savepoints with state"),
+        ("enabled: true", (BACKUP, BACKUP.replace("true", "false")), "what it archives is behind the inputs that savepoints have"),
+    ],
+)
+def test_an_archive_that_could_not_be_is_refused(tmp_path: Path, archive: str, other: tuple[str, str], why: str) -> None:
+    path = tmp_path / "orders.yaml"
+    text = MINIMAL.replace("guarantee: at_least_once", "guarantee: exactly_once_v2")
+    path.write_text(f"{text.replace(*other)}archive: {{{archive}}}\n")
+    with pytest.raises(ConfigInvalid, match=why):
+        load(path, {})
+    path.write_text(f"{text}archive: {{enabled: true, state: true}}\n")
+    assert load(path, {}).archive.state
+
+
 # How the application is held
 
 PROGRAMS = "status: [s], stop: [s], start: [s], wipe: [s]"

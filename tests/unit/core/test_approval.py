@@ -21,13 +21,14 @@ from streams_recovery.core.approval import (
     different_parts,
     is_approved,
     outdated,
+    pin_of,
     refusal,
     shown,
     unanswerable,
 )
 from streams_recovery.core.errors import PlanChanged
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
-from streams_recovery.core.restore.plan import RestorePlan, SafetyPolicy, TopicToDelete
+from streams_recovery.core.restore.plan import ArchivedState, RestorePlan, SafetyPolicy, TopicToDelete
 from streams_recovery.core.rollout.cutover import UpgradePlan
 from tests.support.examples.restore_plan import PLAN
 
@@ -48,6 +49,20 @@ def test_a_plan_is_approved_by_its_hash_and_by_what_is_copied(parts: dict[str, o
         check_approved(plan, approved)
     assert approval(plan).startswith(plan.hash)
     assert set(approval(plan)) <= set("0123456789abcdef"), "one word for a double click"
+
+
+@given(entry=st.integers(0, 10**12 - 1))
+def test_an_approval_says_of_which_cut_the_plan_is(entry: int) -> None:
+    plan = replace(PLAN, state=ArchivedState(entry=entry, at=5))
+    assert pin_of(approval(plan)) == entry
+    assert is_approved(plan, approval(plan))
+    other = replace(PLAN, state=ArchivedState(entry=entry + 1, at=5))
+    assert not is_approved(other, approval(plan))
+    assert different_parts(other, approval(plan)) == ("the cut behind the savepoint that the state is of",)
+    assert not is_approved(plan, f"{approval(plan)}0")
+    assert not is_approved(plan, f"{plan.hash}x{entry + 1}")
+    assert pin_of(approval(PLAN)) is None
+    assert pin_of(f"{approval(PLAN)}xyz") is None
 
 
 @given(VALUES, VALUES)

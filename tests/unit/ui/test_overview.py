@@ -67,6 +67,8 @@ def test_what_the_loss_of_the_cluster_would_cost_is_said_as_it_was_at_the_look()
     archive = ArchiveStatus(working=True, said_at=taken, safe_at=taken - 9_000, waiting=0, files=3)
     row = stored(archive=archive)
     assert re.search("survives cluster loss with input up to <time .*</time> \\(9 s before the look\\)", text(shown(row, SOON)))
+    with_state = replace(archive, state_at=taken - 40_000)
+    assert re.search("before the look\\) and state of <time ", text(shown(stored(archive=with_state), SOON)))
     assert "before the look), objective 5 s" in text(
         shown(stored(archive=archive, objectives=replace(report().objectives, loss_seconds=5.0)))
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -229,6 +230,8 @@ def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_pr
     assert point.endswith("9 s ago: up to then input would be there if the cluster were lost now; met, 1 min is the limit")
     assert archive.startswith("archive: an archiver is at work, last heard of ")
     assert archive.endswith("5 s ago, 12 records waited then, 7 files")
+    _, archive = of_the_loss(replace(ARCHIVE, state_at=NOW - 40_000))
+    assert re.search("7 files; a restore begins from the state of .* UTC, 40 s ago$", archive)
     assert of_the_loss(ARCHIVE, survives=False)[0] == "recovery point: none: what the cluster has of the input would be lost with it"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEvent, extended
+from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchiveEvent, extended
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.status.report import ArchiveStatus, archive_status, recovery_point, unusable
@@ -88,6 +88,12 @@ def test_a_savepoint_that_is_newer_than_the_archive_counts() -> None:
 def test_without_a_savepoint_that_is_enough_nothing_would_be_left(newest: dict[str, Any] | None) -> None:
     status = status_of(archive(log()), savepoint())
     assert recovery_point(None if newest is None else summary(CAPTURED, **newest), status) is None
+
+
+@pytest.mark.parametrize(("at", "told"), [(CAPTURED + 1, CAPTURED + 1), (CAPTURED, None)])
+def test_a_cut_behind_the_savepoint_is_told(at: int, told: int | None) -> None:
+    cut = ArchivedCut(captured_at=at, proof=savepoint().proof, topics={}, inputs=(), written=(), tails=())
+    assert status_of(archive(log(), cut=cut), savepoint()).state_at == told
 
 
 def test_an_archive_that_cannot_be_used_promises_nothing() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from streams_recovery.core.errors import Damaged, Refused
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.restore.plan import ArchivedInput, PointInTime, RestorePlan
+from streams_recovery.core.restore.plan import ArchivedInput, PointInTime
 from streams_recovery.core.restore.point_in_time import (
     CLOCK_DIFFERENCE_MS,
     CUT_ROLES,
@@ -45,7 +45,7 @@ from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, check_state, pieces_with
 from streams_recovery.operations.restore.placing import RestoreSource, restored_state
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.segments.queries import split_at
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -134,10 +134,6 @@ class AsOfMoment(RestoreStrategy):
             may_move=self.groups if self.in_place else None,
             archived=search.archived(archive),
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = named_entry(self.archive_entry, planned)
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry)
 
 
 def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
-from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, REASON, REPLACE, SAFETY
 from streams_recovery.core.words import LATEST
@@ -17,7 +16,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +90,6 @@ class Failover(RestoreStrategy):
                 *_schemas(recovery),
             ),
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = named_entry(self.archive_entry, planned)
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry, state_entry=planned.pin or 0)
 
 
 def _seen_before(recovery: RecoveryContext, to: str, lost: str) -> SeenSite:

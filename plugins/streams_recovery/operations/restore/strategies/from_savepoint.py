@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from streams_recovery.core.archive.state import at_cut
 from streams_recovery.core.errors import Damaged, NotFound, Refused
@@ -11,14 +11,14 @@ from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.restore.plan import ArchivedState, RestorePlan
+from streams_recovery.core.restore.plan import ArchivedState
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, OFFSETS, REASON, REPLACE, SAFETY
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -57,10 +57,6 @@ class FromSavepoint(RestoreStrategy):
             state=chosen.state,
             warnings=chosen.warnings,
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = named_entry(self.archive_entry, planned)
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id), archive_entry=entry, state_entry=planned.pin or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

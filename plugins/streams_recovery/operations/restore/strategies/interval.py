@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, TopicImage, partition_images
 from streams_recovery.core.restore.interval import IntervalSlice, bounds_of, slice_log, why_incomplete
-from streams_recovery.core.restore.plan import PointInTime, RestorePlan
+from streams_recovery.core.restore.plan import PointInTime
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, read_up_to
 from streams_recovery.core.restore.request import NO_STATE
 from streams_recovery.core.words import LATEST, moment
@@ -20,7 +20,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, pieces_with
 from streams_recovery.operations.restore.placing import RestoreSource, empty_source, restored_state
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.segments.queries import edge_stamps, look_into, timestamp_at
 
 _NAMED = 5
@@ -70,9 +70,6 @@ class OfInterval(RestoreStrategy):
             ),
             unreadable=tuple(unreadable),
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

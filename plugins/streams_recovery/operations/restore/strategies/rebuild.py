@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 from streams_recovery.core.forms import CONFIRM, FieldKind, FormField
 from streams_recovery.core.offsets.strategies import OffsetStrategy
-from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import FIRST_OFFSETS, REASON, REPLACE, SAFETY, OutputPolicy, delete_field
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.rebuild_plan import RebuildSource, lost_input
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named, named_entry
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +94,3 @@ class Rebuild(RestoreStrategy):
             input_topics=self.input_topics,
             internal_topics=self.internal_topics,
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        entry = named_entry(self.archive_entry, planned)
-        return replace(self, inputs_from=named(self.inputs_from, planned.inputs_from), archive_entry=entry)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
@@ -11,7 +11,6 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
 from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
-from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
 from streams_recovery.core.restore.request import AS_OF, BY, REASON
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics, chosen_topics
@@ -20,7 +19,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, pieces_with
 from streams_recovery.operations.restore.placing import TopicsSource
 from streams_recovery.operations.restore.strategies.as_of_moment import BaseSavepointFinder, RequestedBase
-from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy, named
+from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 from streams_recovery.segments.queries import split_at
 
 
@@ -110,9 +109,6 @@ class RestoreTopics(RestoreStrategy):
         return TopicsSource(
             manifest=manifest, images=images, wanted=wanted, as_of=self.cut_at, cuts=cuts, read_on=self.read_on, unreadable=unreadable
         )
-
-    def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        return replace(self, savepoint=named(self.savepoint, planned.savepoint_id))
 
     def _wants(self, partition: int) -> bool:
         return not self.partitions or partition in self.partitions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 from streams_recovery.core.forms import FormField
 from streams_recovery.core.repository.journal import RestoreScope
@@ -50,8 +50,20 @@ class RestoreStrategy(ABC):
         return None
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
-        """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one."""
-        return self
+        """The request with what was planned in place of ``latest``, of which there may be a newer one by now: a restore's own safety savepoint is one. Of an
+        archive what was planned counts, and nothing where that has nothing of it.
+        """
+        savepoints = {"savepoint": planned.savepoint_id, "inputs_from": planned.inputs_from}
+        entries = {"archive_entry": planned.archived, "state_entry": planned.state}
+        named: dict[str, Any] = {}
+        for wanted in fields(self):
+            value = getattr(self, wanted.name)
+            if wanted.name in savepoints and value == LATEST:
+                named[wanted.name] = savepoints[wanted.name] or value
+            elif wanted.name in entries and value is None:
+                entry = entries[wanted.name]
+                named[wanted.name] = 0 if entry is None else entry.entry
+        return replace(self, **named)
 
     def savepoints(self, recovery: RecoveryContext, planned: RestorePlan) -> SavepointStore:
         """The store with the savepoint that was planned."""
@@ -60,15 +72,3 @@ class RestoreStrategy(ABC):
     def deployment(self, recovery: RecoveryContext, planned: RestorePlan) -> tuple[str, ...]:
         """The command that puts the version there that is started, empty where none is configured."""
         return () if recovery.config.deploy is None else recovery.config.deploy.command
-
-
-def named(wanted: str, planned: str | None) -> str:
-    """``wanted``, or what was planned where that is ``latest``."""
-    return planned if wanted == LATEST and planned is not None else wanted
-
-
-def named_entry(wanted: int | None, planned: RestorePlan) -> int:
-    """The last entry of the archive that counts: the one that was ``wanted``, else what was planned, 0 where that has nothing of it."""
-    if wanted is not None:
-        return wanted
-    return 0 if planned.archived is None else planned.archived.entry

@@ -17,13 +17,13 @@ from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
 from streams_recovery.core.restore.failover import TO
-from streams_recovery.core.restore.plan import ArchivedInput
+from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
 from streams_recovery.core.words import LATEST, is_id
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, Failover, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.examples.restore_plan import PLAN
 from tests.support.repository.golden import SECOND, OpenGolden
 
@@ -99,7 +99,7 @@ def test_nothing_is_latest_any_more_once_it_was_planned(recovery: RecoveryContex
 
 
 def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext) -> None:
-    assert FromSavepoint(reason="").pinned(recovery, PLANNED) == FromSavepoint(reason="", savepoint=SECOND, archive_entry=0)
+    assert FromSavepoint(reason="").pinned(recovery, PLANNED) == FromSavepoint(reason="", savepoint=SECOND, archive_entry=0, state_entry=0)
     taken_by = recovery.savepoints.read(SECOND).provenance.run_id
     assert Undo(reason="").pinned(recovery, PLANNED) == Undo(reason="", restore_id=taken_by)
     rebuild = Rebuild(reason="", offsets=EXACT)
@@ -119,6 +119,9 @@ def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContex
     archived = replace(PLANNED, archived=ArchivedInput(entry=7, safe_at=1, records=2))
     for request in (FromSavepoint(reason=""), rebuild):
         assert request.pinned(recovery, archived).archive_entry == 7
+    cut = replace(PLANNED, state=ArchivedState(entry=9, at=1))
+    for request in (FromSavepoint(reason=""), Failover(reason="", to="dr")):
+        assert request.pinned(recovery, cut).state_entry == 9
 
 
 ASKED = {kind: strategy for kind, strategy in STRATEGIES.items() if strategy.COMMAND is not None}
@@ -128,6 +131,7 @@ MADE_OF = {
     "cut_at": ("as_of", "by"),
     # What a plan found in the archive, which its approval is about.
     "archive_entry": (),
+    "state_entry": (),
     "restore_id": ("restore",),
     "safeguards": tuple(one.name for one in fields(Safeguards)),
     "source": (),
