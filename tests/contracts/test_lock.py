@@ -205,13 +205,14 @@ def overtaken(open_repository: OpenRepository, clock: Clock, overtake: Callable[
             overtake(faster.pop())
         return clock()
 
-    return ApplicationLock(repository, Layout("orders"), late)
+    return ApplicationLock(repository, Layout("orders"), late, name="orders")
 
 
 def test_a_lock_that_another_run_was_faster_to_take_over_is_theirs(open_repository: OpenRepository, clock: Clock) -> None:
     slower = overtaken(open_repository, clock, lambda faster: faster.acquire("restore 2", lease_seconds=60, purpose="restore"))
-    with pytest.raises(LockHeld, match="restore 2 holds the lock"):
+    with pytest.raises(LockHeld, match="restore 2 holds the lock") as error:
         slower.acquire("backup 1", lease_seconds=60, purpose="hourly savepoint")
+    assert [one for one in error.value.commands if "unlock orders" in one], "how to give it back, as for any other"
 
 
 def test_what_the_faster_one_gave_back_is_taken_behind_it(open_repository: OpenRepository, clock: Clock) -> None:

@@ -62,9 +62,10 @@ class ApplicationLock:
             return record
 
         try:
-            self._log.append_after(decide)
-        except EntryUnreadable as error:
-            return self._take_over(error, decide, taken)
+            try:
+                self._log.append_after(decide)
+            except EntryUnreadable as error:
+                return self._take_over(error, decide, taken)
         except LockHeld as error:
             raise error.then(*self._unlock(error)) from None
         return LockTicket(owner=owner, number=taken[-1].acquired)

@@ -197,7 +197,8 @@ def test_a_lock_that_is_forged_is_nobodys(sealed):
 
 def test_a_forged_savepoint_is_never_the_newest(sealed):
     before = sealed.savepoints.latest()
-    later = "20270101T000000Z-0000000009"
+    # Of one that is ahead of the clock nobody would ask whose it is.
+    later = f"{SECOND.partition('-')[0]}-ffffffffff"
     source = (sealed.path / sealed.layout.manifest(SECOND)).read_bytes()
     put(sealed.path, sealed.layout.manifest(later), source)
     assert sealed.savepoints.latest() == before
