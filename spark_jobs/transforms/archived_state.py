@@ -2,163 +2,170 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchivedTail
+from spark_jobs.transforms.task_runner import TaskFailed
+from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog
 from streams_recovery.core.archive.state import (
     LOOKS_FOR_CUT,
+    Broken,
     NoCut,
-    StateTick,
+    Seen,
     StateTopics,
+    check_forward,
+    check_read,
     check_whole,
     plan_state,
     seen_at,
     seen_before,
 )
-from streams_recovery.core.archive.tick import ArchivedTo, ArchiveSpec, LogNow, TickLimits
-from streams_recovery.core.errors import OffsetsGone, RecoveryError, TransientError
+from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
+from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionCut
 from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge, proof, purged_tails, read_cut
-from streams_recovery.storage.repository import Repository
 
 if TYPE_CHECKING:
     from streams_recovery.kafka.application_logs import ApplicationLogs
     from streams_recovery.kafka.cluster import KafkaCluster
-    from streams_recovery.kafka.connection import KafkaConnection
 
 LOGGER = logger("streams_recovery.archiver.state")
 # Longer nobody waits for a transaction, and for a coordinator: inputs are archived by the same look.
 PATIENCE_SECONDS: Final = 1.0
 CALL_SECONDS: Final = 5.0
+# As often as this in the time between two cuts it is tried again.
+_AGAIN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCut:
-    """A cut that was found, with the partitions that it ends in, as they are now."""
+    """A cut that was found, without its tails. ``logs`` are the partitions to copy as they end there, and ``unread`` those of repartition topics. ``topics``
+    are all as they were described.
+    """
 
     cut: ArchivedCut
     logs: tuple[LogNow, ...]
+    unread: tuple[PartitionCut, ...]
     topics: Mapping[str, TopicDescription]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedState:
+    """What was copied of changelogs and outputs, and the cut that it comes to, None where that is still further on."""
+
+    logs: tuple[ArchivedLog, ...]
+    cut: ArchivedCut | None
+
+
+Positions = Mapping[TopicPartition, ArchivedTo]
+Copy = Callable[[tuple[RangeToCopy, ...]], BackupResult]
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
 class StateArchiver:
-    """Looks for a cut behind the newest savepoint ``every`` so many seconds."""
+    """Looks for a cut behind the newest savepoint ``every`` so many seconds. Whatever becomes of it, it raises nothing: inputs do not depend on it."""
 
-    spec: ArchiveSpec
+    application_id: str
     every: float
     cluster: KafkaCluster
-    connection: KafkaConnection
     logs: ApplicationLogs
-    repository: Repository
     monotonic: Callable[[], float]
     _base: Manifest | None = field(default=None, init=False)
     _topics: StateTopics | None = field(default=None, init=False)
     _due: float = field(default=0.0, init=False)
     _why: str = field(default="", init=False)
-    _hopeless: str = field(default="", init=False)
 
     def go_on_behind(self, base: Manifest | None) -> None:
         """Go on behind this savepoint, the newest one."""
         if base is not None and self._base is not None and base.savepoint_id == self._base.savepoint_id:
             return
-        self._base, self._topics, self._hopeless, self._due = base, None, "", 0.0
-        if base is None:
-            self._none("there is no savepoint of this cluster", hopeless=True)
-            return
-        try:
-            self._topics = StateTopics.of(base)
-        except NoCut as why:
-            self._none(str(why), hopeless=True)
+        self._base, self._due = base, 0.0
+        self._topics = None if base is None else self._tried(partial(StateTopics.of, base))
 
     @property
-    def topics(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The topics that are archived up to cuts."""
         return () if self._topics is None else tuple(sorted(self._topics.archived))
 
-    def look(self, archive: Archive, positions: Mapping[TopicPartition, ArchivedTo]) -> FoundCut | None:
+    def look(self, archive: Archive, positions: Positions) -> FoundCut | None:
         """A cut that is newer than those there are. None while it is not time for one, where there is none, and where nothing has happened since the last."""
-        if self._topics is None or self._hopeless or self.monotonic() < self._due:
+        if self._base is None or self._topics is None or self.monotonic() < self._due:
             return None
-        try:
-            found = self._found(self._topics, positions)
-        except NoCut as why:
-            self._none(str(why))
-            return None
-        except (TransientError, OffsetsGone) as why:
-            self._busy(why)
-            return None
-        if self._base is not None and seen_at(found.cut) == seen_before(self._base, archive):
+        found = self._tried(partial(self._found, self._topics, positions, seen_before(self._base, archive)))
+        if found is not None and seen_at(found.cut) == seen_before(self._base, archive):
             self._due = self.monotonic() + self.every
             return None
         return found
 
-    def plan(self, found: FoundCut, positions: Mapping[TopicPartition, ArchivedTo], limits: TickLimits) -> StateTick | None:
-        """What to copy up to the cut that was found."""
+    def copied(self, found: FoundCut, positions: Positions, limits: TickLimits, copy: Copy) -> CopiedState | None:
+        """What was written up to a cut that was found, once ``copy`` has copied it. None where it was not all there, or is not what the cut was read of."""
+        done = None if self._topics is None else self._tried(partial(self._proven, self._topics, found, positions, limits, copy))
+        if done is not None:
+            # What is left of a large backlog is copied by the next look.
+            self._due, self._why = self.monotonic() + (0.0 if done.cut is None else self.every), ""
+        return done
+
+    def _proven(self, topics: StateTopics, found: FoundCut, positions: Positions, limits: TickLimits, copy: Copy) -> CopiedState:
+        check_read(found.cut, positions)
         if limits.records < 1:
-            return None
+            raise NoCut("inputs take all that archive.throttle allows")
+        planned = plan_state(found.logs, positions, limits, found.cut, found.unread)
+        result = copy(planned.ranges) if planned.ranges else BackupResult(ranges=(), seconds=0)
+        tails = {wanted.tp for wanted in planned.tails}
+        ours = tuple(piece for piece in result.ranges if piece.tp not in tails)
+        lost = tuple(gone for gone in result.lost if gone.tp not in tails)
+        logs = archived_logs(planned.tick, replace(result, ranges=ours, lost=lost))
+        written = {part.now.tp: (part.start, part.end) for part in planned.tick.parts}
+        check_whole(logs, ours, self.cluster.whole_logs(written))
+        # One that it has got while the cut was read is not in it.
+        now = self._described(topics)
+        moved = sorted(name for name, topic in found.topics.items() if topic.leader_epochs != now[name].leader_epochs)
+        if moved:
+            raise NoCut(f"the leader of {moved[0]} changed while it was copied")
+        return CopiedState(logs=logs, cut=planned.with_tails([piece for piece in result.ranges if piece.tp in tails]))
+
+    def _tried(self, ask: Callable[[], T]) -> T | None:
+        """The answer, None where something keeps a cut from being had, which is told once."""
         try:
-            return plan_state(found.logs, positions, limits, found.cut)
+            return ask()
+        except Broken as why:
+            self._topics = None
+            self._tell(f"{why}; there will be none before the next savepoint")
         except NoCut as why:
-            self._none(str(why), hopeless=True)
-            return None
+            self._tell(str(why))
+            self._due = self.monotonic() + self.every / _AGAIN
+        except (RecoveryError, TaskFailed) as error:
+            cause = error.cause if isinstance(error, TaskFailed) else error
+            self._tell(cause.reason if isinstance(cause, RecoveryError) else f"{type(cause).__name__}: {cause}")
+            # Inputs are not to wait each time for what is busy.
+            self._due = self.monotonic() + self.every
+        return None
 
-    def proven(self, found: FoundCut, tick: StateTick, copied: Sequence[ArchivedLog], result: BackupResult | None) -> bool:
-        """True when what was copied may be used: all of it was there, and the topics are those that the cut was read of."""
-        ranges = {part.now.tp: (part.start, part.end) for part in tick.parts}
-        changelogs = {
-            tp: span for tp, span in ranges.items() if self._topics is not None and self._topics.roles[tp.topic] is TopicRole.CHANGELOG
-        }
-        try:
-            whole = self.cluster.whole_logs(changelogs) | (ranges.keys() - changelogs.keys())
-            check_whole(copied, () if result is None else result.ranges, whole)
-            now = self.cluster.describe_topics(list(found.topics))
-        except NoCut as why:
-            self._none(str(why), hopeless=True)
-            return False
-        except TransientError as why:
-            self._busy(why)
-            return False
-        changed = sorted(name for name, topic in found.topics.items() if name not in now or not _same(topic, now[name]))
-        if changed:
-            self._none(f"{changed[0]} changed while it was copied")
-            return False
-        # What is left of a large backlog is copied by the next look.
-        self._due = self.monotonic() + (self.every if tick.cut is not None else 0.0)
-        self._why = ""
-        return True
-
-    def _busy(self, error: RecoveryError) -> None:
-        """Inputs do not wait for what is busy."""
-        self._none(error.reason)
-        self._due = self.monotonic() + self.every
-
-    def _none(self, why: str, *, hopeless: bool = False) -> None:
+    def _tell(self, why: str) -> None:
         if why != self._why:
-            until = ", and there will be none before the next savepoint" if hopeless else ""
-            LOGGER.warning("no cut%s: %s", until, why)
-        self._why, self._hopeless = why, why if hopeless else self._hopeless
+            LOGGER.warning("no exact cut: %s", why)
+        self._why = why
 
-    def _found(self, topics: StateTopics, positions: Mapping[TopicPartition, ArchivedTo]) -> FoundCut:
+    def _described(self, topics: StateTopics) -> dict[str, TopicDescription]:
+        """The topics as they are now. Raises ``NoCut`` where there are others."""
         described = self.cluster.describe_topics(list(topics.ids))
-        topics.check(
-            self.spec.application_id,
-            self.cluster.topic_names(),
-            described,
-            self.logs.groups.committed_partitions(self.spec.application_id),
-        )
+        committed = self.logs.groups.committed_partitions(self.application_id)
+        topics.check(self.application_id, self.cluster.topic_names(), described, committed)
+        return described
+
+    def _found(self, topics: StateTopics, positions: Positions, before: Seen) -> FoundCut:
+        described = self._described(topics)
         inputs = topics.partitions(TopicRole.INPUT, TopicRole.GLOBAL)
         internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
-        readings, why = self._exact(logs, topics, internal)
+        readings, why = self._exact(logs, before, internal)
         ends = {**readings.ends, **self.cluster.high_watermarks(outputs), **self.cluster.last_stable_offsets(inputs)}
         starts = self.cluster.log_starts(list(ends))
         parts = {
@@ -172,7 +179,9 @@ class StateArchiver:
             )
             for tp, end in ends.items()
         }
-        tails = self._tails({tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION})
+        unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
+        if gone := purged_tails(unread):
+            raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")
         logs.await_decided({tp: ends[tp] for tp in outputs})
         cut = ArchivedCut(
             captured_at=readings.captured_at,
@@ -180,11 +189,13 @@ class StateArchiver:
             topics=topics.ids,
             inputs=tuple(parts[tp] for tp in inputs),
             written=tuple(parts[tp] for tp in (*internal, *outputs)),
-            tails=tails,
+            tails=(),
         )
-        return FoundCut(cut=cut, logs=self._ends(topics, described, parts, positions), topics=described)
+        check_forward(before, seen_at(cut))
+        mine = [part for tp, part in sorted(parts.items()) if tp.topic in topics.archived]
+        return FoundCut(cut=cut, logs=self._ends(mine, described, positions), unread=tuple(unread.values()), topics=described)
 
-    def _exact(self, logs: ApplicationLogs, topics: StateTopics, internal: Sequence[TopicPartition]) -> tuple[Readings, CutProof]:
+    def _exact(self, logs: ApplicationLogs, before: Seen, internal: Sequence[TopicPartition]) -> tuple[Readings, CutProof]:
         reasons: tuple[str, ...] = ()
         for attempt in range(1, LOOKS_FOR_CUT + 1):
             readings = read_cut(logs, internal)
@@ -194,51 +205,23 @@ class StateArchiver:
                 readings=readings,
                 held=False,
                 why_not_held="the application was not held",
-                writers_transactional=readings.exact and logs.all_transactional(topics.partitions(TopicRole.CHANGELOG), readings.ends),
+                writers_transactional=readings.exact and self._transactional(logs, before, readings),
             )
             label, reasons = judge(evidence)
             if label is Consistency.EXACT:
                 return readings, proof(evidence, held_seconds=0.0, attempts=attempt)[1]
         raise NoCut("; ".join(reasons))
 
-    def _tails(self, parts: Mapping[TopicPartition, PartitionCut]) -> tuple[ArchivedTail, ...]:
-        # Imported here: no other driver needs a Kafka client.
-        from streams_recovery.kafka.range_copy import announce, copy_range  # noqa: PLC0415
-        from streams_recovery.kafka.reader import Consumers  # noqa: PLC0415
+    def _transactional(self, logs: ApplicationLogs, before: Seen, readings: Readings) -> bool:
+        """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
+        changelogs = () if self._topics is None else self._topics.partitions(TopicRole.CHANGELOG)
+        moved = [tp for tp in changelogs if readings.ends[tp] != before[tp][0]]
+        return not moved or logs.all_transactional(moved, readings.ends)
 
-        if gone := purged_tails(parts):
-            raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")
-        wanted = [
-            RangeToCopy(tp=tp, start=part.tail_start, end=part.end, size_hint=0)
-            for tp, part in sorted(parts.items())
-            if part.tail_start < part.end
-        ]
-        if not wanted:
-            return ()
-        layout, attempt = Layout(self.spec.application_id), f"{self.spec.run}-{time.monotonic_ns():x}"
-        with Consumers(self.connection, cluster=self.cluster) as consumers:
-            announce(consumers, wanted)
-            copied = [
-                copy_range(consumers, self.repository, layout, one, compression_level=self.spec.compression_level, attempt=attempt)
-                for one in wanted
-            ]
-        return tuple(ArchivedTail(tp=one.tp, copied=one.copied) for one in copied)
-
-    def _ends(
-        self,
-        topics: StateTopics,
-        described: Mapping[str, TopicDescription],
-        parts: Mapping[TopicPartition, PartitionCut],
-        positions: Mapping[TopicPartition, ArchivedTo],
-    ) -> tuple[LogNow, ...]:
-        """The partitions to copy, as they end at the cut."""
-        mine = [part for tp, part in parts.items() if tp.topic in topics.archived]
-        moved = {
-            part.tp: known.leader_epoch
-            for part in mine
-            if (known := positions.get(part.tp)) is not None and known.leader_epoch not in (None, part.leader_epoch)
-        }
-        ends = self.cluster.epoch_ends({tp: epoch for tp, epoch in moved.items() if epoch is not None}) if moved else {}
+    def _ends(self, parts: Sequence[PartitionCut], described: Mapping[str, TopicDescription], positions: Positions) -> tuple[LogNow, ...]:
+        known = {part.tp: positions[part.tp].leader_epoch for part in parts if part.tp in positions}
+        moved = {part.tp: epoch for part in parts if (epoch := known.get(part.tp)) is not None and epoch != part.leader_epoch}
+        ends = self.cluster.epoch_ends(moved) if moved else {}
         return tuple(
             LogNow(
                 tp=part.tp,
@@ -249,9 +232,5 @@ class StateArchiver:
                 high=part.end,
                 epoch_end=ends.get(part.tp),
             )
-            for part in mine
+            for part in parts
         )
-
-
-def _same(before: TopicDescription, now: TopicDescription) -> bool:
-    return (before.topic_id, before.partitions, before.leader_epochs) == (now.topic_id, now.partitions, now.leader_epochs)

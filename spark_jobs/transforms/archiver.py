@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
-from spark_jobs.transforms.archived_state import CALL_SECONDS, PATIENCE_SECONDS, StateArchiver
+from spark_jobs.transforms.archived_state import CALL_SECONDS, PATIENCE_SECONDS, FoundCut, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
@@ -31,6 +31,7 @@ from streams_recovery.core.archive.log import (
 )
 from streams_recovery.core.archive.tick import (
     ARCHIVER_LEASE_SECONDS,
+    HAND_OVER_SECONDS,
     HEARTBEAT_SECONDS,
     JOIN_SECONDS,
     REPLACED_SECONDS,
@@ -39,6 +40,7 @@ from streams_recovery.core.archive.tick import (
     ArchiveSpec,
     LogNow,
     Safety,
+    TickLimits,
     archived_logs,
     archived_to,
     plan_tick,
@@ -46,11 +48,11 @@ from streams_recovery.core.archive.tick import (
 from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
 from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.jobs.spec import BackupSpec
+from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.segment_file import SegmentFile
 from streams_recovery.core.words import moment
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -129,6 +131,9 @@ class Archiver:
     _entries: int = field(default=0, init=False)
     _records: int = field(default=0, init=False)
     _waiting: int = field(default=0, init=False)
+    _ticket: LockTicket | None = field(default=None, init=False)
+    _renewed_at: float = field(default=0.0, init=False)
+    _kept_at: float | None = field(default=None, init=False)
     _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
@@ -145,12 +150,10 @@ class Archiver:
             None
             if self.logs is None or self.spec.cut_seconds is None
             else StateArchiver(
-                spec=self.spec,
+                application_id=self.spec.application_id,
                 every=self.spec.cut_seconds,
                 cluster=self.cluster,
-                connection=self.access.cluster,
                 logs=self.logs,
-                repository=self._repository,
                 monotonic=self.monotonic,
             )
         )
@@ -158,17 +161,16 @@ class Archiver:
     def run(self) -> ArchiveResult:
         """From its lock to its end."""
         started = self.monotonic()
-        ticket = self._lock.acquire(self.spec.run, lease_seconds=ARCHIVER_LEASE_SECONDS, purpose="archiving")
+        ticket = self._ticket = self._lock.acquire(self.spec.run, lease_seconds=ARCHIVER_LEASE_SECONDS, purpose="archiving")
         self._cluster_id = self.cluster.cluster_id()
         self._archive = self._read()
         self._begin()
-        pause, renewed, said = _LEAST_PAUSE, self.monotonic(), 0.0
+        self._renewed_at = self.monotonic()
+        pause, said = _LEAST_PAUSE, 0.0
         while self.monotonic() - started < self.spec.hand_over_seconds:
             began = self.monotonic()
             try:
-                if began - renewed > ARCHIVER_LEASE_SECONDS / 3:
-                    self._lock.renew(ticket, lease_seconds=ARCHIVER_LEASE_SECONDS)
-                    renewed = began
+                self._renew(ticket)
                 said = self._look(said)
                 pause = _LEAST_PAUSE
             except (TransientError, TaskFailed) as error:
@@ -185,6 +187,12 @@ class Archiver:
         self._append(self._entry(ArchiveEvent.ENDED))
         self._lock.release(ticket)
         return ArchiveResult(entries=self._entries, records=self._records, seconds=self.monotonic() - started)
+
+    def _renew(self, ticket: LockTicket) -> None:
+        """Keep the lock, once a third of the lease is over."""
+        if self.monotonic() - self._renewed_at > ARCHIVER_LEASE_SECONDS / 3:
+            self._lock.renew(ticket, lease_seconds=ARCHIVER_LEASE_SECONDS)
+            self._renewed_at = self.monotonic()
 
     def _look(self, said: float) -> float:
         """One look, and when anything was last said."""
@@ -231,7 +239,7 @@ class Archiver:
         self._append(self._entry(ArchiveEvent.BEGUN, logs=begins))
 
     def _ids(self) -> dict[str, str]:
-        names = (*self.spec.topics, *(() if self._state is None else self._state.topics))
+        names = (*self.spec.topics, *(() if self._state is None else self._state.names))
         return {name: topic.topic_id for name, topic in self.cluster.describe_topics(names).items()}
 
     def _base(self) -> Manifest | None:
@@ -274,41 +282,50 @@ class Archiver:
         # Before the ends of inputs are read: what it has read is archived then.
         found = None if self._state is None else self._state.look(self._archive, self._positions)
         at, logs = self.clock(), self._now()
-        limits = self.spec.limits.of_records(self._record_bytes)
-        tick = plan_tick(logs, self._positions, limits)
+        tick = plan_tick(logs, self._positions, self._limits())
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
         self._waiting = tick.waiting
-        left = replace(limits, records=limits.records - sum(part.end - part.start for part in tick.parts))
-        state = None if self._state is None or found is None else self._state.plan(found, self._positions, left)
-        if not tick.parts and state is None:
-            return False
         for what in (*tick.begun_anew, *tick.gaps):
             LOGGER.warning("archived anew or not at all: %s", what)
-        whole = tick if state is None else replace(tick, parts=(*tick.parts, *state.parts))
-        result = None
-        if whole.ranges:
-            wanted = BackupSpec(application_id=self.spec.application_id, ranges=whole.ranges, compression_level=self.spec.compression_level)
-            result = copy_ranges(self.context, wanted, self.access)
-        copied = archived_logs(whole, result)
-        cut = None
-        if self._state is not None and found is not None and state is not None:
-            mine = [log for log in copied if log.tp in {part.now.tp for part in state.parts}]
-            if self._state.proven(found, state, mine, result):
-                cut = state.cut
-            else:
-                copied = tuple(log for log in copied if log not in mine)
-            if not copied and cut is None:
-                return False
-        ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
-        entry = replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends), cut=cut)
-        self._append(entry)
-        self._count([one.file for log in copied for one in log.ranges if one.file is not None])
+        if tick.parts:
+            copied = archived_logs(tick, self._copied(tick.ranges) if tick.ranges else None)
+            ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
+            self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
+            self._count(copied)
+        # Inputs first: nobody can make them again.
+        state = found is not None and self._copy_state(found, sum(part.end - part.start for part in tick.parts))
+        return bool(tick.parts) or state
+
+    def _copy_state(self, found: FoundCut, taken: int) -> bool:
+        """Copy what was written up to a cut, with what inputs have left of the limit, and record both."""
+        limits = self._limits()
+        left = replace(limits, records=limits.records - taken)
+        if self._state is None:
+            return False
+        done = self._state.copied(found, self._positions, left, self._copied)
+        if done is None or not (done.logs or done.cut):
+            return False
+        before = self._archive.cut
+        self._append(replace(self._entry(ArchiveEvent.COPIED, logs=done.logs), cut=done.cut))
+        if before is not None and done.cut is not None:
+            self._replaced.append((self.monotonic(), [tail.copied.file.key for tail in before.tails if tail.copied.file is not None]))
+        self._count(done.logs)
         return True
 
-    def _count(self, files: Sequence[SegmentFile]) -> None:
+    def _limits(self) -> TickLimits:
+        return self.spec.limits.of_records(self._record_bytes)
+
+    def _copied(self, ranges: tuple[RangeToCopy, ...]) -> BackupResult:
+        if self._ticket is not None:
+            self._renew(self._ticket)
+        wanted = BackupSpec(application_id=self.spec.application_id, ranges=ranges, compression_level=self.spec.compression_level)
+        return copy_ranges(self.context, wanted, self.access)
+
+    def _count(self, copied: Sequence[ArchivedLog]) -> None:
         """Note how many records were copied, and how large such records are: the next look takes as many as its limit of bytes allows of these."""
+        files = [one.file for log in copied for one in log.ranges if one.file is not None]
         records = sum(file.rows for file in files)
         self._records += records
         if records:
@@ -334,7 +351,7 @@ class Archiver:
     def _join(self, answers: str) -> None:
         """Make small files into larger ones, and say all that is behind the newest savepoint."""
         base = self._base()
-        logs = behind(self._archive, base)
+        logs = behind(self._archive, base, state=self._state is not None)
         groups = groups_to_join(self._archive, logs, file_records=self.spec.limits.file_records)
         accepted: tuple[Accepted, ...] = ()
         if groups:
@@ -342,7 +359,7 @@ class Archiver:
             accepted = judge(groups, merge_groups(self.context, wanted, self.access).groups)
         self._others = []
         joined = self._entry(ArchiveEvent.JOINED, logs=with_joined(logs, accepted), answers=answers)
-        self._append(replace(joined, cut=cut_behind(self._archive, base)))
+        self._append(replace(joined, cut=None if self._state is None else cut_behind(self._archive, base)))
         asked = next((entry.run for entry in self._others if entry.event is ArchiveEvent.ASKED), "")
         self._archive = replace(self._archive, asked=asked)
         # What somebody uses that was there before.
@@ -351,7 +368,8 @@ class Archiver:
         self._go_on_behind(base)
         self._joined_at = self._based_at
         # Readers go back to this entry, and plans that were made before it a little further.
-        self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
+        if self._kept_at is None or self.monotonic() - self._kept_at > HAND_OVER_SECONDS:
+            self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
 
     def _remove_replaced(self) -> None:
         while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
@@ -375,6 +393,10 @@ class Archiver:
         for number, entry in reversed(new):
             if entry.event in (ArchiveEvent.ASKED, ArchiveEvent.KEPT):
                 self._others.append(entry)
+                if entry.event is ArchiveEvent.KEPT:
+                    # Somebody uses what there is, and what there was when the plan was made: expiry removes it, after its grace.
+                    self._replaced.clear()
+                    self._kept_at = self.monotonic()
             # One of its own is one that it was told could not be stored.
             elif entry.run != self.spec.run:
                 raise LockLost(

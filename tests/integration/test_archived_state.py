@@ -120,6 +120,10 @@ def test_a_lost_cluster_comes_back_at_the_newest_cut(archived: Small, in_session
     assert recovery.groups.last_committed(recovery.application_id)[archived.input].offset == 7
     assert recovery.cluster.high_watermarks([archived.input])[archived.input] == 10
     restore.abandon(recovery, ticket)
+    lose(archived)
+    again = restore.plan(recovery, asked(recovery))
+    assert again.state is None, "whatever it was made for, what was before it was given up"
+    assert any(f"restore {ticket.restore_id} replaced the state since" in warning for warning in again.warnings)
 
 
 def test_what_was_approved_is_restored_whatever_cuts_there_are_since(archived: Small, in_session: InSession) -> None:

@@ -10,7 +10,7 @@ import typer
 from streams_recovery.cli import runs
 from streams_recovery.cli.context import DEFAULT_CONFIGS, DEFAULT_LOGS, Configs, Logs, Name, recovery_of, requester, runner
 from streams_recovery.cli.screen import line
-from streams_recovery.operations.archive import HAND_OVER_SECONDS
+from streams_recovery.core.archive.tick import HAND_OVER_SECONDS
 
 
 def archive(

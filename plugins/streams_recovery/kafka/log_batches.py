@@ -66,16 +66,13 @@ def whole_logs(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]
     whole = set(ranges)
     deadline = Deadline(clients.timeout)
     while positions:
-        before = dict(positions)
         for tp, walked in _fetched(clients, positions, ends).items():
             positions[tp] = walked.position
             if not walked.whole:
                 whole.discard(tp)
             if not walked.whole or walked.position >= ends[tp]:
                 del positions[tp]
-        if positions != before:
-            deadline = Deadline(clients.timeout)
-        elif not deadline.pause():
+        if positions and not deadline.pause(0.0):
             raise TransientError(
                 f"the broker did not give the batches of {', '.join(map(str, sorted(positions)[:5]))} within {clients.timeout:.0f} s",
                 next_step="run again",

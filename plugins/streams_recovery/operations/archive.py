@@ -20,7 +20,7 @@ from streams_recovery.core.archive.log import (
     extended,
     goes_into_archive,
 )
-from streams_recovery.core.archive.tick import ArchiveSpec, TickLimits, is_at_work
+from streams_recovery.core.archive.tick import HAND_OVER_SECONDS, ArchiveSpec, TickLimits, is_at_work
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
@@ -34,7 +34,6 @@ from streams_recovery.storage.append_log import AppendLog
 SPEC, RESULT = "archive-spec", "archive-result"
 # One look of an archiver: what is left comes with the next one.
 _MOST_RECORDS: Final = 4_000_000
-HAND_OVER_SECONDS: Final = 86_400.0
 # Between two cuts: each one writes an object for every changelog partition with news.
 CUT_SECONDS: Final = 60.0
 _ASK_SECONDS: Final = 120.0

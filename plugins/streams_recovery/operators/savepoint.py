@@ -8,6 +8,7 @@ from typing import Any
 from airflow.sdk import Context, timezone
 from airflow.sdk.exceptions import AirflowSkipException
 
+from streams_recovery.core.archive.tick import HAND_OVER_SECONDS
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.operations import archive, savepoint
@@ -106,7 +107,7 @@ class BeginArchiveOperator(StepOperator):
 
     takes = steps.BEGIN_ARCHIVE
 
-    def __init__(self, *, seconds: float = archive.HAND_OVER_SECONDS, **kwargs: Any) -> None:
+    def __init__(self, *, seconds: float = HAND_OVER_SECONDS, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seconds = seconds
 

@@ -135,6 +135,11 @@ def test_a_minimal_savepoint_without_its_inputs_could_never_be_used(tmp_path: Pa
             "can be cut exactly only where its guarantee is exactly_once_v2",
         ),
         ("enabled: true, state: true", (BACKUP, f"{BACKUP}  profile: minimal\n"), "cuts are behind savepoints with state"),
+        (
+            "enabled: true, state: true",
+            ("inputs: [orders-in]", "inputs: [orders-in]\n  outputs: [orders-in]"),
+            "reads orders-in, which it writes itself",
+        ),
         ("enabled: true", (BACKUP, BACKUP.replace("true", "false")), "what it archives is behind the inputs that savepoints have"),
     ],
 )

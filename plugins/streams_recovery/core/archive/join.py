@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog
+from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog, is_state
 from streams_recovery.core.compaction.merge import Accepted, GroupToMerge, MergeLimits, groups
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Manifest, PartitionImage, partition_images
 
 
-def behind(archive: Archive, base: Manifest | None) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
+def behind(archive: Archive, base: Manifest | None, *, state: bool = False) -> dict[TopicPartition, tuple[ArchivedLog, ...]]:
     """The logs of an archive behind ``base``, the newest savepoint: of each partition the log that goes on, from where the savepoint ends if no file goes
-    across that; and the one before it, where the topic was created again since the savepoint.
+    across that; and the one before it, where the topic was created again since the savepoint. What the application writes is left out unless ``state`` is
+    archived.
     """
+    written = set() if base is None or state else {topic.name for topic in base.topics if is_state(topic)}
     images = {} if base is None else partition_images(base.topics)
     ids = {} if base is None else {topic.name: topic.topic_id for topic in base.topics}
     found = {}
     for tp, logs in archive.logs.items():
+        if tp.topic in written:
+            continue
         image = images.get(tp)
         rest = [None if image is None or ids[tp.topic] != log.topic_id else _rest(log, image) for log in logs]
         other = image is not None and ids[tp.topic] != logs[-1].topic_id

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, extended, is_state
-from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, TickPart, plan_tick
-from streams_recovery.core.jobs.spec import RangeCopied
+from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchivedTail, extended, is_state
+from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Tick, TickLimits, plan_tick
+from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import internal_role
 from streams_recovery.core.repository.manifest import (
@@ -36,6 +36,10 @@ class NoCut(Exception):
     """Raised where no cut can be had, with the reason."""
 
 
+class Broken(NoCut):
+    """Raised where none can be had before the next savepoint."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTopics:
     """The topics that a cut is through, as the newest savepoint has them: the ids and partitions of each, and their roles. ``claimed`` are another one's."""
@@ -44,18 +48,20 @@ class StateTopics:
     ids: dict[str, str]
     counts: dict[str, int]
     archived: frozenset[str]
+    tails: frozenset[str]
     claimed: frozenset[str]
 
     @classmethod
     def of(cls, base: Manifest) -> StateTopics:
-        """Of this savepoint. Raises ``NoCut`` for one from which no restore begins that goes on with a cut."""
+        """Of this savepoint. Raises ``Broken`` for one from which no restore begins that goes on with a cut."""
         if base.consistency is not Consistency.EXACT or base.profile is not Profile.FULL:
-            raise NoCut(f"the newest savepoint, {base.savepoint_id}, is not an exact one with state")
+            raise Broken(f"the newest savepoint, {base.savepoint_id}, is not an exact one with state")
         return cls(
             roles={topic.name: topic.role for topic in base.topics},
             ids={topic.name: topic.topic_id for topic in base.topics},
             counts={topic.name: len(topic.partitions) for topic in base.topics},
             archived=frozenset(topic.name for topic in base.topics if is_state(topic)),
+            tails=frozenset(topic.name for topic in base.topics if topic.role is TopicRole.REPARTITION and topic.archived),
             claimed=frozenset(one.topic for one in base.claimed),
         )
 
@@ -86,35 +92,72 @@ class StateTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTick:
-    """What is copied of changelogs and outputs in one look, and the cut that it comes to, None where that is still further on."""
+    """What is copied of changelogs and outputs in one look, and the cut that it comes to, None where that is still further on; with it the unread ``tails`` of
+    repartition topics.
+    """
 
-    parts: tuple[TickPart, ...]
+    tick: Tick
+    tails: tuple[RangeToCopy, ...]
     cut: ArchivedCut | None
 
+    @property
+    def ranges(self) -> tuple[RangeToCopy, ...]:
+        """All that is to be copied."""
+        return (*self.tick.ranges, *self.tails)
 
-def plan_state(logs: Sequence[LogNow], archived: Mapping[TopicPartition, ArchivedTo], limits: TickLimits, cut: ArchivedCut) -> StateTick:
-    """The look that copies ``logs``, which end at the cut, behind what is ``archived``. Raises ``NoCut`` where they do not go on there."""
+    def with_tails(self, copied: Sequence[RangeCopied]) -> ArchivedCut | None:
+        """The cut with its tails, once they were copied. Raises ``NoCut`` where the application has read and deleted one before."""
+        if self.cut is None:
+            return None
+        pieces = {piece.tp: piece.copied for piece in copied}
+        for wanted in self.tails:
+            piece = pieces.get(wanted.tp)
+            if piece is None or (piece.start, piece.end) != (wanted.start, wanted.end):
+                raise NoCut(f"unread records of {wanted.tp} were deleted before they could be copied")
+        return replace(self.cut, tails=tuple(ArchivedTail(tp=wanted.tp, copied=pieces[wanted.tp]) for wanted in self.tails))
+
+
+def plan_state(
+    logs: Sequence[LogNow],
+    archived: Mapping[TopicPartition, ArchivedTo],
+    limits: TickLimits,
+    cut: ArchivedCut,
+    unread: Sequence[PartitionCut] = (),
+) -> StateTick:
+    """The look that copies ``logs``, which end at the cut, behind what is ``archived``, and with the last of them what is ``unread``. Raises ``Broken`` where
+    they do not go on there, and ``NoCut`` where too much is unread.
+    """
     tick = plan_tick(logs, archived, limits)
     for part in tick.parts:
         before = archived.get(part.now.tp)
         if before is None:
-            raise NoCut(f"the newest savepoint does not have {part.now.tp}")
+            raise Broken(f"the newest savepoint does not have {part.now.tp}")
         if part.anew != before.anew:
-            raise NoCut(f"{part.now.tp}: {part.anew}")
+            raise Broken(f"{part.now.tp}: {part.anew}")
         if part.gap is not None:
-            raise NoCut(f"{part.now.tp} was deleted up to {part.gap.end}, and is archived up to {part.gap.start}")
-    parts = tuple(part for part in tick.parts if part.begins < part.end)
-    return StateTick(parts=parts, cut=cut if tick.waiting == 0 else None)
+            raise Broken(f"{part.now.tp} was deleted up to {part.gap.end}, and is archived up to {part.gap.start}")
+    tick = replace(tick, parts=tuple(part for part in tick.parts if part.begins < part.end))
+    if tick.waiting:
+        return StateTick(tick=tick, tails=(), cut=None)
+    tails = tuple(
+        RangeToCopy(tp=one.tp, start=one.tail_start, end=one.end, size_hint=one.end - one.tail_start, may_lose=True)
+        for one in unread
+        if one.tail_start < one.end
+    )
+    records = sum(one.size_hint for one in tails)
+    if records > limits.records:
+        raise NoCut(f"{records:,} records of repartition topics are unread")
+    return StateTick(tick=tick, tails=tails, cut=cut)
 
 
 def check_whole(copied: Iterable[ArchivedLog], ranges: Iterable[RangeCopied], whole: Collection[TopicPartition]) -> None:
-    """Raise ``NoCut`` where an offset of a log was gone before it was copied. The ``whole`` ones were as they had been written, afterwards."""
+    """Raise ``Broken`` where an offset of a log was gone before it was copied. The ``whole`` ones were as they had been written, afterwards."""
     for log in copied:
         late = next((piece for piece in ranges if piece.tp == log.tp and piece.log_start_after > piece.copied.start), None)
         if log.gaps or late is not None:
-            raise NoCut(f"{log.tp} was deleted while it was copied")
+            raise Broken(f"{log.tp} was deleted while it was copied")
         if log.tp not in whole:
-            raise NoCut(f"the log cleaner was at {log.tp} before it was copied")
+            raise Broken(f"the log cleaner was at {log.tp} before it was copied")
 
 
 def at_cut(manifest: Manifest, archive: Archive) -> Manifest | str | None:
@@ -157,6 +200,11 @@ def _at_cut(manifest: Manifest, archive: Archive, cut: ArchivedCut) -> Manifest:
 
 def _check_read(manifest: Manifest, archive: Archive, read: Mapping[TopicPartition, PartitionCut]) -> None:
     """Raise ``NoCut`` unless all that the application has read at the cut is there for those who have lost their inputs."""
+    truncated = [
+        tp for tp, image in partition_images(manifest.topics).items() if (log := archive.newest.get(tp)) is not None and log.replaces(image)
+    ]
+    if truncated:
+        raise NoCut(f"{truncated[0]} was truncated since the savepoint")
     behind = extended(manifest, archive)
     if behind is not None and behind.left:
         raise NoCut(behind.left[0])
@@ -171,13 +219,15 @@ def _image(
     topic: TopicImage, image: PartitionImage, cut: PartitionCut, log: ArchivedLog | None, tail: CopiedRange | None
 ) -> PartitionImage:
     if topic.archived and not (topic.role is TopicRole.REPARTITION or is_state(topic)):
-        return replace(image, committed=cut.committed)
+        # Whoever keeps the input asks whether it was truncated since it was read so far.
+        return replace(image, committed=cut.committed, leader_epoch=cut.leader_epoch)
     there = replace(image, **codec.fields_of(LogAtCut, cut))
     if not topic.archived:
         return there
     if topic.role is TopicRole.REPARTITION:
         return replace(there, ranges=Ranges.of(_tail(cut, tail)), gaps=())
-    if cut.log_start > image.end or (cut.log_start > image.log_start and "delete" not in topic.config.get(_POLICY, "")):
+    by_hand = topic.role is TopicRole.CHANGELOG and cut.log_start > image.log_start and "delete" not in topic.config.get(_POLICY, "")
+    if cut.log_start > image.end or by_hand:
         raise NoCut(f"records of {cut.tp} before {cut.log_start} were deleted since the savepoint")
     if cut.end == image.end:
         return there
@@ -202,6 +252,21 @@ Seen = dict[TopicPartition, tuple[int | None, CommittedOffset | None]]
 def seen_at(cut: ArchivedCut) -> Seen:
     """What the application has written and read at a cut: ends, of inputs None, and committed offsets."""
     return {part.tp: (part.end, part.committed) for part in cut.written} | {part.tp: (None, part.committed) for part in cut.inputs}
+
+
+def check_forward(before: Seen, now: Seen) -> None:
+    """Raise ``NoCut`` where committed offsets are gone, or went back: somebody has set them, and the state does not know."""
+    for tp, (_, known) in before.items():
+        found = now[tp][1] if tp in now else None
+        if known is not None and (found is None or found.offset < known.offset):
+            raise NoCut(f"the committed offset of {tp} went from {known.offset} {'away' if found is None else f'back to {found.offset}'}")
+
+
+def check_read(cut: ArchivedCut, archived: Mapping[TopicPartition, ArchivedTo]) -> None:
+    """Raise ``NoCut`` unless all that was read at the cut is archived."""
+    for part in cut.inputs:
+        if part.committed is not None and part.tp in archived and part.committed.offset > archived[part.tp].end:
+            raise NoCut(f"{part.tp} is archived up to {archived[part.tp].end}, and was read up to {part.committed.offset}")
 
 
 def seen_before(base: Manifest, archive: Archive) -> Seen:

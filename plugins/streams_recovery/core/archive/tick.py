@@ -19,6 +19,8 @@ ARCHIVER_LEASE_SECONDS: Final = 90
 HEARTBEAT_SECONDS: Final = 60
 # A savepoint asks for its files joined; without savepoints they are joined as often.
 JOIN_SECONDS: Final = 3600
+# For so long an archiver is at work, then the next one begins.
+HAND_OVER_SECONDS: Final = 86_400.0
 # A file that was joined goes after this time: whoever was about to read it has read it.
 REPLACED_SECONDS: Final = 3600
 _MOST_LOOKS: Final = 256

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
+from streams_recovery.core.kafka_types import TopicRole
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import LOST, TO, SiteMove, check_left, fewer_replicas, left_behind, left_by, stays
 from streams_recovery.core.restore.rebuild import target_name
@@ -15,7 +16,7 @@ from streams_recovery.core.words import LATEST
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.inputs_there import Allowed, inputs_there
 from streams_recovery.operations.restore.placing import RestoreSource
-from streams_recovery.operations.restore.strategies.from_savepoint import FromSavepoint, choose
+from streams_recovery.operations.restore.strategies.from_savepoint import ChosenState, FromSavepoint, choose
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
 
 
@@ -51,24 +52,20 @@ class Failover(RestoreStrategy):
                 next_step="nothing was changed; begin the failover again",
             )
         seen = _seen_before(recovery, self.to, self.lost)
-        chosen = choose(
-            recovery,
-            FromSavepoint(
-                reason=self.reason,
-                savepoint=self.savepoint,
-                allow_ahead=self.allow_ahead,
-                allow_damaged=self.allow_damaged,
-                state_entry=self.state_entry,
-            ),
-        )
+        chosen = self._chosen(recovery, self.state_entry)
+        names = {
+            topic.name: target_name(
+                topic, chosen.manifest, recovery.application_id, recovery.config.restore.topic_map, recovery.config.dialect
+            )
+            for topic in chosen.manifest.topics
+        }
+        present = recovery.cluster.describe_topics(list(names.values()))
+        if any(names[topic.name] in present for topic in chosen.manifest.topics if topic.role is TopicRole.INPUT):
+            # Where an offset stands in what a mirror has carried is found by the records around it, which the savepoint has.
+            chosen = self._chosen(recovery, 0)
         manifest, fewer = fewer_replicas(
             chosen.manifest, factor=recovery.config.restore.replication_factor, brokers=len(recovery.cluster.broker_ids())
         )
-        names = {
-            topic.name: target_name(topic, manifest, recovery.application_id, recovery.config.restore.topic_map, recovery.config.dialect)
-            for topic in manifest.topics
-        }
-        present = recovery.cluster.describe_topics(list(names.values()))
         allowed = Allowed(ahead=self.allow_ahead, replace=self.safeguards.replace)
         there = inputs_there(recovery, manifest, names, present, seen, allowed)
         return RestoreSource(
@@ -88,6 +85,18 @@ class Failover(RestoreStrategy):
                 *fewer,
                 *left_behind(manifest, names, present, before=seen.site, to=self.to),
                 *_schemas(recovery),
+            ),
+        )
+
+    def _chosen(self, recovery: RecoveryContext, state_entry: int | None) -> ChosenState:
+        return choose(
+            recovery,
+            FromSavepoint(
+                reason=self.reason,
+                savepoint=self.savepoint,
+                allow_ahead=self.allow_ahead,
+                allow_damaged=self.allow_damaged,
+                state_entry=state_entry,
             ),
         )
 

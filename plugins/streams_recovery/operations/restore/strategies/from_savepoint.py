@@ -10,6 +10,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.forms import CONFIRM, SAVEPOINT
 from streams_recovery.core.kafka_types import Consistency, Profile
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
+from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import ArchivedState
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, DELETE, OFFSETS, REASON, REPLACE, SAFETY
@@ -19,6 +20,7 @@ from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
+from streams_recovery.operations.unfinished import journal_of, newest_restore
 from streams_recovery.storage.savepoints import SavepointStore
 
 
@@ -90,6 +92,9 @@ def _at_newest_cut(recovery: RecoveryContext, store: SavepointStore, manifest: M
     try:
         archive = read_archive(recovery, manifest.application_id, upto=upto)
         found = at_cut(manifest, archive)
+        if isinstance(found, Manifest) and upto is None and (later := _restored_since(recovery, found.captured_at)) is not None:
+            # Whatever that one was made for, what was before it was given up.
+            found = f"restore {later} replaced the state since"
         if isinstance(found, Manifest):
             check_state(recovery, store, found)
             return ChosenState(manifest=found, state=ArchivedState(entry=archive.recorded, at=found.captured_at))
@@ -101,6 +106,13 @@ def _at_newest_cut(recovery: RecoveryContext, store: SavepointStore, manifest: M
         else (f"the state is that of the savepoint, and not of the newest cut behind it, which cannot be used: {found}",)
     )
     return ChosenState(manifest=manifest, warnings=why)
+
+
+def _restored_since(recovery: RecoveryContext, moment: int) -> str | None:
+    """The restore that began last, if it has replaced anything after a moment."""
+    last = newest_restore(recovery)
+    entries = () if last is None else journal_of(recovery, last).read_all()
+    return last if any(entry.at > moment and entry.phase.rank >= Phase.DESTROYING.rank for entry in entries) else None
 
 
 def _newest(recovery: RecoveryContext, request: FromSavepoint) -> Manifest:

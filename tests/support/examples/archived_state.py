@@ -1,0 +1,275 @@
+"""A simulated application at work beside an archiver that takes cuts of it, and what is true of it at each moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from streams_recovery.core import codec
+from streams_recovery.core.archive.join import behind, cut_behind, groups_to_join, with_joined
+from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog, ArchiveEntry, ArchiveEvent
+from streams_recovery.core.archive.state import (
+    Broken,
+    NoCut,
+    StateTick,
+    StateTopics,
+    at_cut,
+    check_read,
+    check_whole,
+    plan_state,
+    seen_at,
+    seen_before,
+)
+from streams_recovery.core.archive.tick import LogNow, TickLimits, archived_logs, archived_to, plan_tick
+from streams_recovery.core.compaction.merge import Accepted, GroupToMerge
+from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
+from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.repository.compaction_proof import MergeProof
+from streams_recovery.core.repository.manifest import CopiedRange, Manifest, PartitionCut, PartitionImage, SegmentFile
+from streams_recovery.core.repository.ranges import Ranges
+from tests.support.examples.savepoints import manifest_of, topic
+
+INPUT, CHANGELOG, TAIL, OUTPUT = (TopicPartition(name, 0) for name in ("in", "orders-totals-changelog", "orders-by-repartition", "out"))
+ROLES = {INPUT: TopicRole.INPUT, CHANGELOG: TopicRole.CHANGELOG, TAIL: TopicRole.REPARTITION, OUTPUT: TopicRole.OUTPUT}
+LIMITS = TickLimits(records=12, file_records=5)
+Row = tuple[int, int, int]
+
+
+@dataclass
+class Log:
+    """A log of one partition. ``rows`` are those that are there, by offset: a key and a value; offsets without one are markers, or were cleaned."""
+
+    topic_id: str = "id-0"
+    start: int = 0
+    end: int = 0
+    rows: dict[int, tuple[int, int]] = field(default_factory=dict)
+    cleaned: set[int] = field(default_factory=set)
+
+    def write(self, *rows: tuple[int, int]) -> None:
+        """In one transaction, with its marker."""
+        for row in rows:
+            self.rows[self.end] = row
+            self.end += 1
+        self.end += 1
+
+    def clean(self) -> None:
+        """Remove each row of which there is a newer one."""
+        newest = {key: at for at, (key, _) in self.rows.items()}
+        gone = {at for at, (key, _) in self.rows.items() if at != newest[key]}
+        self.cleaned |= gone
+        self.rows = {at: row for at, row in self.rows.items() if at not in gone}
+
+
+@dataclass
+class Moment:
+    """What is true at a moment: the state, what was read, and what is unread."""
+
+    state: dict[int, int]
+    read: int
+    unread: list[int]
+
+
+@dataclass
+class World:
+    """The logs of an application, an archive with files, and what was true when."""
+
+    logs: dict[TopicPartition, Log] = field(default_factory=lambda: {tp: Log() for tp in ROLES})
+    state: dict[int, int] = field(default_factory=dict)
+    read: int = 0
+    tail_read: int = 0
+    now: int = 1_000
+    files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    moments: dict[int, Moment] = field(default_factory=dict)
+    archive: Archive = field(default_factory=Archive)
+    base: Manifest | None = None
+    hopeless: bool = False
+    number: int = 0
+    cuts: int = 0
+
+    def process(self, key: int, value: int) -> None:
+        """One more record of the input becomes state, one unread record and one result."""
+        self.logs[INPUT].write((key, value))
+        self.state[key] = value
+        self.logs[CHANGELOG].write((key, value))
+        self.logs[TAIL].write((key, value))
+        self.logs[OUTPUT].write((key, value))
+        self.read = self.logs[INPUT].end
+
+    def drain(self) -> None:
+        """What was unread is read, and deleted."""
+        self.tail_read = self.logs[TAIL].start = self.logs[TAIL].end
+
+    def copy(self, tp: TopicPartition, start: int, end: int) -> CopiedRange:
+        rows = tuple((at, *row) for at, row in sorted(self.logs[tp].rows.items()) if start <= at < end)
+        return CopiedRange(start=start, end=end, file=self.stored(tp, rows))
+
+    def stored(self, tp: TopicPartition, rows: tuple[Row, ...]) -> SegmentFile | None:
+        if not rows:
+            return None
+        key = f"orders/segments/{tp.topic}/0/{len(self.files):020}.parquet"
+        self.files[key] = rows
+        return SegmentFile(
+            key=key,
+            bytes=100,
+            sha256="0" * 64,
+            rows=len(rows),
+            first_offset=rows[0][0],
+            last_offset=rows[-1][0],
+            min_timestamp=1,
+            max_timestamp=1,
+            payload_bytes=len(rows),
+        )
+
+    def at(self, tp: TopicPartition) -> PartitionCut:
+        """A partition at this moment."""
+        log = self.logs[tp]
+        offset = {INPUT: self.read, TAIL: self.tail_read}.get(tp)
+        committed = None if offset is None else CommittedOffset(offset=offset, metadata="", leader_epoch=None)
+        return PartitionCut(tp=tp, log_start=log.start, last_stable=log.end, end=log.end, leader_epoch=0, committed=committed)
+
+    def note(self) -> None:
+        unread = [key for at, (key, _) in sorted(self.logs[TAIL].rows.items()) if at >= self.tail_read]
+        self.moments[self.now] = Moment(dict(self.state), self.read, unread)
+
+    def save(self) -> None:
+        """A savepoint that copies all of it, behind the guard: nothing is cleaned meanwhile. What it shares it has from the one before."""
+        self.note()
+        before = {} if self.base is None else {topic.name: topic for topic in self.base.topics}
+        images = []
+        for tp, role in ROLES.items():
+            old = before.get(tp.topic)
+            same = old is not None and old.topic_id == self.logs[tp].topic_id and role is not TopicRole.REPARTITION
+            pieces, start = (
+                ([*old.partitions[0].ranges], old.partitions[0].end) if old is not None and same else ([], self.at(tp).tail_start)
+            )
+            if start < self.logs[tp].end:
+                pieces.append(self.copy(tp, start, self.logs[tp].end))
+            images.append(topic((image_of(self.at(tp), pieces),), name=tp.topic, role=role, topic_id=self.logs[tp].topic_id))
+        self.base, self.hopeless = manifest_of(*images, captured_at=self.now), False
+
+    def add(self, event: ArchiveEvent, logs: tuple[ArchivedLog, ...] = (), cut: ArchivedCut | None = None) -> None:
+        entry = ArchiveEntry(event=event, run="r", at=self.now, cluster_id="c", safe_at=self.now, logs=logs, cut=cut)
+        entry = codec.loads(ArchiveEntry, codec.dumps(entry), where="entry").checked("orders", "entry")
+        self.number += 1
+        self.archive = self.archive.with_entry(self.number, entry)
+
+    def look(self, *, lose: bool = False, cut_wanted: bool = True, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """One look of an archiver that knows nothing but what is stored. Something happens between the cut and the copy."""
+        ids = {tp.topic: log.topic_id for tp, log in self.logs.items()}
+        positions = archived_to(self.archive, self.base, ids, state=True)
+        found = self.cut(ids) if cut_wanted and self.base is not None and not self.hopeless else None
+        ends = [self.seen(CHANGELOG), self.seen(OUTPUT)]
+        meanwhile()
+        tick = plan_tick([self.seen(INPUT)], positions, LIMITS)
+        pieces = tuple(self.piece(wanted) for wanted in tick.ranges)
+        if tick.parts:
+            self.add(ArchiveEvent.COPIED, archived_logs(tick, BackupResult(ranges=pieces, seconds=0)))
+        left = replace(LIMITS, records=LIMITS.records - sum(part.end - part.start for part in tick.parts))
+        if found is None or left.records < 1:
+            return
+        try:
+            check_read(found[0], archived_to(self.archive, self.base, ids, state=True))
+            self.copy_state(plan_state(ends, positions, left, *found), lose=lose)
+        except Broken:
+            self.hopeless = True
+        except NoCut:
+            pass
+
+    def copy_state(self, planned: StateTick, *, lose: bool) -> None:
+        pieces, lost = [], []
+        for wanted in planned.tick.ranges:
+            if lose and wanted.tp == CHANGELOG:
+                lost.append(RangeLost(tp=wanted.tp, start=wanted.start, end=wanted.end))
+            else:
+                pieces.append(self.piece(wanted))
+        logs = archived_logs(planned.tick, BackupResult(ranges=tuple(pieces), seconds=0, lost=tuple(lost)))
+        spans = {part.now.tp: range(part.start, part.end) for part in planned.tick.parts}
+        check_whole(logs, pieces, {tp for tp, span in spans.items() if not self.logs[tp].cleaned & {*span}})
+        cut = planned.with_tails([self.piece(wanted) for wanted in planned.tails if self.logs[TAIL].start <= wanted.start])
+        if logs or cut is not None:
+            self.add(ArchiveEvent.COPIED, logs, cut)
+            self.cuts += cut is not None
+
+    def piece(self, wanted: RangeToCopy) -> RangeCopied:
+        copied = self.copy(wanted.tp, wanted.start, wanted.end)
+        return RangeCopied(tp=wanted.tp, copied=copied, fetched=0, log_start_after=self.logs[wanted.tp].start, worker="w")
+
+    def cut(self, ids: dict[str, str]) -> tuple[ArchivedCut, list[PartitionCut]] | None:
+        """An exact one without its tail, if the topics are those of the savepoint, and the partition of the tail."""
+        assert self.base is not None
+        try:
+            topics = StateTopics.of(self.base)
+            topics.check("orders", ids, {name: described(name, topic_id) for name, topic_id in ids.items()}, [INPUT, TAIL])
+        except NoCut:
+            return None
+        self.note()
+        found = ArchivedCut(
+            captured_at=self.now,
+            proof=self.base.proof,
+            topics=topics.ids,
+            inputs=(self.at(INPUT),),
+            written=tuple(map(self.at, (CHANGELOG, TAIL, OUTPUT))),
+            tails=(),
+        )
+        return None if seen_at(found) == seen_before(self.base, self.archive) else (found, [self.at(TAIL)])
+
+    def seen(self, tp: TopicPartition) -> LogNow:
+        log = self.logs[tp]
+        return LogNow(tp=tp, topic_id=log.topic_id, leader_epoch=0, log_start=log.start, last_stable=log.end, high=log.end)
+
+    def join(self) -> None:
+        logs = behind(self.archive, self.base, state=True)
+        groups = groups_to_join(self.archive, logs, file_records=LIMITS.file_records)
+        self.add(ArchiveEvent.JOINED, with_joined(logs, [self.merged(group) for group in groups]), cut_behind(self.archive, self.base))
+
+    def merged(self, group: GroupToMerge) -> Accepted:
+        rows = tuple(row for file in group.files for row in self.files[file.key])
+        merged = CopiedRange(start=group.start, end=group.end, file=self.stored(group.tp, rows))
+        counted = {"files": len(group.files), "rows_before": len(rows), "rows_after": len(rows), "digest_before": "d", "digest_after": "d"}
+        return Accepted(group=group, merged=merged, proof=MergeProof(tp=group.tp, start=group.start, end=group.end, **counted))
+
+    def check(self) -> None:
+        """The savepoint at the newest cut is what was true at that moment."""
+        if self.base is None or not isinstance(there := at_cut(self.base, self.archive), Manifest):
+            return
+        truth = self.moments[there.captured_at]
+        rows = {name: [row for file in image.files() for row in self.files[file.key]] for name, image in images_of(there)}
+        assert {key: value for _, key, value in rows[CHANGELOG.topic]} == truth.state
+        assert there.committed()[INPUT].offset == truth.read
+        assert [key for _, key, _ in rows[TAIL.topic]] == truth.unread
+
+
+def image_of(at: PartitionCut, pieces: list[CopiedRange]) -> PartitionImage:
+    plain = {name: getattr(at, name) for name in ("log_start", "last_stable", "end", "leader_epoch", "committed")}
+    return PartitionImage(**plain, partition=0, ranges=Ranges.of(pieces), gaps=())
+
+
+def images_of(manifest: Manifest) -> Iterator[tuple[str, PartitionImage]]:
+    return ((topic.name, topic.partitions[0]) for topic in manifest.topics)
+
+
+def described(name: str, topic_id: str, partitions: int = 1) -> TopicDescription:
+    return TopicDescription(
+        name=name, topic_id=topic_id, partitions=partitions, replication_factor=1, config={}, leader_epochs=(0,) * partitions
+    )
+
+
+def offered(world: World) -> bool:
+    """True when a restore may begin from the newest cut, and is right then."""
+    world.check()
+    assert world.base is not None
+    return isinstance(at_cut(world.base, world.archive), Manifest)
+
+
+def world_with_cut() -> World:
+    """With one cut, and a record behind it."""
+    world = World()
+    world.process(0, 0)
+    world.save()
+    for _ in range(2):
+        world.now += 1_000
+        world.process(1, 1)
+        world.look()
+    assert world.cuts == 2
+    world.check()
+    return world
