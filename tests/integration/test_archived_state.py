@@ -205,6 +205,9 @@ def test_topics_that_the_savepoint_does_not_know_are_no_part_of_a_cut(archived: 
         add_partitions(recovery, archived.changelog.topic, 2)
         work(archived, 3)
         assert beside.upto(archived.input).cut == second.cut
+        recovery.cluster.delete_topics([archived.changelog.topic])
+        produce(recovery, archived.input, 1)
+        assert beside.upto(archived.input).cut == second.cut, "inputs are archived whatever becomes of the state"
     assert newest(second, base).committed()[archived.input].offset == 7
 
 
