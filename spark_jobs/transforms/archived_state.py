@@ -166,23 +166,11 @@ class StateArchiver:
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
         readings, why = self._exact(logs, before, internal)
-        ends = {**readings.ends, **self.cluster.high_watermarks(outputs), **self.cluster.last_stable_offsets(inputs)}
-        starts = self.cluster.log_starts(list(ends))
-        parts = {
-            tp: PartitionCut(
-                tp=tp,
-                log_start=starts[tp],
-                last_stable=readings.last_stable.get(tp, end),
-                end=end,
-                leader_epoch=described[tp.topic].leader_epochs[tp.partition],
-                committed=readings.committed_before.get(tp),
-            )
-            for tp, end in ends.items()
-        }
+        parts = logs.partitions(readings, described, inputs=inputs, outputs=outputs)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
             raise NoCut(f"unread records of {gone[0]} were deleted before they could be copied")
-        logs.await_decided({tp: ends[tp] for tp in outputs})
+        logs.await_decided({tp: parts[tp].end for tp in outputs})
         cut = ArchivedCut(
             captured_at=readings.captured_at,
             proof=why,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import OffsetsUnstable
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.savepoint.cut import Committed, Offsets
+from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
+from streams_recovery.core.repository.manifest import PartitionCut
+from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.groups import ConsumerGroups
@@ -60,6 +61,29 @@ class ApplicationLogs:
         written = [tp for tp in changelogs if ends[tp] > 0]
         writers = self.transactions.transactional_writers(written)
         return bool(written) and all(writers[tp].proven for tp in written)
+
+    def partitions(
+        self,
+        readings: Readings,
+        topics: Mapping[str, TopicDescription],
+        *,
+        inputs: Collection[TopicPartition],
+        outputs: Collection[TopicPartition],
+    ) -> dict[TopicPartition, PartitionCut]:
+        """The partitions of a cut, with the ends of inputs and outputs as they are now. An output that is read too ends where it is written."""
+        ends = {**readings.ends, **self.cluster.last_stable_offsets(inputs), **self.cluster.high_watermarks(outputs)}
+        starts = self.cluster.log_starts(tuple(ends))
+        return {
+            tp: PartitionCut(
+                tp=tp,
+                log_start=starts[tp],
+                last_stable=readings.last_stable.get(tp, end),
+                end=end,
+                leader_epoch=topics[tp.topic].leader_epochs[tp.partition],
+                committed=readings.committed_before.get(tp),
+            )
+            for tp, end in ends.items()
+        }
 
     def _undecided(self, stuck: dict[TopicPartition, str]) -> OffsetsUnstable:
         named = {str(tp): how_far for tp, how_far in stuck.items()}

@@ -12,7 +12,7 @@ from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
-from streams_recovery.core.savepoint.cut import CutEvidence, Offsets, Readings, proof, purged_tails, read_cut
+from streams_recovery.core.savepoint.cut import CutEvidence, Readings, proof, purged_tails, read_cut
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.range_copy import announce, copy_range
@@ -226,14 +226,12 @@ def _completed(recovery: RecoveryContext, found: Discovery, attempt: Attempt) ->
     sees them decided. An input's end is its last stable offset: a hanging transaction of another team must not block this application's savepoint.
     """
     readings = attempt.readings
-    outputs = recovery.cluster.high_watermarks(_written(recovery, found))
-    inputs = recovery.cluster.last_stable_offsets(found.partitions(TopicRole.INPUT, TopicRole.GLOBAL))
-    ends = {**readings.ends, **inputs, **outputs}
+    inputs = found.partitions(TopicRole.INPUT, TopicRole.GLOBAL)
     return Cut(
         captured_at=readings.captured_at,
         consistency=attempt.consistency,
         proof=attempt.proof,
-        partitions=_partitions(recovery, found, ends, readings),
+        partitions=_logs(recovery, found).partitions(readings, found.topics, inputs=inputs, outputs=_written(recovery, found)),
     )
 
 
@@ -247,18 +245,3 @@ def _written(recovery: RecoveryContext, found: Discovery) -> tuple[TopicPartitio
     outputs = recovery.config.topics.outputs
     read_too = tuple(tp for tp in found.partitions(TopicRole.INPUT) if tp.topic in outputs)
     return (*found.partitions(TopicRole.OUTPUT), *read_too)
-
-
-def _partitions(recovery: RecoveryContext, found: Discovery, ends: Offsets, readings: Readings) -> dict[TopicPartition, PartitionCut]:
-    starts = recovery.cluster.log_starts(tuple(ends))
-    return {
-        tp: PartitionCut(
-            tp=tp,
-            log_start=starts[tp],
-            last_stable=readings.last_stable.get(tp, end),
-            end=end,
-            leader_epoch=found.topics[tp.topic].leader_epochs[tp.partition],
-            committed=readings.committed_before.get(tp),
-        )
-        for tp, end in ends.items()
-    }
