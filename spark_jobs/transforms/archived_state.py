@@ -23,7 +23,7 @@ from streams_recovery.core.archive.state import (
     seen_before,
 )
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, TickLimits, archived_logs
-from streams_recovery.core.errors import RecoveryError
+from streams_recovery.core.errors import LockLost, RecoveryError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class StateArchiver:
-    """Looks for a cut behind the newest savepoint ``every`` so many seconds. Whatever becomes of it, it raises nothing: inputs do not depend on it."""
+    """Looks for a cut behind the newest savepoint ``every`` so many seconds. Inputs do not depend on it: it raises nothing but ``LockLost``."""
 
     application_id: str
     every: float
@@ -140,6 +140,8 @@ class StateArchiver:
         except NoCut as why:
             self._tell(str(why))
             self._due = self.monotonic() + self.every / _AGAIN
+        except LockLost:
+            raise
         except (RecoveryError, TaskFailed) as error:
             cause = error.cause if isinstance(error, TaskFailed) else error
             self._tell(cause.reason if isinstance(cause, RecoveryError) else f"{type(cause).__name__}: {cause}")
