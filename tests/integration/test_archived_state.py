@@ -145,6 +145,16 @@ def test_what_was_approved_is_restored_whatever_cuts_there_are_since(archived: S
     assert again.hash == planned.hash
     ticket = restore.open_restore(recovery, wanted, run_id="r", requested_by="test", approved_hash=approval(planned))
     assert restore.stored_plan(recovery, ticket).state == planned.state
+    restore.stop(recovery, ticket)
+    saved(recovery, ticket)
+    loaded(recovery, ticket)
+    verified(recovery, ticket)
+    restore.set_offsets(recovery, ticket)
+    assert read_keys(recovery, archived.changelog) == [b"k0", b"k1", b"k2", b"k3", b"k0", b"1"]
+    assert recovery.groups.last_committed(recovery.application_id)[archived.input].offset == 6, (
+        "the input stays, and is read again from there"
+    )
+    assert recovery.cluster.high_watermarks([archived.input])[archived.input] == 7
     restore.abandon(recovery, ticket)
 
 
