@@ -23,7 +23,7 @@ from botocore.exceptions import ClientError
 
 _MINE_ALREADY = ("BucketAlreadyOwnedByYou", "BucketAlreadyExists")
 _ON_BUCKET = ("s3:ListBucket",)
-# Savepoints and restores delete nothing. Expiry does: add s3:DeleteObject for `retention.apply: true`.
+# Savepoints and restores delete nothing. Expiry does: add s3:DeleteObject unless `retention.apply` is false.
 _ON_OBJECTS = ("s3:GetObject", "s3:PutObject")
 _TO_READ = ("s3:GetObject",)
 
