@@ -79,6 +79,12 @@ def archive(**changes: Any) -> dict[str, Any]:
     return {"archiving": True, "repository": {"archive": replace(ARCHIVE, **changes)}}
 
 
+def archived_state(*, news: bool = True, **changes: Any) -> dict[str, Any]:
+    """An archiver at work; there is ``news`` while it has input that the newest cut, some seconds old, has not read."""
+    status = replace(ARCHIVE, **{"state_at": NOW - 40_000} | changes)
+    return {"archiving": True, "archiving_state": True, "repository": {"archive": status, "archive_news": news}}
+
+
 def deletion(**changes: Any) -> dict[str, Any]:
     base = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW + MINUTE, due=False)
     return {"repository": {"deletion": replace(base, **changes)}}
@@ -141,6 +147,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "archive-incomplete": archive(safe_at=None, left=("orders-in-3 was added since the savepoint",), left_count=1),
     "archive-lost-input": archive(lost=5),
     "archive-unreadable": {"archiving": True, "repository": {"archive": unusable("entry 7 is torn")}},
+    "archive-state-old": archived_state(state_at=NOW - 16 * MINUTE),
     "savepoints-unreadable": {"repository": {"damaged": ("20261121T010000Z-0000000002",)}},
     "ids-ahead": {"repository": {"ahead": ("99991231T235959Z-0123456789",)}},
     "restore-unfinished": restore(),

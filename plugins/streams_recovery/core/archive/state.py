@@ -275,3 +275,11 @@ def seen_before(base: Manifest, archive: Archive) -> Seen:
         return seen_at(archive.cut)
     read_only = {topic.name for topic in base.topics if topic.role in (TopicRole.INPUT, TopicRole.GLOBAL)}
     return {tp: (None if tp.topic in read_only else image.end, image.committed) for tp, image in partition_images(base.topics).items()}
+
+
+def has_news(base: Manifest, archive: Archive) -> bool:
+    """True if input is archived that was not read at the newest cut behind a savepoint, or at that one. An application at rest has none, and gets no newer
+    cut, whatever moment its archiver says that all is archived up to.
+    """
+    ends = {tp: log.end for tp, log in archive.newest.items()}
+    return any(known is not None and ends.get(tp, 0) > known.offset for tp, (_, known) in seen_before(base, archive).items())

@@ -161,7 +161,7 @@ class RepositoryFacts:
     ``leaving`` are savepoints whose pin was released, each with the moment (ms) from which on that counts. ``ahead`` are ids of savepoints and restores that
     have a time that has not come, or say that they are of one. ``ownership`` is None for an application that no clone ever replaced. ``sealed`` is true where
     records are believed by their seals; then ``forged`` are those that were not used, and ``forged_count`` says how many, because not all are named.
-    ``archive`` is None where nothing was ever archived continuously.
+    ``archive`` is None where nothing was ever archived continuously. ``archive_news``: it has input that the state a restore begins from has not read.
     """
 
     newest: SavepointSummary | None
@@ -184,6 +184,7 @@ class RepositoryFacts:
     forged: tuple[ForgedRecord, ...] = ()
     forged_count: int = 0
     archive: ArchiveStatus | None = None
+    archive_news: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +270,7 @@ class Schedules:
 class ObservedApplication:
     """One look. A part that could not be looked at is None. ``newest_exact`` and ``newest`` are the last that are known. ``history`` has this look as its
     last point. ``promised`` is ``backup.survive_cluster_loss``, and ``known_since`` the moment of the first look. ``used_before`` is true when an earlier
-    look saw the application in use. ``archiving`` is ``archive.enabled``.
+    look saw the application in use. ``archiving`` is ``archive.enabled``, and ``archiving_state`` is ``archive.state``.
     """
 
     name: str
@@ -289,6 +290,7 @@ class ObservedApplication:
     history: tuple[HistoryPoint, ...]
     sites: SitesStatus = field(default_factory=SitesStatus)
     archiving: bool = False
+    archiving_state: bool = False
 
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""

@@ -233,7 +233,7 @@ def _in_repository(recovery: RecoveryContext, earlier: StatusReport | None, now:
     savepoints = list_savepoints(recovery, earlier, segments)
     exact = outline(recovery, newest_exact(savepoints_of_the_past(recovery, savepoints)))
     archive = see_archive(recovery, exact)
-    facts = repository_facts(recovery, savepoints, archive.status)
+    facts = repository_facts(recovery, savepoints, archive)
     return _InRepository(
         savepoints=savepoints,
         facts=facts,
@@ -376,6 +376,7 @@ def _observed(
         disks=disks,
         application=instances,
         archiving=config.archive.enabled,
+        archiving_state=config.archive.state,
         history=report.history,
         sites=report.sites,
     )

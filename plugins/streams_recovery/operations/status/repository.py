@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, extended
+from streams_recovery.core.archive.state import has_news
 from streams_recovery.core.errors import Damaged, EntryUnreadable
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.layout import Layout
@@ -57,8 +58,8 @@ def savepoints_of_the_past(recovery: RecoveryContext, found: Savepoints) -> list
     return [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
 
 
-def repository_facts(recovery: RecoveryContext, found: Savepoints, archive: ArchiveStatus | None = None) -> RepositoryFacts:
-    """The facts that rules judge, with the ``archive`` as far as it is known. Raises what reading raises."""
+def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: ArchiveSeen | None = None) -> RepositoryFacts:
+    """The facts that rules judge, with the archive as far as it was ``seen``. Raises what reading raises."""
     come = savepoints_of_the_past(recovery, found)
     newest = come[-1] if come else None
     exact = newest_exact(come)
@@ -85,7 +86,8 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, archive: Arch
         ownership=_ownership(recovery),
         leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
         sealed=recovery.repository.seals is not None,
-        archive=archive,
+        archive=None if seen is None else seen.status,
+        archive_news=seen is not None and seen.news,
     )
     # Last: all that was read by then was asked whose it is.
     forged = recovery.repository.forged
@@ -101,6 +103,11 @@ class ArchiveSeen:
     archive: Archive = field(default_factory=Archive)
     status: ArchiveStatus | None = None
     saved: Manifest | None = None
+
+    @property
+    def news(self) -> bool:
+        """True if input is archived that the state a restore begins from has not read."""
+        return self.saved is not None and has_news(self.saved, self.archive)
 
 
 def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSeen:

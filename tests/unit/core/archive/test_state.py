@@ -21,6 +21,7 @@ from streams_recovery.core.archive.state import (
     check_forward,
     check_read,
     check_whole,
+    has_news,
     plan_state,
     seen_at,
 )
@@ -103,6 +104,34 @@ def test_a_cut_is_found_each_time_that_something_was_processed_and_only_then() -
     assert at_cut(world.base, world.archive) is not None
     world.save()
     assert at_cut(world.base, world.archive) is None, "the savepoint is newer"
+
+
+def test_an_archive_has_news_while_there_is_input_that_was_not_read_at_the_newest_cut() -> None:
+    world = world_with_cut()
+    assert world.base is not None
+    world.now += 3_600_000
+    world.look()
+    world.add(ArchiveEvent.STILL)
+    world.join()
+    assert world.archive.cut is not None
+    assert (world.archive.safe_at, has_news(world.base, world.archive)) == (world.now, False), "at rest"
+    world.process(2, 2)
+    world.look(cut_wanted=False)
+    assert has_news(world.base, world.archive)
+    world.look()
+    assert not has_news(world.base, world.archive)
+
+
+def test_without_a_cut_what_the_savepoint_has_not_read_is_news() -> None:
+    world = world_with_cut()
+    world.save()
+    world.join()
+    assert world.base is not None
+    assert world.archive.cut is None
+    assert not has_news(world.base, world.archive)
+    world.process(2, 2)
+    world.look(cut_wanted=False)
+    assert has_news(world.base, world.archive)
 
 
 def test_a_backlog_larger_than_a_look_comes_to_a_cut_in_several() -> None:

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import pytest
 
 from streams_recovery.core import codec
+from streams_recovery.core.archive.log import ArchivedLog, ArchiveEntry, ArchiveEvent
 from streams_recovery.core.errors import NotFound, Refused
-from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.seal import Adoption, ForgedRecord, SealKeys
 from streams_recovery.core.status.info import info_lines
 from streams_recovery.core.status.report import Health, Part, StatusReport, TopicStatus
@@ -21,6 +22,7 @@ from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations import status
+from streams_recovery.operations.archive import archive_log
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status.cluster import disks_seen
@@ -225,6 +227,26 @@ def test_whatever_the_status_tells_of_is_made_anew_when_it_changes(seen: tuple[R
         recovery.repository.changed.clear()
     with status.kept_current(recovery):
         assert len(list(recovery.repository.keys(layout.status))) == before + 1, "who changes nothing writes nothing"
+
+
+@pytest.mark.parametrize(
+    ("state", "end", "expected"), [(True, 63, True), (True, 62, False), (False, 63, False)], ids=["news", "at rest", "not asked for"]
+)
+def test_old_state_is_found_by_the_configuration_and_what_the_archive_has(
+    golden: OpenGolden, state: bool, end: int, expected: bool
+) -> None:
+    """The savepoint has read its input up to 62."""
+    now = SECOND_AT + 20 * 60_000
+    recovery = golden("good", now=now)
+    section = recovery.config.archive.model_copy(update={"enabled": True, "state": state})
+    recovery = replace(recovery, config=recovery.config.model_copy(update={"archive": section}))
+    log = ArchivedLog(tp=TopicPartition("orders", 0), topic_id="orders-id", start=end, end=end, leader_epoch=None, ranges=())
+    entry = ArchiveEntry(event=ArchiveEvent.BEGUN, run="r", at=now, cluster_id="golden-cluster", safe_at=now, logs=(log,))
+    archive_log(recovery).append(entry)
+    status.refresh(recovery)
+    report = status.newest(recovery.repository, recovery.layout)
+    assert report is not None
+    assert ("archive-state-old" in {one.kind for one in report.findings}) is expected
 
 
 def without_savepoints(recovery: RecoveryContext) -> dict[Path, Path]:

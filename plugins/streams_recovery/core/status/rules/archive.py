@@ -13,6 +13,9 @@ from streams_recovery.core.words import command, span
 
 LOSS, STOPPED, BEHIND = "loss-over-objective", "archive-stopped", "archive-behind"
 INCOMPLETE, GAP, UNREADABLE = "archive-incomplete", "archive-lost-input", "archive-unreadable"
+STATE_OLD = "archive-state-old"
+# A cut is looked for once a minute, and some looks find none.
+_STATE_SECONDS: Final = 900.0
 
 
 def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFinding]:
@@ -28,6 +31,7 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
         )
     if archive is not None:
         yield from _archive(observed, archive, limits)
+        yield from _state(observed, archive)
 
 
 def _last_heard(observed: ObservedApplication, archive: ArchiveStatus | None) -> str:
@@ -92,4 +96,28 @@ def _archive(observed: ObservedApplication, archive: ArchiveStatus, limits: Limi
         )
 
 
-RULES: Final = (Rule(kinds=(LOSS, STOPPED, BEHIND, INCOMPLETE, GAP, UNREADABLE), parts=(PartName.REPOSITORY,), find=_find),)
+def _state(observed: ObservedApplication, archive: ArchiveStatus) -> Iterator[StatusFinding]:
+    savepoint, repository = observed.newest_exact, observed.repository
+    if not (observed.archiving_state and archive.working) or archive.safe_at is None or savepoint is None:
+        return
+    # At rest there is no newer cut, and the archiver goes on to say that all is archived.
+    if repository is None or not repository.archive_news:
+        return
+    at = savepoint.captured_at if archive.state_at is None else archive.state_at
+    age = observed.age(at)
+    if min(age, (archive.safe_at - at) / 1000) > _STATE_SECONDS:
+        what = (
+            f"there is no exact cut of the state behind the newest exact savepoint, which is {span(age)} old"
+            if archive.state_at is None
+            else f"the newest exact cut of the state is {span(age)} old"
+        )
+        yield finding(
+            STATE_OLD,
+            Severity.INFO,
+            f"{what}: a restore would process the input since then again",
+            remedies=[command("backup", observed.name)],
+            numbers={"age_seconds": age, "limit_seconds": _STATE_SECONDS},
+        )
+
+
+RULES: Final = (Rule(kinds=(LOSS, STOPPED, BEHIND, INCOMPLETE, GAP, UNREADABLE, STATE_OLD), parts=(PartName.REPOSITORY,), find=_find),)

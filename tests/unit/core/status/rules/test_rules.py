@@ -30,6 +30,7 @@ from tests.support.examples.status_causes import (
     STANDBY,
     WITHOUT_OBJECTIVES,
     archive,
+    archived_state,
     check,
     deletion,
     drill,
@@ -107,6 +108,18 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
         archive(said_at=NOW - 70_000, safe_at=NOW - 70_000) | {"cluster": None},
     ),
     "no archive, and none was asked for": (LIMITS, {"archiving": False}),
+    "a cut of the last minute": (LIMITS, archived_state()),
+    "a cut at its limit": (LIMITS, archived_state(state_at=NOW - 15 * MINUTE, safe_at=NOW)),
+    "no cut yet, behind a young savepoint": (
+        LIMITS,
+        archived_state(state_at=None, safe_at=NOW) | {"newest_exact": summary(NOW - 15 * MINUTE)},
+    ),
+    "an old cut, and an archive that goes little further": (LIMITS, archived_state(state_at=NOW - 16 * MINUTE, safe_at=NOW - MINUTE)),
+    "an old cut of an application at rest, all archived up to now": (
+        LIMITS,
+        archived_state(news=False, state_at=NOW - 19 * MINUTE, safe_at=NOW),
+    ),
+    "an old cut, and none is asked for any more": (LIMITS, archived_state(state_at=NOW - 19 * MINUTE) | {"archiving_state": False}),
     "a disk that empties": (LIMITS, emptying(-300 * GIB)),
     "a disk that fills slowly": (LIMITS, emptying(100 * GIB)),
     "a disk measured for an hour only": (
@@ -174,6 +187,21 @@ def test_where_nothing_survives_the_loss_of_the_cluster_no_archive_helps() -> No
 def test_an_archive_that_was_asked_for_and_never_began_is_told() -> None:
     (one,) = found(archiving=True)
     assert (one.kind, one.remedies) == ("archive-stopped", ("streams-recovery archive orders",))
+
+
+def test_old_state_is_told_by_its_cut_or_by_the_savepoint_without_one() -> None:
+    again = "a restore would process the input since then again"
+    (cut,), (none,) = found(**archived_state(state_at=NOW - 17 * MINUTE)), found(**archived_state(state_at=None))
+    assert (cut.severity, cut.text) == (Severity.INFO, f"the newest exact cut of the state is 17 min old: {again}")
+    assert none.text == f"there is no exact cut of the state behind the newest exact savepoint, which is 20 min old: {again}"
+    assert cut.numbers == {"age_seconds": 1020.0, "limit_seconds": 900.0}
+
+
+def test_of_old_state_nothing_is_told_where_the_archive_itself_is_the_trouble() -> None:
+    old = NOW - 19 * MINUTE
+    assert kinds(**archived_state(state_at=old, working=False)) == ["archive-stopped"]
+    assert kinds(**archived_state(state_at=old, safe_at=None, left=("orders-in-3 was added",), left_count=1)) == ["archive-incomplete"]
+    assert kinds(**archived_state(state_at=old) | {"newest_exact": None}) == ["no-savepoint"]
 
 
 @pytest.mark.parametrize("case", SILENT)
