@@ -157,7 +157,7 @@ def _take_back(runner: Runner, ticket: RestoreTicket, request: Undo, error: Exce
             request,
             run_id=f"{ticket.restore_id}-back",
             requested_by=ticket.requested_by,
-            approved_hash=approval(planned),
+            approved_hash=planned.hash,
             patience=restore.LOCK_WAIT_SECONDS,
         )
         runner.say(f"restore {back.restore_id} begun")
@@ -230,7 +230,7 @@ def _bring_back(clone: Runner, ticket: savepoint.Ticket) -> RunOutcome:
 def _open_upgrade(clone: Runner, request: RestoreRequest, wanted: SavepointRequest) -> RestoreTicket:
     planned = restore.plan(clone.recovery, request)
     ticket = restore.open_restore(
-        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=approval(planned)
+        clone.recovery, request, run_id=wanted.run_id, requested_by=wanted.requested_by, approved_hash=planned.hash
     )
     clone.say(f"restore {ticket.restore_id} begun")
     return ticket
@@ -251,7 +251,7 @@ def drill(source: RecoveryContext, runner: Runner, requester: Requester, *, save
             request.pinned(scratch, planned),
             run_id=requester.run_id,
             requested_by=requester.requested_by,
-            approved_hash=approval(planned),
+            approved_hash=planned.hash,
         )
     except RecoveryError as error:
         outcome.error = error

@@ -183,7 +183,7 @@ def test_minimal_ones_never_push_out_the_last_with_state(golden: OpenGolden) -> 
 def test_a_restore_takes_the_newest_with_state_and_says_what_to_do_without_any(golden: OpenGolden) -> None:
     recovery = golden("good")
     (minimal,) = with_minimal(recovery)
-    assert choose(recovery, asked(recovery, savepoint="latest")).savepoint_id == SECOND
+    assert choose(recovery, asked(recovery, savepoint="latest")).manifest.savepoint_id == SECOND
     with pytest.raises(Refused, match="is minimal") as caught:
         choose(recovery, asked(recovery, savepoint=minimal))
     assert caught.value.facts == {"savepoint": minimal}

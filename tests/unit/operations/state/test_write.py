@@ -71,9 +71,9 @@ def test_it_is_taken_by_its_name_and_never_as_the_newest(shop: RecoveryContext) 
     newest = shop.savepoints.latest()
     assert newest is not None
     assert newest.savepoint_id == AHEAD
-    assert choose(shop, asked("latest")).savepoint_id == SECOND
-    assert choose(shop, replace(asked("latest"), allow_ahead=True)).savepoint_id == AHEAD
-    assert choose(shop, asked(made.savepoint_id)) == made
+    assert choose(shop, asked("latest")).manifest.savepoint_id == SECOND
+    assert choose(shop, replace(asked("latest"), allow_ahead=True)).manifest.savepoint_id == AHEAD
+    assert choose(shop, asked(made.savepoint_id)).manifest == made
     # An edited one does not stand for a damaged base, so that an older one would be taken in silence.
     root = Path(shop.repository.location.path or "")
     for savepoint_id in (MINIMAL, AHEAD):
