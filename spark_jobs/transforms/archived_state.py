@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.archiver.state")
-# Longer nobody waits for a transaction, and for a coordinator: inputs are archived by the same look.
-PATIENCE_SECONDS: Final = 1.0
-CALL_SECONDS: Final = 5.0
 # As often as this in the time between two cuts it is tried again.
 _AGAIN: Final = 4
 
@@ -97,8 +94,9 @@ class StateArchiver:
         """A cut that is newer than those there are. None while it is not time for one, where there is none, and where nothing has happened since the last."""
         if self._base is None or self._topics is None or self.monotonic() < self._due:
             return None
-        found = self._tried(partial(self._found, self._topics, positions, seen_before(self._base, archive)))
-        if found is not None and seen_at(found.cut) == seen_before(self._base, archive):
+        before = seen_before(self._base, archive)
+        found = self._tried(partial(self._found, self._topics, positions, before))
+        if found is not None and seen_at(found.cut) == before:
             self._due = self.monotonic() + self.every
             return None
         return found
@@ -167,7 +165,7 @@ class StateArchiver:
         internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         outputs = topics.partitions(TopicRole.OUTPUT)
         logs = replace(self.logs, read=topics.partitions(TopicRole.INPUT, TopicRole.REPARTITION))
-        readings, why = self._exact(logs, before, internal)
+        readings, why = self._exact(logs, topics, before)
         parts = logs.partitions(readings, described, inputs=inputs, outputs=outputs)
         unread = {tp: part for tp, part in parts.items() if topics.roles[tp.topic] is TopicRole.REPARTITION and tp.topic in topics.tails}
         if gone := purged_tails(unread):
@@ -185,7 +183,9 @@ class StateArchiver:
         mine = [part for tp, part in sorted(parts.items()) if tp.topic in topics.archived]
         return FoundCut(cut=cut, logs=self._ends(mine, described, positions), unread=tuple(unread.values()), topics=described)
 
-    def _exact(self, logs: ApplicationLogs, before: Seen, internal: Sequence[TopicPartition]) -> tuple[Readings, CutProof]:
+    def _exact(self, logs: ApplicationLogs, topics: StateTopics, before: Seen) -> tuple[Readings, CutProof]:
+        changelogs = topics.partitions(TopicRole.CHANGELOG)
+        internal = topics.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION)
         reasons: tuple[str, ...] = ()
         for attempt in range(1, LOOKS_FOR_CUT + 1):
             readings = read_cut(logs, internal)
@@ -195,18 +195,12 @@ class StateArchiver:
                 readings=readings,
                 held=False,
                 why_not_held="the application was not held",
-                writers_transactional=readings.exact and self._transactional(logs, before, readings),
+                writers_transactional=readings.exact and _transactional(logs, changelogs, before, readings),
             )
             label, reasons = judge(evidence)
             if label is Consistency.EXACT:
                 return readings, proof(evidence, held_seconds=0.0, attempts=attempt)[1]
         raise NoCut("; ".join(reasons))
-
-    def _transactional(self, logs: ApplicationLogs, before: Seen, readings: Readings) -> bool:
-        """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
-        changelogs = () if self._topics is None else self._topics.partitions(TopicRole.CHANGELOG)
-        moved = [tp for tp in changelogs if readings.ends[tp] != before[tp][0]]
-        return not moved or logs.all_transactional(moved, readings.ends)
 
     def _ends(self, parts: Sequence[PartitionCut], described: Mapping[str, TopicDescription], positions: Positions) -> tuple[LogNow, ...]:
         known = {part.tp: positions[part.tp].leader_epoch for part in parts if part.tp in positions}
@@ -224,3 +218,9 @@ class StateArchiver:
             )
             for part in parts
         )
+
+
+def _transactional(logs: ApplicationLogs, changelogs: Sequence[TopicPartition], before: Seen, readings: Readings) -> bool:
+    """True when what was written to changelogs since the last proof was written in transactions. Where nothing was, that proof holds."""
+    moved = [tp for tp in changelogs if readings.ends[tp] != before[tp][0]]
+    return not moved or logs.all_transactional(moved, readings.ends)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark import SparkContext
 
 from spark_jobs.access import JobAccess
-from spark_jobs.transforms.archived_state import CALL_SECONDS, PATIENCE_SECONDS, FoundCut, StateArchiver
+from spark_jobs.transforms.archived_state import FoundCut, StateArchiver
 from spark_jobs.transforms.merge import merge_groups
 from spark_jobs.transforms.range_copy import copy_ranges
 from spark_jobs.transforms.task_runner import TaskFailed
@@ -61,7 +61,6 @@ from streams_recovery.storage.savepoints import SavepointStore
 if TYPE_CHECKING:
     from streams_recovery.kafka.application_logs import ApplicationLogs
     from streams_recovery.kafka.cluster import KafkaCluster
-    from streams_recovery.kafka.connection import KafkaConnection
 
 LOGGER = logger("streams_recovery.archiver")
 # Entries that stay.
@@ -76,35 +75,15 @@ _FIRST_RECORD_BYTES: Final = 10_000.0
 def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
     """Archive until it is time to hand over. Raises ``LockHeld`` where another archiver is at work, and ``LockLost`` when another one has taken over."""
     # Imported here: no other driver needs a Kafka client.
+    from streams_recovery.kafka.application_logs import impatient_logs  # noqa: PLC0415
     from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415
 
     connection = access.cluster
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(lambda: connection, timeout=_CALL_SECONDS))
-        logs = stack.enter_context(application_logs(spec, connection, cluster)) if spec.cut_seconds is not None else None
+        wanted = spec.cut_seconds is not None
+        logs = stack.enter_context(impatient_logs(spec.application_id, connection, cluster, wall_clock)) if wanted else None
         return Archiver(context=context, spec=spec, access=access, cluster=cluster, logs=logs).run()
-
-
-@contextmanager
-def application_logs(spec: ArchiveSpec, connection: KafkaConnection, cluster: KafkaCluster) -> Iterator[ApplicationLogs]:
-    """The logs of the application, for cuts, as somebody reads them who does not wait."""
-    from streams_recovery.kafka.application_logs import ApplicationLogs  # noqa: PLC0415
-    from streams_recovery.kafka.groups import ConsumerGroups  # noqa: PLC0415
-    from streams_recovery.kafka.transactions import Transactions  # noqa: PLC0415
-
-    with (
-        ConsumerGroups(lambda: connection, timeout=CALL_SECONDS) as groups,
-        Transactions(lambda: connection, timeout=CALL_SECONDS) as transactions,
-    ):
-        yield ApplicationLogs(
-            application_id=spec.application_id,
-            cluster=cluster,
-            groups=groups,
-            transactions=transactions,
-            read=(),
-            clock=wall_clock,
-            patience=PATIENCE_SECONDS,
-        )
 
 
 def wall_clock() -> int:

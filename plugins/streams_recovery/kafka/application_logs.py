@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import OffsetsUnstable
@@ -11,11 +12,16 @@ from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01
+
+
+# Longer an archiver waits for no transaction, and for no coordinator: inputs are archived by the same look.
+_PATIENCE_SECONDS, _CALL_SECONDS = 1.0, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,4 +98,24 @@ class ApplicationLogs:
             f"transactions stayed open for {self.patience:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
             next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
             partitions=named,
+        )
+
+
+@contextmanager
+def impatient_logs(
+    application_id: str, connection: KafkaConnection, cluster: KafkaCluster, clock: Callable[[], int]
+) -> Iterator[ApplicationLogs]:
+    """The logs of an application, as somebody reads them who has other things to do. What it reads is still to be said."""
+    with (
+        ConsumerGroups(lambda: connection, timeout=_CALL_SECONDS) as groups,
+        Transactions(lambda: connection, timeout=_CALL_SECONDS) as transactions,
+    ):
+        yield ApplicationLogs(
+            application_id=application_id,
+            cluster=cluster,
+            groups=groups,
+            transactions=transactions,
+            read=(),
+            clock=clock,
+            patience=_PATIENCE_SECONDS,
         )

@@ -15,6 +15,7 @@ from streams_recovery.core.archive.log import Archive
 from streams_recovery.core.archive.tick import ArchiveSpec
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations import archive
 from streams_recovery.operations.context import RecoveryContext
@@ -71,7 +72,7 @@ def archiving(recovery: RecoveryContext, session: InSession, *, clock: Callable[
                 logs = None
                 if spec.cut_seconds is not None:
                     spec = replace(spec, cut_seconds=1.0)
-                    logs = stack.enter_context(archiver.application_logs(spec, recovery.connection, cluster))
+                    logs = stack.enter_context(impatient_logs(spec.application_id, recovery.connection, cluster, clock))
                 archiver.Archiver(
                     context=session.spark.sparkContext,
                     spec=spec,

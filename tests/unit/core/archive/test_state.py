@@ -166,14 +166,14 @@ Altered = Callable[[World], World]
 
 def of_cut(**changes: object) -> Altered:
     """A world whose newest cut has other facts."""
-    return lambda world: replace(world, archive=replace(world.archive, cut=replace(world.archive.cut, **changes)))  # type: ignore[type-var]
+    return lambda world: replace(world, archive=replace(world.archive, cut=replace(world.archive.cut, **changes)))
 
 
 def _changed(world: World, tp: TopicPartition, **changes: object) -> World:
     cut = world.archive.cut
     assert cut is not None
-    written = tuple(replace(part, **changes) if part.tp == tp else part for part in cut.written)  # type: ignore[arg-type]
-    inputs = tuple(replace(part, **changes) if part.tp == tp else part for part in cut.inputs)  # type: ignore[arg-type]
+    written = tuple(replace(part, **changes) if part.tp == tp else part for part in cut.written)
+    inputs = tuple(replace(part, **changes) if part.tp == tp else part for part in cut.inputs)
     return of_cut(written=written, inputs=inputs)(world)
 
 

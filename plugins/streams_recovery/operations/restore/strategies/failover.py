@@ -60,7 +60,9 @@ class Failover(RestoreStrategy):
             for topic in chosen.manifest.topics
         }
         present = recovery.cluster.describe_topics(list(names.values()))
-        if any(names[topic.name] in present for topic in chosen.manifest.topics if topic.role is TopicRole.INPUT):
+        if chosen.state is not None and any(
+            names[topic.name] in present for topic in chosen.manifest.topics if topic.role is TopicRole.INPUT
+        ):
             # Where an offset stands in what a mirror has carried is found by the records around it, which the savepoint has.
             chosen = self._chosen(recovery, 0)
         manifest, fewer = fewer_replicas(
