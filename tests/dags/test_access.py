@@ -12,6 +12,8 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 from airflow.serialization.serialized_objects import DagSerialization
 
+from streams_recovery.config.dags import own_dags, removed_dags, shared_dags
+from streams_recovery.config.loader import load_application
 from streams_recovery.core.approval import shown
 from streams_recovery.core.version import VERSION
 from streams_recovery.operators import approval
@@ -21,19 +23,6 @@ from tests.support.project import PROJECT
 
 EXAMPLE = (PROJECT / "include" / "configs" / "order-processing.yaml").read_text()
 NAME = "order-processing"
-SHARED = (
-    "streams_restore_full",
-    "streams_restore_pitr",
-    "streams_restore_rebuild",
-    "streams_restore_topics",
-    "streams_failover",
-    "streams_upgrade",
-    "streams_undo",
-    "streams_append_quarantine",
-    "streams_compare",
-    "streams_compare_outputs",
-    "streams_look_up",
-)
 FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 RUN = {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_read", "can_create"}}
 VIEW = {"DAGs": {"can_read"}, "DAG Runs": {"can_read"}}
@@ -63,7 +52,8 @@ def test_an_application_with_dags_of_its_own_has_the_tasks_of_the_shared_ones(di
     configure(directory, "own_dags: true")
     found = parsed()
     assert f"streams_clone_{NAME}" not in found, "it is no clone"
-    for dag_id in SHARED:
+    assert {dag_id for dag_id in found if dag_id.endswith(NAME)} == set(own_dags(NAME)) - removed_dags(load_application(NAME))
+    for dag_id in set(shared_dags()) - {"streams_clone"}:
         shared, own = found[dag_id], found[f"{dag_id}_{NAME}"]
         assert {task.task_id: task.upstream_task_ids for task in own.tasks} == {
             task.task_id: task.upstream_task_ids for task in shared.tasks
@@ -118,7 +108,7 @@ def test_what_cannot_be_enforced_is_no_restore_and_still_a_savepoint(
     with pytest.raises(AirflowFailException, match=said.split(maxsplit=1)[0]):
         broken.get_task("check_configuration").execute({})
     assert f"streams_backup_{NAME}" in found
-    assert [dag_id for dag_id in found if dag_id.endswith(NAME) and dag_id.removesuffix(f"_{NAME}") in SHARED] == []
+    assert [dag_id for dag_id in found if dag_id.endswith(NAME) and dag_id.removesuffix(f"_{NAME}") in shared_dags()] == []
     assert found["streams_restore_full"].params.get_param("application").schema["enum"] == []
     with pytest.raises(AirflowFailException, match="Nothing was changed"):
         asked(trigger="otto")

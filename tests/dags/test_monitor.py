@@ -15,6 +15,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Variable
 from airflow.sdk.exceptions import AirflowFailException, AirflowTaskTimeout
 
+from streams_recovery.config.dags import own_dags, removed_dags
 from streams_recovery.config.loader import DIRECTORY, load_application, load_applications
 from streams_recovery.core.errors import ConfigInvalid, TransientError
 from streams_recovery.core.escaping import visible
@@ -25,7 +26,7 @@ from streams_recovery.core.status.report import Severity
 from streams_recovery.operations import status
 from streams_recovery.operators import monitor as tasks
 from streams_recovery.operators.approval import ApprovePlanOperator
-from streams_recovery.operators.outcome import alert_of, ended, notifier_class, outcome_callbacks, problems, removed_dags, tell_by
+from streams_recovery.operators.outcome import alert_of, ended, notifier_class, outcome_callbacks, problems, tell_by
 from tests.support.airflow.monitored import LISTENER, Listener, configuration, context
 from tests.support.hostile import HOSTILE
 from tests.support.project import PROJECT
@@ -301,12 +302,9 @@ def test_a_failed_run_of_a_dag_that_there_is_no_longer_is_over(directory: Path, 
 def test_the_monitor_knows_which_dags_a_configuration_has(metadata: None, directory: Path, access: dict[str, Any]) -> None:
     file = directory / "orders.yaml"
     file.write_text(json.dumps(json.loads(file.read_text()) | access))
-    found = DagBag(str(PROJECT / "dags")).dags
-    gone = removed_dags(load_application("orders"))
-    own = {f"streams_restore_{kind}_orders" for kind in ("full", "pitr", "rebuild")}
-    assert gone & found.keys() == set()
-    assert {"streams_drill_orders", "streams_reprocess_orders"} <= gone
-    assert own <= (found.keys() if access else gone)
+    found = {dag_id for dag_id in DagBag(str(PROJECT / "dags")).dags if dag_id.endswith("_orders")}
+    assert found
+    assert found == set(own_dags("orders")) - removed_dags(load_application("orders"))
 
 
 def test_a_run_of_any_application_is_told_by_the_notifiers_of_the_one_it_was_for(directory: Path) -> None:

@@ -15,6 +15,7 @@ from embedded.demo.checks import differences
 from embedded.demo.disaster import destroy
 from embedded.stack import APPLICATION
 from examples.order_processing.truth import truth
+from streams_recovery.config.dags import shared_dags
 from streams_recovery.core.waiting import poll
 from tests.support.airflow.connection_form import declared, shown
 from tests.support.project import PROJECT
@@ -24,23 +25,8 @@ from tests.support.stack.stage import stage
 from tests.support.story import play_through
 
 BACKUP, RESTORE = f"streams_backup_{APPLICATION}", "streams_restore_full"
-# One for each application that asks for it, and those that exist once.
-PER_APPLICATION = ("backup", "check", "compact", "expire")
-ONCE = (
-    "append_quarantine",
-    "clone",
-    "compare",
-    "compare_outputs",
-    "failover",
-    "look_up",
-    "restore_full",
-    "restore_pitr",
-    "restore_rebuild",
-    "restore_topics",
-    "undo",
-    "upgrade",
-)
-
+# Of those that there are for each application.
+OWN = ("backup", "check", "compact", "expire")
 pytestmark = [pytest.mark.system, pytest.mark.deep, pytest.mark.timeout(3_600)]
 
 
@@ -90,7 +76,7 @@ def a_connection_to_kafka_has_a_form_of_its_own(theirs: Theirs) -> None:
 
 
 def every_dag_appears(theirs: Theirs) -> None:
-    wanted = {f"streams_{what}_{APPLICATION}" for what in PER_APPLICATION} | {f"streams_{what}" for what in ONCE}
+    wanted = {f"streams_{what}_{APPLICATION}" for what in OWN} | set(shared_dags())
 
     def appeared() -> bool | None:
         return True if wanted <= {found["dag_id"] for found in theirs.play.airflow.get("/dags?limit=200")["dags"]} else None

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow.sdk import BaseNotifier
 
+from streams_recovery.config.dags import removed_dags
 from streams_recovery.config.loader import load_application
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.monitor import Notify
@@ -33,21 +34,6 @@ _TITLES = {News.RAISED: "", News.REMINDER: "still: ", News.OVER: "over: "}
 _PARAM = "application"
 # Airflow's word for a run that failed by a task of it.
 _TASK_FAILED = "task_failure"
-# DAGs that an application has besides those that all share.
-_OWN = (
-    "restore_full",
-    "restore_pitr",
-    "restore_rebuild",
-    "restore_topics",
-    "failover",
-    "upgrade",
-    "clone",
-    "undo",
-    "append_quarantine",
-    "compare",
-    "compare_outputs",
-    "look_up",
-)
 _NO_REASON = "see the first of its tasks that failed"
 
 
@@ -84,14 +70,6 @@ def ended(context: Mapping[str, Any], *, application_name: str, failed: bool) ->
         LOGGER.warning("how this run ended cannot be written down: %s", error)
         if finding is not None:
             _tell_unwritten(config, finding, context)
-
-
-def removed_dags(config: ApplicationConfig) -> set[str]:
-    """The DAGs that an application may have, and has not by this configuration."""
-    switched = {"drill": config.drill, "reprocess": config.reprocess}
-    off = [kind for kind, section in switched.items() if section is None or not section.enabled]
-    off += [] if config.archive.enabled and config.archive.dag else ["archive"]
-    return {f"streams_{kind}_{config.name}" for kind in (*off, *(() if config.access.own_dags else _OWN))}
 
 
 def end_alerts_of_removed_dags(recovery: RecoveryContext, *, run: str, tell: status.Tell) -> None:

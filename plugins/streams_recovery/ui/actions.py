@@ -22,21 +22,6 @@ from streams_recovery.core.status.instant import Instant, Way
 from streams_recovery.core.words import LIVE
 from streams_recovery.ui.overview import iso
 
-# Kinds of DAGs.
-_RESTORES: Final = (
-    "restore_full",
-    "restore_pitr",
-    "restore_rebuild",
-    "restore_topics",
-    "failover",
-    "upgrade",
-    "clone",
-    "undo",
-    "append_quarantine",
-)
-_LOOKS: Final = ("compare", "look_up")
-_OUTPUTS: Final = "compare_outputs"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
@@ -75,15 +60,6 @@ def actions(
 ) -> tuple[Action, ...]:
     """The actions that this user may start, for the chosen instant. ``entry`` says at which site the application is."""
     return tuple(_possible(config, plan, configured, may_trigger, entry))
-
-
-def dags_of(name: str) -> dict[str, tuple[str, ...]]:
-    """The DAGs whose runs are about an application: its own ones, and those that all applications share, of which only some runs are."""
-    own = tuple(
-        f"streams_{kind}_{name}"
-        for kind in ("backup", "archive", "drill", "run", "reprocess", "check", "expire", "compact", *_RESTORES, *_LOOKS, _OUTPUTS)
-    )
-    return {"own": own, "shared": tuple(f"streams_{kind}" for kind in (*_RESTORES, *_LOOKS, _OUTPUTS))}
 
 
 def approval(config: ApplicationConfig, user: str) -> dict[str, str | bool | None]:
@@ -134,7 +110,7 @@ def _possible(
 def _of_now(config: ApplicationConfig, may_trigger: Callable[[str], bool]) -> Iterator[Action]:
     """Actions that no instant matters for."""
     comparable = config.clone is not None or config.reprocess is not None
-    if comparable and (dag := _dag(_OUTPUTS, config.name, may_trigger)) is not None:
+    if comparable and (dag := _dag("compare_outputs", config.name, may_trigger)) is not None:
         yield _compare_outputs(config, dag)
     if may_trigger(f"streams_backup_{config.name}"):
         yield _savepoint(config)
@@ -300,8 +276,8 @@ def _compare_outputs(config: ApplicationConfig, dag: tuple[str, bool]) -> Action
 
 def savepoint_actions(config: ApplicationConfig, savepoint_id: str, may_trigger: Callable[[str], bool]) -> tuple[Action, ...]:
     """The actions on a savepoint that this user may start."""
-    found = ((kind, _dag(kind, config.name, may_trigger)) for kind in _LOOKS)
-    return tuple(_LOOK_FORMS[kind](config, savepoint_id, dag) for kind, dag in found if dag is not None)
+    found = ((form, _dag(kind, config.name, may_trigger)) for kind, form in _LOOK_FORMS.items())
+    return tuple(form(config, savepoint_id, dag) for form, dag in found if dag is not None)
 
 
 def _compare(config: ApplicationConfig, savepoint_id: str, dag: tuple[str, bool]) -> Action:

@@ -20,6 +20,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from streams_recovery.config.dags import own_dags, shared_dags
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.escaping import visible_lines
@@ -171,7 +172,7 @@ class Pages:
         """The application that a DAG belongs to; all of them for a DAG that they share."""
         found = self._configurations.get()
         for name in (*found.applications, *found.broken):
-            if visitor.sees(name) and dag_id in (*actions.dags_of(name)["own"], f"streams_configuration_{name}"):
+            if visitor.sees(name) and dag_id in (*own_dags(name), f"streams_configuration_{name}"):
                 return redirected(f"applications/{quote(name)}")
         return self.applications(visitor)
 
@@ -325,7 +326,7 @@ class Pages:
     @staticmethod
     def _runs(visitor: Visitor, config: ApplicationConfig) -> str:
         """JSON that the script needs to show the runs in progress: their DAGs, as far as the visitor may see them."""
-        dags = actions.dags_of(config.name)
+        dags = {"own": own_dags(config.name), "shared": shared_dags()}
         seen = {kind: [dag for dag in ids if dag in visitor.dag_ids] for kind, ids in dags.items()}
         answers = [dag for dag in (*seen["own"], *seen["shared"]) if visitor.may_answer(dag)]
         return json.dumps({"application": config.name, "answers": answers, "approval": actions.approval(config, visitor.name), **seen})

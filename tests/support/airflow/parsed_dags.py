@@ -10,6 +10,7 @@ from typing import Any, Final
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, process_params
 
+from streams_recovery.config.dags import shared_dags
 from streams_recovery.config.loader import load_application
 from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, FromSavepoint, Rebuild, RestoreRequest, Undo
 from tests.support.project import PROJECT
@@ -20,7 +21,7 @@ RESTORE_DAGS: Final[dict[str, type[RestoreRequest]]] = {found.DAG: found for fou
 CLONE, APPEND, TOPICS, UPGRADE = "streams_clone", "streams_append_quarantine", "streams_restore_topics", "streams_upgrade"
 WAYS_BACK: Final = (*RESTORE_DAGS, CLONE, APPEND)
 MONITOR: Final = "streams_monitor"
-LOOKS: Final = ("streams_compare", "streams_compare_outputs", "streams_look_up")
+LOOKS: Final = tuple(dag_id for dag_id in shared_dags() if dag_id not in WAYS_BACK)
 OF_ALL: Final = (*WAYS_BACK, *LOOKS, MONITOR)
 PER_APPLICATION = [
     f"streams_{what}_order-processing" for what in ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")

@@ -19,7 +19,7 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     Schedules,
 )
-from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, TopicStatus
+from streams_recovery.core.status.report import DiskStatus, HistoryPoint, Part, SavepointSummary, SitesStatus, TopicStatus
 
 NOW = 1_795_219_200_000
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -62,13 +62,22 @@ REPOSITORY = RepositoryFacts(
     last_run=SavepointRun(run="run 2", began_at=NOW - 21 * MINUTE, over=True, savepoint_id="20261121T010000Z-0000000002"),
     lock=None,
     restores=(),
-    check=CheckState(check_id="20261121T000000Z-0000000009", at=NOW - DAY, causes=()),
-    drill=DrillState(run="drill 1", began_at=NOW - 2 * DAY, succeeded=True, outcome="succeeded", rpo_seconds=600.0, rto_seconds=120.0),
+    check=CheckState(check_id="20261121T000000Z-0000000009", at=NOW - DAY, causes=(), savepoints=()),
+    drill=DrillState(
+        run="drill 1", began_at=NOW - 2 * DAY, succeeded=True, outcome="succeeded", rpo_seconds=600.0, rto_seconds=120.0, loss_seconds=None
+    ),
     quarantines=(),
     holds=(),
     quiesce=None,
     deletion=DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=14, deletes_from=NOW - DAY, due=True),
+    leaving={},
+    ahead=(),
+    ownership=None,
     sealed=True,
+    forged=(),
+    forged_count=0,
+    archive=None,
+    archive_news=False,
 )
 TOPICS = (
     TopicStatus(name="orders-in", role=TopicRole.INPUT, partitions=2, records=1000, disk_bytes=GIB, lag=10),
@@ -80,8 +89,13 @@ CLUSTER = ClusterFacts(
     group=GROUP,
     topics=TOPICS,
     missing=(),
-    inputs=(InputState(topic="orders-in", retention_seconds=7 * 86_400.0, needed_since=NOW - 20 * MINUTE, lost=0, unread=0),),
+    inputs=(
+        InputState(topic="orders-in", retention_seconds=7 * 86_400.0, needed_since=NOW - 20 * MINUTE, lost=0, unread=0, since_savepoint=0),
+    ),
     transactions=(),
+    unattributed=(),
+    refused=(),
+    all_archived=False,
 )
 DISKS = DiskFacts(
     disks=(DiskStatus(name="repository", total_bytes=1000 * GIB, free_bytes=500 * GIB),),
@@ -123,7 +137,7 @@ def observed(**changes: Any) -> ObservedApplication:
         promised=True,
         known_since=NOW - 30 * DAY,
         used_before=True,
-        schedules=Schedules(savepoints=3600.0, checks=7 * 86_400.0, drills=7 * 86_400.0),
+        schedules=Schedules(savepoints=3600.0, checks=7 * 86_400.0, drills=7 * 86_400.0, runs=None),
         parts={name: Part(looked_at=NOW, problem=None) for name in ("repository", "cluster", "disks", "application")},
         newest=REPOSITORY.newest,
         newest_exact=REPOSITORY.newest_exact,
@@ -132,6 +146,9 @@ def observed(**changes: Any) -> ObservedApplication:
         disks=DISKS,
         application=INSTANCES,
         history=HISTORY,
+        sites=SitesStatus(),
+        archiving=False,
+        archiving_state=False,
     )
     parts = {
         name: replace(getattr(healthy, name), **value) for name, value in changes.items() if isinstance(value, dict) and name != "parts"

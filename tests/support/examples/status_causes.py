@@ -51,7 +51,7 @@ def topic(name: str, role: TopicRole, size: int) -> dict[str, Any]:
 
 
 def retention(**changes: Any) -> dict[str, Any]:
-    base = InputState(topic="orders-in", retention_seconds=86_400.0, needed_since=NOW - HOUR, lost=0, unread=0)
+    base = InputState(topic="orders-in", retention_seconds=86_400.0, needed_since=NOW - HOUR, lost=0, unread=0, since_savepoint=0)
     return {"cluster": {"inputs": (replace(base, **changes),)}}
 
 
@@ -61,7 +61,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
 
 
 def restore(**changes: Any) -> dict[str, Any]:
-    base = RestoreState(restore_id="r", began_at=NOW - HOUR, phase="loaded", running=False, destroyed=True)
+    base = RestoreState(restore_id="r", began_at=NOW - HOUR, phase="loaded", running=False, destroyed=True, problem="")
     return {"repository": {"restores": (replace(base, **changes),)}}
 
 
@@ -71,7 +71,7 @@ def hold(**changes: Any) -> dict[str, Any]:
 
 
 def check(**changes: Any) -> dict[str, Any]:
-    return {"repository": {"check": replace(CheckState(check_id="c", at=NOW - DAY, causes=()), **changes)}}
+    return {"repository": {"check": replace(CheckState(check_id="c", at=NOW - DAY, causes=(), savepoints=()), **changes)}}
 
 
 def archive(**changes: Any) -> dict[str, Any]:
@@ -91,12 +91,18 @@ def deletion(**changes: Any) -> dict[str, Any]:
 
 
 def drill(**changes: Any) -> dict[str, Any]:
-    base = DrillState(run="d", began_at=NOW - DAY, succeeded=True, outcome="succeeded", rpo_seconds=60.0, rto_seconds=60.0)
+    base = DrillState(
+        run="d", began_at=NOW - DAY, succeeded=True, outcome="succeeded", rpo_seconds=60.0, rto_seconds=60.0, loss_seconds=None
+    )
     return {"repository": {"drill": replace(base, **changes)}}
 
 
 def lock(**changes: Any) -> dict[str, Any]:
-    return {"repository": {"lock": replace(LockState(owner="savepoint run", purpose="savepoint of orders", since=NOW - DAY), **changes)}}
+    return {
+        "repository": {
+            "lock": replace(LockState(owner="savepoint run", purpose="savepoint of orders", since=NOW - DAY, unreadable=""), **changes)
+        }
+    }
 
 
 def unseen(name: str, problem: str = "no broker answers") -> dict[str, Any]:
@@ -115,7 +121,14 @@ def instances(*states: tuple[str, str | None]) -> dict[str, Any]:
 def owned(**changes: Any) -> dict[str, Any]:
     """Retired for a clone, as it is in good order."""
     base = OwnershipState(
-        role=Role.RETIRED, clone=False, other="orders-v2", theirs=Role.LIVE, theirs_towards="orders", run="cut-over 1", since=NOW - HOUR
+        role=Role.RETIRED,
+        clone=False,
+        other="orders-v2",
+        theirs=Role.LIVE,
+        theirs_towards="orders",
+        run="cut-over 1",
+        since=NOW - HOUR,
+        problem="",
     )
     return {"repository": {"ownership": replace(base, **changes)}}
 

@@ -13,7 +13,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.kafka_types import Profile
 from streams_recovery.core.repository.sites import PRIMARY, SiteEntry
 from streams_recovery.core.status.instant import Instant, instant
-from streams_recovery.ui.actions import Action, actions, dags_of
+from streams_recovery.ui.actions import Action, actions
 from streams_recovery.ui.overview import commands_of
 from tests.support.airflow.recovery_page import Site, at_sites
 from tests.support.examples.statuses import HOUR, NOW, report, summary
@@ -100,13 +100,6 @@ def test_without_a_savepoint_one_can_only_be_taken(configured: dict[str, Applica
 def test_from_a_minimal_savepoint_the_state_is_rebuilt(configured: dict[str, ApplicationConfig]) -> None:
     status = replace(report(), savepoints=(summary(0, profile=Profile.MINIMAL),))
     assert started(configured, instant(status, NOW)).keys() == {"rebuild", "savepoint"}
-
-
-def test_the_dags_of_an_application_are_its_own_and_those_that_all_share() -> None:
-    found = dags_of("orders")
-    assert "streams_backup_orders" in found["own"]
-    assert "streams_restore_full" in found["shared"]
-    assert all(dag_id.endswith("_orders") for dag_id in found["own"])
 
 
 def test_commands_are_quoted_for_a_shell() -> None:

@@ -2,6 +2,8 @@
 
 Moments are milliseconds, lengths of time seconds. Growth is a share a day: 0.5 is half as much again. The rules are in ``rules``; docs/alerts.md tells
 people of their findings.
+
+No fact has a default: a new one does not pass the type checker until it is gathered, and a rule about a fact that nobody gathers would find nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import enum
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition
@@ -67,7 +69,7 @@ class LockState:
     owner: str
     purpose: str
     since: int
-    unreadable: str = ""
+    unreadable: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class RestoreState:
     phase: str
     running: bool
     destroyed: bool
-    problem: str = ""
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class CheckState:
     check_id: str
     at: int
     causes: tuple[str, ...]
-    savepoints: tuple[str, ...] = ()
+    savepoints: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ class DrillState:
     outcome: str
     rpo_seconds: float | None
     rto_seconds: float | None
-    loss_seconds: float | None = None
+    loss_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +153,7 @@ class OwnershipState:
     theirs_towards: str
     run: str
     since: int
-    problem: str = ""
+    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,14 +179,14 @@ class RepositoryFacts:
     holds: tuple[HoldState, ...]
     quiesce: QuiesceState | None
     deletion: DeletionOutlook | None
-    leaving: dict[str, int] = field(default_factory=dict)
-    ahead: tuple[str, ...] = ()
-    ownership: OwnershipState | None = None
-    sealed: bool = False
-    forged: tuple[ForgedRecord, ...] = ()
-    forged_count: int = 0
-    archive: ArchiveStatus | None = None
-    archive_news: bool = False
+    leaving: dict[str, int]
+    ahead: tuple[str, ...]
+    ownership: OwnershipState | None
+    sealed: bool
+    forged: tuple[ForgedRecord, ...]
+    forged_count: int
+    archive: ArchiveStatus | None
+    archive_news: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +202,7 @@ class InputState:
     needed_since: int | None
     lost: int
     unread: int
-    since_savepoint: int = 0
+    since_savepoint: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +228,9 @@ class ClusterFacts:
     missing: tuple[str, ...]
     inputs: tuple[InputState, ...]
     transactions: tuple[TransactionState, ...]
-    unattributed: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
-    all_archived: bool = False
+    unattributed: tuple[str, ...]
+    refused: tuple[str, ...]
+    all_archived: bool
 
     @property
     def lag(self) -> int:
@@ -263,7 +265,7 @@ class Schedules:
     savepoints: float | None
     checks: float | None
     drills: float | None
-    runs: float | None = None
+    runs: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,9 +290,9 @@ class ObservedApplication:
     disks: DiskFacts | None
     application: tuple[InstanceFacts, ...] | None
     history: tuple[HistoryPoint, ...]
-    sites: SitesStatus = field(default_factory=SitesStatus)
-    archiving: bool = False
-    archiving_state: bool = False
+    sites: SitesStatus
+    archiving: bool
+    archiving_state: bool
 
     def age(self, moment: int) -> float:
         """Seconds since a moment. Clocks of two machines: one that seems to lie ahead is now."""

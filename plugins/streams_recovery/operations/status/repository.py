@@ -58,14 +58,14 @@ def savepoints_of_the_past(recovery: RecoveryContext, found: Savepoints) -> list
     return [one for one in found.summaries if one.captured_at <= recovery.clock() + CLOCK_DIFFERENCE_MS]
 
 
-def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: ArchiveSeen | None = None) -> RepositoryFacts:
+def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: ArchiveSeen) -> RepositoryFacts:
     """The facts that rules judge, with the archive as far as it was ``seen``. Raises what reading raises."""
     come = savepoints_of_the_past(recovery, found)
     newest = come[-1] if come else None
     exact = newest_exact(come)
     records = _lock_records(recovery)
     lock = _lock(recovery, records)
-    facts = RepositoryFacts(
+    return RepositoryFacts(
         newest=newest,
         newest_exact=exact,
         damaged=found.damaged,
@@ -86,12 +86,12 @@ def repository_facts(recovery: RecoveryContext, found: Savepoints, seen: Archive
         ownership=_ownership(recovery),
         leaving={one.savepoint_id: one.leaves_at for one in found.summaries if one.leaves_at is not None},
         sealed=recovery.repository.seals is not None,
-        archive=None if seen is None else seen.status,
-        archive_news=seen is not None and seen.news,
+        archive=seen.status,
+        archive_news=seen.news,
+        # Last: all that was read by then was asked whose it is.
+        forged=forged_records(recovery.repository.forged),
+        forged_count=len(recovery.repository.forged),
     )
-    # Last: all that was read by then was asked whose it is.
-    forged = recovery.repository.forged
-    return replace(facts, forged=forged_records(forged), forged_count=len(forged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _lock(recovery: RecoveryContext, records: list[LockRecord]) -> LockState | N
         return LockState(owner="", purpose="", since=recovery.clock(), unreadable=str(error.facts["key"]))
     if held is None:
         return None
-    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records))
+    return LockState(owner=held.owner, purpose=held.purpose, since=_began(held, records), unreadable="")
 
 
 def _began(held: LockRecord, records: Iterable[LockRecord]) -> int:
@@ -242,7 +242,14 @@ def _ownership(recovery: RecoveryContext) -> OwnershipState | None:
     """The state by the two logs, as far as they can be read: an application whose log cannot be read must not look as if all were well."""
     clone = recovery.config.clone is not None
     unknown = OwnershipState(
-        role=role_of(None, is_clone=clone), clone=clone, other="", theirs=None, theirs_towards="", run="", since=recovery.clock()
+        role=role_of(None, is_clone=clone),
+        clone=clone,
+        other="",
+        theirs=None,
+        theirs_towards="",
+        run="",
+        since=recovery.clock(),
+        problem="",
     )
     try:
         last = recovery.ownership.last()

@@ -217,7 +217,7 @@ SIGNS: dict[str, dict[str, Any]] = {
     "a savepoint": {"newest": summary()},
     "a savepoint that cannot be read": {"repository": {"damaged": ("x",)}},
     "a run that published nothing": {"repository": {"last_run": FAILED_RUN}},
-    "a run that works": {"repository": {"lock": LockState(owner="x", purpose="y", since=NOW)}},
+    "a run that works": {"repository": {"lock": LockState(owner="x", purpose="y", since=NOW, unreadable="")}},
     "a restore that is not over": {"repository": restore()["repository"]},
     "later input set aside": {"repository": {"quarantines": (QUARANTINE,)}},
     "settings held": {"repository": hold()["repository"]},

@@ -23,7 +23,7 @@ from streams_recovery.operations.ownership import ownership_log
 from streams_recovery.operations.restore.in_place import quarantine_log
 from streams_recovery.operations.savepoint.damage import note_lost_files
 from streams_recovery.operations.status.look import observe
-from streams_recovery.operations.status.repository import repository_facts
+from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts
 from streams_recovery.operations.status.savepoints import list_savepoints, newest_exact, runs
 from streams_recovery.storage.append_log import AppendLog
 from tests.support.examples.observed import observed
@@ -35,7 +35,7 @@ RESTORE = new_id(SECOND_AT, "restore run")
 
 
 def facts(recovery: RecoveryContext) -> RepositoryFacts:
-    return repository_facts(recovery, list_savepoints(recovery, None, None))
+    return repository_facts(recovery, list_savepoints(recovery, None, None), ArchiveSeen())
 
 
 def journal(recovery: RecoveryContext, *phases: Phase) -> None:
@@ -72,7 +72,7 @@ def test_a_savepoint_that_says_it_was_taken_in_the_future_is_not_the_newest_and_
     recovery = golden("good", now=NOW)
     found = list_savepoints(recovery, None, None)
     forged = replace(found, summaries=(found.summaries[0], replace(found.summaries[1], captured_at=NOW + 3_600_000)))
-    told = repository_facts(recovery, forged)
+    told = repository_facts(recovery, forged, ArchiveSeen())
     assert told.newest is not None
     assert told.newest_exact is not None
     assert (told.newest.savepoint_id, told.newest_exact.savepoint_id, told.ahead) == (FIRST, FIRST, (SECOND,))

@@ -74,11 +74,14 @@ SILENT: dict[str, tuple[Limits, dict[str, Any]]] = {
     "a restore that destroyed nothing": (LIMITS, restore(destroyed=False)),
     "a restore within its deadline": (LIMITS, restore(running=True, began_at=NOW - 20 * MINUTE)),
     "a lock held for a while": (LIMITS, lock(since=NOW - HOUR)),
-    "held still by a run that works": (LIMITS, {"repository": {"quiesce": QUIESCED, "lock": LockState(owner="x", purpose="y", since=NOW)}}),
+    "held still by a run that works": (
+        LIMITS,
+        {"repository": {"quiesce": QUIESCED, "lock": LockState(owner="x", purpose="y", since=NOW, unreadable="")}},
+    ),
     "a young hold": (LIMITS, hold(since=NOW - HOUR)),
     "a hold of the run that works": (
         LIMITS,
-        {"repository": hold()["repository"] | {"lock": LockState(owner="savepoint savepoint-1", purpose="y", since=NOW)}},
+        {"repository": hold()["repository"] | {"lock": LockState(owner="savepoint savepoint-1", purpose="y", since=NOW, unreadable="")}},
     ),
     "a young quarantine": (LIMITS, {"repository": {"quarantines": (replace(QUARANTINE, since=NOW - HOUR),)}}),
     "a deletion that has begun": (LIMITS, deletion(due=True)),

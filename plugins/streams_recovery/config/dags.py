@@ -1,0 +1,48 @@
+"""The DAGs of an application: their ids, and which of them its configuration makes. ``tests/dags`` compares them with what Airflow has parsed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams_recovery.config.model import ApplicationConfig
+
+# Kinds of DAGs that there are once for all applications, and once more for each with DAGs of its own: ``access.own_dags``.
+_SHARED: Final = (
+    "restore_full",
+    "restore_pitr",
+    "restore_rebuild",
+    "restore_topics",
+    "failover",
+    "upgrade",
+    "clone",
+    "undo",
+    "append_quarantine",
+    "compare",
+    "compare_outputs",
+    "look_up",
+)
+# Kinds that there are once for each application.
+_EACH: Final = ("backup", "archive", "check", "expire", "compact", "drill", "run", "reprocess")
+
+
+def own_dags(name: str) -> tuple[str, ...]:
+    """The ids of all DAGs that an application of this name may have."""
+    return tuple(f"streams_{kind}_{name}" for kind in (*_EACH, *_SHARED))
+
+
+def shared_dags() -> tuple[str, ...]:
+    """The ids of the DAGs that all applications share: a param of each run says which one it is about."""
+    return tuple(f"streams_{kind}" for kind in _SHARED)
+
+
+def removed_dags(config: ApplicationConfig) -> frozenset[str]:
+    """Those of ``own_dags`` that an application has not by this configuration."""
+    switched = {"drill": config.drill, "reprocess": config.reprocess}
+    off = {kind for kind, section in switched.items() if section is None or not section.enabled}
+    if not (config.archive.enabled and config.archive.dag):
+        off.add("archive")
+    if not config.access.own_dags:
+        off.update(_SHARED)
+    elif config.clone is None:
+        off.add("clone")
+    return frozenset(f"streams_{kind}_{config.name}" for kind in off)

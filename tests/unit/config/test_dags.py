@@ -1,0 +1,44 @@
+"""Which DAGs an application has, by its configuration. ``tests/dags`` compares the same with what Airflow has parsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.config.dags import own_dags, removed_dags, shared_dags
+from streams_recovery.config.loader import load
+from tests.support.examples.configurations import APPLICATION, DRILL, MINIMAL, REPROCESS, written
+
+SWITCHED = {"archive", "drill", "reprocess"}
+SHARED = {dag_id.removeprefix("streams_") for dag_id in shared_dags()}
+OWN = "access: {own_dags: true}\n"
+CLONE = "clone: {of: other}\n"
+ARCHIVE = "archive: {enabled: true}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "removed"),
+    [
+        (MINIMAL, SWITCHED | SHARED),
+        (MINIMAL + OWN, SWITCHED | {"clone"}),
+        (MINIMAL + OWN + CLONE, SWITCHED),
+        (MINIMAL + CLONE, SWITCHED | SHARED),
+        (MINIMAL + ARCHIVE, SWITCHED - {"archive"} | SHARED),
+        (MINIMAL + ARCHIVE.replace("true", "true, dag: false"), SWITCHED | SHARED),
+        (APPLICATION + DRILL + REPROCESS, {"archive"} | SHARED),
+        (APPLICATION + DRILL + "  enabled: false\n", SWITCHED | SHARED),
+        (APPLICATION + REPROCESS + "  enabled: false\n", SWITCHED | SHARED),
+    ],
+)
+def test_an_application_has_the_dags_that_its_configuration_asks_for(tmp_path: Path, text: str, removed: set[str]) -> None:
+    config = load(written(tmp_path, text), {})
+    found = removed_dags(config)
+    assert found == {f"streams_{kind}_{config.name}" for kind in removed}
+    assert found < set(own_dags(config.name))
+
+
+def test_each_dag_that_all_share_may_be_an_applications_own() -> None:
+    own = own_dags("orders")
+    assert len(set(own)) == len(own)
+    assert {f"{dag_id}_orders" for dag_id in shared_dags()} < set(own)
