@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from embedded import spark_start
 from streams_recovery.core.archive.log import ArchiveEvent
+from streams_recovery.core.archive.tick import REPLACED_SECONDS
 from streams_recovery.core.errors import LockHeld, Refused
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.restore.plan_text import markdown
@@ -226,6 +227,36 @@ def test_a_topic_that_is_made_again_leaves_what_was_archived_of_it(archived: Sma
     assert behind is not None
     assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
     assert archive.read_archive(recovery).newest[source].start == 0
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_files_that_were_joined_go_an_hour_later_unless_somebody_uses_what_was_there(
+    archived: Small, in_session: InSession, used: bool
+) -> None:
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    with archiving(recovery, in_session) as beside:
+        for _ in range(2):
+            produce(recovery, source, 5)
+            beside.upto(source)
+        parts = {file.key for log in archive.read_archive(recovery).newest.values() for one in log.ranges if (file := one.file)}
+        assert len(parts) == 2
+        # Which has them joined.
+        published(archived)
+        if used:
+            assert archive.keep_files(recovery, "a restore") is not None
+        joined = archive.read_archive(recovery).number
+        beside.ahead = REPLACED_SECONDS + 1
+        beside.once(lambda found: found.number > joined)
+        produce(recovery, source, 1)
+        beside.upto(source)
+        poll(lambda: used or not parts & keys(recovery) or None, seconds=10)
+        assert parts & keys(recovery) == (parts if used else set())
+    assert checked(recovery, "full").good
+
+
+def keys(recovery: RecoveryContext) -> set[str]:
+    return {file.key for file in recovery.repository.listed(recovery.layout.segments)}
 
 
 def test_a_limit_of_bytes_holds_for_each_look(archived: Small, in_session: InSession) -> None:

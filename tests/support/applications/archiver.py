@@ -32,10 +32,11 @@ def with_archive(small: Small, **archive: object) -> Small:
 
 @dataclass
 class Archiver:
-    """One that runs in a thread."""
+    """One that runs in a thread. It believes that as many seconds more have passed as it is ``ahead``."""
 
     recovery: RecoveryContext
     error: BaseException | None = None
+    ahead: float = 0
 
     def upto(self, tp: TopicPartition, seconds: float = 30) -> Archive:
         """Wait until all that is in a log by now is archived, and return the archive."""
@@ -82,7 +83,7 @@ def archiving(recovery: RecoveryContext, session: InSession, *, clock: Callable[
                     ),
                     cluster=cluster,
                     clock=clock,
-                    monotonic=lambda: time.monotonic() + (100_000 if later.is_set() else 0),
+                    monotonic=lambda: time.monotonic() + found.ahead + (100_000 if later.is_set() else 0),
                     sleep=lambda seconds: later.wait(min(seconds, 0.5)),
                 ).run()
         except BaseException as error:  # noqa: BLE001  # the test is told
