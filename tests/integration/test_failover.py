@@ -16,7 +16,10 @@ from streams_recovery.engine.submitter import Submitter
 from streams_recovery.operations import restore
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.strategies import Failover
+from tests.support.applications.archiver import archiving
+from tests.support.applications.topic_records import processed
 from tests.support.applications.two_sites import AtTwoSites, belongs_to, two_brokers
+from tests.support.spark.session import InSession
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -108,6 +111,30 @@ def test_an_input_that_a_mirror_has_carried_there_is_read_on_where_the_same_reco
     assert there.state() == sites.at(PRIMARY).truth(130)
     with there.recovery() as recovery:
         assert recovery.groups.committed(sites.id, [sites.input])[sites.input] is not None
+
+
+def test_beside_a_mirror_the_savepoint_counts_and_no_newer_cut(sites: AtTwoSites, in_session: InSession) -> None:
+    """Only the savepoint has the records around an offset, by which its place in what a mirror has carried is found."""
+    sites.configure(archive={"enabled": True, "interval": "PT1S", "state": True})
+    home, there = sites.at(PRIMARY), sites.at("dr")
+    with home.recovery() as recovery:
+        recovery.cluster.create_topic(sites.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+        sites.feed("abcd" * 16)
+        processed(recovery, {sites.changelog: [(b"a", b"15")]}, {sites.input: 60})
+        sites.savepoint(in_session)
+        with archiving(recovery, in_session) as beside:
+            processed(recovery, {sites.changelog: [(b"a", b"16")]}, {sites.input: 64})
+            beside.once(lambda found: found.cut is not None)
+    request = Failover(reason="test", to="dr")
+    with there.recovery() as recovery:
+        alone = restore.plan(recovery, request)
+        recovery.cluster.create_topic(sites.input.topic, partitions=1, replication_factor=1, config={"retention.ms": "-1"})
+        there.feed("".join(key for key, _ in home.rows(sites.input)), at=home.stamps())
+        beside_mirror = restore.plan(recovery, request)
+    assert alone.state is not None
+    assert beside_mirror.state is None
+    assert beside_mirror.move is not None
+    assert beside_mirror.move.kept == (sites.input.topic,)
 
 
 def test_an_input_of_another_content_is_refused(sites: AtTwoSites, in_session: Submitter) -> None:
