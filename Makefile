@@ -78,7 +78,7 @@ test-unit: setup ## The tests that need neither a broker nor a JVM
 	@$(PYTEST) -n 2 tests/unit
 
 test-fast: setup lint ## Lint, unit tests, and every DAG parsed: three minutes
-	@$(PYTEST) -n 2 tests/unit tests/dags/test_dags*.py
+	@$(PYTEST) -n 2 tests/unit tests/dags/test_dag*.py
 
 test: setup lint ## Everything that is checked before a change is accepted: 19 to 23 minutes on two cores
 	@$(PYTEST) -n 4 --tier test --junitxml build/test.xml tests; code=$$?; test $$code -ne 1 && exit $$code; \

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from streams_recovery.config.offsets import inside, offset_strategy
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged, Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
-from streams_recovery.core.offsets.strategies import OffsetStrategy
+from streams_recovery.core.offsets.strategies import STRATEGIES, OffsetStrategy
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.kafka.cluster import KafkaCluster
@@ -82,8 +82,11 @@ def test_every_strategy_sets_what_a_consumer_then_reads_from(small: Small, tmp_p
         "shift:99": (12, ""),
         f"specific:{topic}:0=1": (1, ""),
         f"specific:{topic}:0=4": (4, "AgAA"),
+        "offset:3": (3, ""),
+        "duration:P1D": (0, ""),
         "file:offsets.csv": (3, ""),
     }
+    assert {text.partition(":")[0] for text in expected} == {one.KIND for one in STRATEGIES}
     found = {}
     for text in expected:
         request = asked(recovery, replace=True, offsets=strategy(recovery, text, tmp_path))

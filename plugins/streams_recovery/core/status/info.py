@@ -231,7 +231,7 @@ def _archive(archive: ArchiveStatus, now: int) -> str:
     last = "" if archive.said_at is None else f", last heard of {_when(archive.said_at, now)}"
     waiting = f", {archive.waiting:,} records waited then" if archive.waiting else ""
     left = f"; {archive.left_count:,} partitions do not go on: {archive.left[0]}" if archive.left_count else ""
-    state = "" if archive.state_at is None else f"; a restore begins from the state of {_when(archive.state_at, now)}"
+    state = "" if archive.state_at is None else f"; its newest exact cut of the state is of {_when(archive.state_at, now)}"
     return (
         f"{'an archiver is at work' if archive.working else 'NO ARCHIVER IS AT WORK'}{last}{waiting}, {archive.files:,} files{left}{state}"
     )

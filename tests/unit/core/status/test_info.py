@@ -231,7 +231,7 @@ def test_it_says_what_the_loss_of_the_cluster_would_cost_and_whether_that_was_pr
     assert archive.startswith("archive: an archiver is at work, last heard of ")
     assert archive.endswith("5 s ago, 12 records waited then, 7 files")
     _, archive = of_the_loss(replace(ARCHIVE, state_at=NOW - 40_000))
-    assert re.search("7 files; a restore begins from the state of .* UTC, 40 s ago$", archive)
+    assert re.search("7 files; its newest exact cut of the state is of .* UTC, 40 s ago$", archive)
     assert of_the_loss(ARCHIVE, survives=False)[0] == "recovery point: none: what the cluster has of the input would be lost with it"
 
 
