@@ -27,15 +27,13 @@ from streams_recovery.core.offsets.mirrored_input import (
     SameOffset,
     UnprovenPlace,
     check_exact,
-    check_offsets,
 )
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations.offsets import mirrored_inputs
-from streams_recovery.operations.offsets.mirrored_inputs import ArchivedInputs, Assumed, ReachedCluster, check_committed, find_places
+from streams_recovery.operations.offsets.mirrored_inputs import ArchivedInputs, Assumed, ReachedCluster, find_places
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, small_application, surviving
 from tests.support.applications.topic_records import await_markers, commit, delete_below, produce
@@ -395,28 +393,6 @@ def test_records_that_a_killed_mirror_carried_twice_are_never_taken_for_others(c
 
 
 @pytest.mark.deep
-def test_a_planted_offset_is_refused(carried: Carried) -> None:
-    sites, tp = carried.sites, carried.sites.orders
-    place = sites.find(carried.savepoint, tp, 60, sites.name_of(tp).topic)
-    assert isinstance(place.place, ExactPlace)
-    right = place.place
-    with ConsumerGroups(sites.target.connection, timeout=20) as groups:
-
-        def commit_there(offset: int) -> None:
-            groups.set_offsets("orders-app", {place.target: CommittedOffset(offset=offset, metadata="")})
-
-        with pytest.raises(Refused, match="has no offset"):
-            check_committed(groups, "orders-app", [place])
-        for offset in range(right.lowest, right.highest + 1):
-            commit_there(offset)
-            check_committed(groups, "orders-app", [place])
-        for wrong in (right.lowest - 1, right.highest + 1, 60 if not right.lowest <= 60 <= right.highest else 0):
-            commit_there(wrong)
-            with pytest.raises(Refused, match=f"has offset {wrong}, and offset 60 of orders-app.in-0 is offset {right.offset}"):
-                check_committed(groups, "orders-app", [place])
-
-
-@pytest.mark.deep
 def test_the_same_offsets_are_proven_by_samples_and_others_are_noticed(carried: Carried) -> None:
     sites, tp = carried.sites, carried.sites.orders
     same = Assumed(same_offsets=frozenset({tp.topic}))
@@ -486,4 +462,3 @@ def test_what_the_mirror_has_not_carried_yet_is_no_place(carried: Carried) -> No
     with pytest.raises(Refused, match="20 records that were read already have not been mirrored yet"):
         check_exact([place], allow_ahead=False)
     check_exact([place], allow_ahead=True)
-    check_offsets([place], {there: place.offset}, allow_ahead=True)

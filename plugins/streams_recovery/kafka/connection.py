@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from streams_recovery.core.connection import StoredConnection, ignored_text, unencrypted
@@ -24,8 +24,7 @@ _DEFAULT_PORT: Final = 9092
 class KafkaConnection:
     """Addresses and security of one cluster. ``properties`` have librdkafka's names and never include ``bootstrap.servers``.
 
-    Picklable, because Spark tasks get one. Its text form shows no secret, but a pickle of it does: take ``without_secrets`` where a
-    connection is stored or shown, and ``with_secrets`` where it is used again. It opens nothing and proves nothing about the cluster.
+    Picklable, because Spark tasks get one. Its text form shows no secret, but a pickle of it does. It opens nothing and proves nothing about the cluster.
     """
 
     bootstrap_servers: str
@@ -82,14 +81,6 @@ class KafkaConnection:
     def secrets(self) -> dict[str, str]:
         """The properties that must not be stored or shown."""
         return {key: value for key, value in self.properties.items() if key in known.SECRETS}
-
-    def without_secrets(self) -> KafkaConnection:
-        """The connection as it may be stored and shown; it cannot authenticate."""
-        return replace(self, properties={key: value for key, value in self.properties.items() if key not in known.SECRETS})
-
-    def with_secrets(self, secrets: Mapping[str, str]) -> KafkaConnection:
-        """The connection with ``secrets`` back in place."""
-        return replace(self, properties={**self.properties, **secrets})
 
     def __repr__(self) -> str:
         shown = {key: "***" if key in known.SECRETS else value for key, value in sorted(self.properties.items())}

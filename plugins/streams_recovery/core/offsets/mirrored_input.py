@@ -7,7 +7,7 @@ the same offset needs no search: see ``same_offset``.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
@@ -230,12 +230,6 @@ class InputPlace:
         by_time = "no offset there is safe" if self.offset is None else f"by time it is offset {self.offset}, and records may come twice"
         return f"{where} has no proven place in {self.target}: {self.place.why}; {by_time}"
 
-    def means(self, offset: int) -> bool:
-        """True if this offset is the proven place."""
-        if isinstance(self.place, ExactPlace):
-            return self.place.lowest <= offset <= self.place.highest
-        return isinstance(self.place, SameOffset) and offset == self.place.offset
-
 
 def check_exact(places: Sequence[InputPlace], *, allow_ahead: bool) -> None:
     """Raise ``Refused`` unless each place is proven; with ``allow_ahead`` a place by time will do. Names all that are not, and refuses when there is none."""
@@ -250,26 +244,6 @@ def check_exact(places: Sequence[InputPlace], *, allow_ahead: bool) -> None:
             if lost
             else "let the mirror catch up or mend it, or allow the restore to be ahead: then records may be counted twice",
             partitions=[str(one.target) for one in wrong],
-        )
-
-
-def check_offsets(places: Sequence[InputPlace], given: Mapping[TopicPartition, int | None], *, allow_ahead: bool = False) -> None:
-    """Raise ``Refused``, naming all, unless ``given`` has the place of every partition: each offset that is proven, or with ``allow_ahead`` the one by time.
-    What ``given`` has besides is refused too.
-    """
-    check_exact(places, allow_ahead=allow_ahead)
-    known = {one.target: one for one in places}
-    wrong = [
-        f"{tp} has {'no offset' if given.get(tp) is None else f'offset {given[tp]}'}, and {one.words}"
-        for tp, one in sorted(known.items())
-        if (offset := given.get(tp)) is None or not (one.means(offset) or (not one.exact and offset == one.offset))
-    ]
-    wrong += [f"{tp} has offset {given[tp]}, and is not among the mirrored inputs" for tp in sorted(given.keys() - known.keys())]
-    if wrong:
-        raise Refused(
-            f"offsets at the target are not where the state ends: {'; '.join(wrong)}",
-            next_step="commit the offsets of the plan; any other one counts records twice or leaves them out",
-            offsets={str(tp): offset for tp, offset in given.items()},
         )
 
 

@@ -155,11 +155,6 @@ class DescribedTopology:
         """True when some topics are read by a pattern."""
         return any(one.has_pattern for one in self.tasked)
 
-    @property
-    def has_extractor(self) -> bool:
-        """True when a sink chooses its topic for each record."""
-        return any(node.extractor is not None for one in self.subtopologies for node in one.nodes)
-
     def feeds(self, store: str) -> frozenset[frozenset[str]]:
         """For each processor with this store, the topics of the sources above it. The text does not say which of them write to the store."""
         home = self.homes[store]

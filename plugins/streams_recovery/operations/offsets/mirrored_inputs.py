@@ -25,14 +25,12 @@ from streams_recovery.core.offsets.mirrored_input import (
     SameOffset,
     Stretch,
     Window,
-    check_offsets,
     same_offset,
     sample_starts,
 )
 from streams_recovery.core.repository.manifest import Manifest, SegmentFile
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
-from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.segments.files import read_segment, workspace
 from streams_recovery.segments.queries import fetch
@@ -108,12 +106,6 @@ def find_places(
         known_from = KnownFrom.SAVEPOINT if isinstance(known, _Archived) else KnownFrom.OLD_CLUSTER
         places.append(InputPlace(source=tp, target=there, committed=wanted[tp].offset, known_from=known_from, read=seen.read, place=place))
     return tuple(places)
-
-
-def check_committed(groups: ConsumerGroups, group_id: str, places: Sequence[InputPlace]) -> None:
-    """Raise ``Refused``, naming all, unless the group has committed the place of every partition."""
-    committed = groups.committed(group_id, [one.target for one in places])
-    check_offsets(places, {tp: found.offset if found is not None else None for tp, found in committed.items()})
 
 
 def records_there(target: ReachedCluster, tp: TopicPartition) -> tuple[Iterator[tuple[int, bytes]], int]:

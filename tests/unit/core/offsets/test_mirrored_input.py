@@ -24,7 +24,6 @@ from streams_recovery.core.offsets.mirrored_input import (
     UnprovenPlace,
     Window,
     check_exact,
-    check_offsets,
     same_offset,
     sample_starts,
 )
@@ -92,32 +91,6 @@ def test_a_place_that_is_not_proven_needs_leave_and_a_lost_one_gets_none() -> No
         assert "load these inputs from the savepoint" in caught.value.next_step
     with pytest.raises(Refused, match="no input was looked for"):
         check_exact([], allow_ahead=True)
-
-
-@pytest.mark.parametrize(
-    ("place", "right", "allow_ahead"), [(EXACT, {68, 69, 70}, False), (EXACT, {68, 69, 70}, True), (SAME, {60}, False), (LATE, {50}, True)]
-)
-def test_every_other_offset_is_refused(place: ExactPlace | SameOffset | UnprovenPlace, right: set[int], allow_ahead: bool) -> None:
-    for offset in range(45, 75):
-        if offset in right:
-            check_offsets([placed(place)], {NEW: offset}, allow_ahead=allow_ahead)
-        else:
-            with pytest.raises(Refused, match=f"primary.orders-0 has offset {offset}, and offset 60 of orders-0"):
-                check_offsets([placed(place)], {NEW: offset}, allow_ahead=allow_ahead)
-
-
-def test_all_that_is_wrong_is_named_at_once() -> None:
-    others = {NEW: 67, NEW._replace(partition=2): 70, OLD: 60}
-    with pytest.raises(Refused) as caught:
-        check_offsets([placed(EXACT), placed(EXACT, 1), placed(EXACT, 2)], others)
-    told = caught.value.reason
-    assert "primary.orders-0 has offset 67" in told
-    assert "primary.orders-1 has no offset" in told
-    assert "orders-0 has offset 60, and is not among the mirrored inputs" in told
-    assert "primary.orders-2" not in told
-    assert caught.value.facts["offsets"] == {"primary.orders-0": 67, "primary.orders-2": 70, "orders-0": 60}
-    with pytest.raises(Refused, match="no proven place"):
-        check_offsets([placed(LATE)], {NEW: 50})
 
 
 def log_of(numbers: Sequence[int]) -> tuple[LogRecord, ...]:
