@@ -36,6 +36,8 @@ NAMES = ("the savepoint", "the offsets", "the topics", "the moment")
 VALUE = st.one_of(st.none(), st.integers(0, 10**6), st.text(string.ascii_letters, max_size=5))
 VALUES = st.tuples(*[VALUE] * len(NAMES)).map(lambda values: dict(zip(NAMES, values, strict=True)))
 
+OF_THE_CUT = "the cut behind the savepoint that the state is of"
+
 
 def stated(parts: dict[str, object], application_id: str = "shop") -> StatedPlan:
     return StatedPlan(application_id=application_id, text="the plan", parts=parts)
@@ -58,11 +60,17 @@ def test_an_approval_says_of_which_cut_the_plan_is(entry: int) -> None:
     assert is_approved(plan, approval(plan))
     other = replace(PLAN, state=ArchivedState(entry=entry + 1, at=5))
     assert not is_approved(other, approval(plan))
-    assert different_parts(other, approval(plan)) == ("the cut behind the savepoint that the state is of",)
+    # Of one entry in four thousand the few digits of this part are the same.
+    assert set(different_parts(other, approval(plan))) <= {OF_THE_CUT}
     assert not is_approved(plan, f"{approval(plan)}0")
     assert not is_approved(plan, f"{plan.hash}x{entry + 1}")
     assert pin_of(approval(PLAN)) is None
     assert pin_of(f"{approval(PLAN)}xyz") is None
+
+
+def test_a_plan_of_another_cut_names_what_differs() -> None:
+    one, other = (replace(PLAN, state=ArchivedState(entry=entry, at=5)) for entry in (7, 8))
+    assert different_parts(other, approval(one)) == (OF_THE_CUT,)
 
 
 @given(VALUES, VALUES)
