@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from spark_jobs.transforms.task_runner import TaskFailed
 from streams_recovery.core.archive.log import Archive, ArchivedCut, ArchivedLog
@@ -29,10 +29,8 @@ from streams_recovery.core.jobs.spec import BackupResult, RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof, Manifest, PartitionCut
 from streams_recovery.core.savepoint.cut import CutEvidence, Readings, judge, proof, purged_tails, read_cut
-
-if TYPE_CHECKING:
-    from streams_recovery.kafka.application_logs import ApplicationLogs
-    from streams_recovery.kafka.cluster import KafkaCluster
+from streams_recovery.kafka.application_logs import ApplicationLogs
+from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.archiver.state")
 # As often as this in the time between two cuts it is tried again.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyspark import SparkContext
 
@@ -54,13 +54,11 @@ from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.words import moment
+from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
+from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore
-
-if TYPE_CHECKING:
-    from streams_recovery.kafka.application_logs import ApplicationLogs
-    from streams_recovery.kafka.cluster import KafkaCluster
 
 LOGGER = logger("streams_recovery.archiver")
 # Entries that stay.
@@ -74,10 +72,6 @@ _FIRST_RECORD_BYTES: Final = 10_000.0
 
 def archive(context: SparkContext, spec: ArchiveSpec, access: JobAccess) -> ArchiveResult:
     """Archive until it is time to hand over. Raises ``LockHeld`` where another archiver is at work, and ``LockLost`` when another one has taken over."""
-    # Imported here: no other driver needs a Kafka client.
-    from streams_recovery.kafka.application_logs import impatient_logs  # noqa: PLC0415
-    from streams_recovery.kafka.cluster import KafkaCluster  # noqa: PLC0415
-
     connection = access.cluster
     with ExitStack() as stack:
         cluster = stack.enter_context(KafkaCluster(lambda: connection, timeout=_CALL_SECONDS))
