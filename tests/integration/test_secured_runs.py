@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from confluent_kafka import Producer
 from kafka.admin import ACL
 
 from streams_recovery.core.errors import Refused
@@ -22,6 +23,7 @@ from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.monitored import looked
 from tests.support.applications.restore_steps import load_of, written
 from tests.support.applications.savepoint_steps import begun, take
 from tests.support.applications.small import Small, asked, lose_state_and_group, reopened, small_application
@@ -155,6 +157,30 @@ def test_an_input_by_pattern_that_may_not_be_seen_is_found_while_the_application
                 assert not blocking(before_backup(firm, secured)), "one that is gone is not hidden"
         finally:
             rules.remove_all("backup")
+
+
+@pytest.mark.fault("F26")
+def test_another_team_s_transaction_that_may_not_be_seen_is_not_taken_for_one_that_hangs(
+    secured: Secured, firm: Small, rules: Rules
+) -> None:
+    grant(rules, lambda: before_backup(firm, secured))
+    settings = firm.recovery.connection.client_config(**{"transactional.id": f"others-{uuid.uuid4().hex[:8]}"})
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for tp in (firm.changelog, firm.input):
+        producer.produce(tp.topic, b"v", b"k", tp.partition)
+    assert producer.flush(30) == 0
+    with reopened(firm, secured.connection("backup")) as mine:
+        (seen,), (known,) = (one.transactions.blocking([firm.changelog]) for one in (mine.recovery, firm.recovery))
+        with pytest.raises(Refused, match="Topic authorization failed"):
+            mine.recovery.transactions.blocking([firm.input])
+        report = looked(mine.recovery)
+    assert (known.transactional_id, known.hanging) == (settings["transactional.id"], False)
+    assert (seen.producer_id, seen.transactional_id, seen.hanging) == (known.producer_id, None, False)
+    assert report.parts["cluster"].problem is None, "what it may not see does not blind the monitor"
+    assert "transaction-hanging" not in {one.kind for one in report.findings}
+    producer.abort_transaction(30)
 
 
 @pytest.mark.fault("F57")

@@ -145,6 +145,12 @@ def shell(*words: str) -> str:
     return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
 
 
+def abort_command(servers: str, topic: str, partition: int, start_offset: int) -> str:
+    """The command that aborts a hanging transaction on one partition."""
+    where = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset))
+    return shell("kafka-transactions.sh", "--bootstrap-server", servers, "abort", *where)
+
+
 def _escaped(one: str) -> str:
     if one.isprintable() and one not in "\\'":
         return one

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from streams_recovery.core.errors import OffsetsUnstable
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
@@ -14,7 +15,7 @@ from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
-from streams_recovery.kafka.transactions import Transactions
+from streams_recovery.kafka.transactions import OpenTransaction, Transactions
 
 # A running application is still for a few milliseconds between two transactions: who looks too late misses them.
 _LOOK_SECONDS = 0.01
@@ -22,6 +23,14 @@ _LOOK_SECONDS = 0.01
 
 # Longer an archiver waits for no transaction, and for no coordinator: inputs are archived by the same look.
 _PATIENCE_SECONDS, _CALL_SECONDS = 1.0, 5.0
+# A transaction that goes on is decided long before that.
+_SOON_SECONDS: Final = 10.0
+_NAMED, _COMMANDS = 20, 200
+_ABORT: Final = "nobody but you ends what hangs: abort it, then run again"
+_FIND: Final = "let an administrator look whether one hangs (kafka-transactions.sh find-hanging --topic), then run again"
+_WAIT: Final = (
+    "the coordinator aborts it once its producer's transaction.timeout.ms is over: look at what holds its producer up, then run again"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +63,21 @@ class ApplicationLogs:
             stable.update(self.cluster.last_stable_offsets(tuple(ends)))
             return True if all(stable[tp] >= end for tp, end in ends.items()) else None
 
-        def open_now() -> str:
-            return f"{sum(1 for tp, end in ends.items() if stable[tp] < end)} of {len(ends)} partitions"
+        def stuck() -> dict[TopicPartition, str]:
+            return {tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end}
 
-        if poll(decided, seconds=self.patience, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now) is None:
-            raise self._undecided({tp: f"{stable[tp]} < {end}" for tp, end in ends.items() if stable[tp] < end})
-        return stable
+        def open_now() -> str:
+            return f"{len(stuck())} of {len(ends)} partitions"
+
+        blocking: tuple[OpenTransaction, ...] = ()
+        first = min(self.patience, _SOON_SECONDS)
+        for seconds in (first, self.patience - first):
+            # Nobody ends one that hangs: to wait longer for it is of no use.
+            if seconds > 0 and not any(one.hanging for one in blocking):
+                if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now):
+                    return stable
+                blocking = self.transactions.blocking(list(stuck()))
+        raise self._undecided(stuck(), blocking)
 
     def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
         """True when somebody has written to these logs, and all who did in transactions."""
@@ -91,14 +109,15 @@ class ApplicationLogs:
             for tp, end in ends.items()
         }
 
-    def _undecided(self, stuck: dict[TopicPartition, str]) -> OffsetsUnstable:
+    def _undecided(self, stuck: Mapping[TopicPartition, str], blocking: Sequence[OpenTransaction]) -> OffsetsUnstable:
         named = {str(tp): how_far for tp, how_far in stuck.items()}
-        blocking = "; ".join(str(found) for found in self.transactions.blocking(list(stuck))[:5])
+        aborts = [self.transactions.abort_command(one) for one in blocking if one.hanging][:_COMMANDS]
+        what = "; ".join(str(found) for found in blocking[:_NAMED]) or "none is open any more"
         return OffsetsUnstable(
-            f"transactions stayed open for {self.patience:.0f} s below the ends of {named}: {blocking or 'none is open any more'}",
-            next_step="abort the hanging transaction with kafka-transactions.sh abort, then run again",
+            f"transactions stayed open below the ends of {len(named)} partitions: {what}",
+            next_step=_ABORT if aborts else _WAIT if all(one.transactional_id for one in blocking) else _FIND,
             partitions=named,
-        )
+        ).then(*aborts)
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def _unstable(clients: Clients, group_id: str, pending: list[TopicPartition]) ->
     )
     return OffsetsUnstable(
         f"group {group_id}: after {clients.timeout:g} s, {why}",
-        next_step="look for a hanging transaction that holds them, or try again",
+        next_step="try again; if that does not help, look for what hangs: kafka-transactions.sh find-hanging --topic __consumer_offsets",
         group=group_id,
         partitions=names,
     )

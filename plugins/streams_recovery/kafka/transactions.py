@@ -12,6 +12,7 @@ from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import NotFound
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.words import abort_command
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -21,9 +22,10 @@ _UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transaction that holds back one partition. The last three are None when no coordinator lists it: then it is hanging for good.
+    """A transaction that holds back one partition. ``start_offset`` is its first offset there. ``age_seconds`` is by this machine's clock.
 
-    ``start_offset`` is its first offset there. ``age_seconds`` is by this machine's clock.
+    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it. That is not said of one without a ``transactional_id``, whose
+    producer no coordinator lists: they list only ids that the connection may describe. Its ``state`` is None, its age that of its last record.
     """
 
     tp: TopicPartition
@@ -34,8 +36,15 @@ class OpenTransaction:
     state: str | None
     age_seconds: float | None
 
+    @property
+    def hanging(self) -> bool:
+        """Return True if it has to be aborted by hand."""
+        return self.transactional_id is not None and self.state is None
+
     def __str__(self) -> str:
-        owner = self.transactional_id or "unknown to every coordinator"
+        owner = self.transactional_id or "not among those that this connection sees"
+        if self.hanging:
+            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on, no coordinator ends it"
         age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
         return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 
@@ -76,17 +85,24 @@ class Transactions(ClusterVerbs):
         self._now = now
 
     def blocking(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
-        """The open transactions on ``partitions``, those with the lowest start first on each. A partition without one is not held back."""
-        opened = [
-            (partition, producer)
-            for partition, producers in sorted(self._producers(partitions).items())
-            for producer in producers
-            if producer.current_transaction_start_offset >= 0
-        ]
+        """The open transactions on ``partitions``, those with the lowest start first on each. A partition without one is not held back.
+
+        A coordinator takes a partition out of a transaction once its leader has the marker (TransactionMarkerRequestCompletionHandler), or, after a loss of
+        all brokers, while it knows of no leader (TransactionMarkerChannelManager): then the transaction stays open there for good.
+        """
+        opened = self._opened(partitions)
         ids = self._transactional_ids({producer.producer_id for _, producer in opened})
         found = {name: self._description(name) for name in set(ids.values())}
         transactions = [self._open(partition, producer, ids.get(producer.producer_id), found) for partition, producer in opened]
-        return tuple(sorted(transactions, key=lambda item: (item.tp, item.start_offset)))
+        # What ended between the question to its leader and the one to its coordinator hangs no more.
+        suspected = {item.tp for item in transactions if item.hanging}
+        still = {(tp, one.producer_id, one.current_transaction_start_offset) for tp, one in self._opened(suspected)}
+        held = [item for item in transactions if not item.hanging or (item.tp, item.producer_id, item.start_offset) in still]
+        return tuple(sorted(held, key=lambda item: (item.tp, item.start_offset)))
+
+    def abort_command(self, hanging: OpenTransaction) -> str:
+        """The command that aborts a transaction of this cluster where it hangs."""
+        return abort_command(self._clients.connection.bootstrap_servers, *hanging.tp, hanging.start_offset)
 
     def transactional_writers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Writers]:
         """The writers of each partition that its leader remembers. Every partition asked for is in the answer."""
@@ -119,6 +135,10 @@ class Transactions(ClusterVerbs):
         listed = self._clients.patiently("listing transactions", ask)
         ids = (item.transactional_id for items in listed.values() for item in items)
         return tuple(sorted(found for found in ids if transactional_id.fullmatch(found)))
+
+    def _opened(self, partitions: Collection[TopicPartition]) -> list[tuple[TopicPartition, Any]]:
+        found = sorted(self._producers(partitions).items()) if partitions else []
+        return [(tp, producer) for tp, producers in found for producer in producers if producer.current_transaction_start_offset >= 0]
 
     def _producers(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, list[Any]]:
         requested = [PurePartition(*partition) for partition in sorted(set(partitions))]
@@ -156,7 +176,13 @@ class Transactions(ClusterVerbs):
 
     def _open(self, partition: TopicPartition, producer: Any, transactional_id: str | None, found: Mapping[str, Any]) -> OpenTransaction:
         description = found.get(transactional_id) if transactional_id else None
-        started = description.transaction_start_time_ms if description else -1
+        if description is not None and (
+            description.state not in _UNDECIDED
+            or description.producer_id != producer.producer_id
+            or PurePartition(*partition) not in description.topic_partitions
+        ):
+            description = None
+        started = producer.last_timestamp if transactional_id is None else description.transaction_start_time_ms if description else -1
         return OpenTransaction(
             tp=partition,
             producer_id=producer.producer_id,

@@ -111,6 +111,6 @@ def await_decided(recovery: Running) -> None:
         left = ", ".join(recovery.transactions.undecided(ids))
         raise OffsetsUnstable(
             f"transactions of {recovery.application_id} are still open: {left}",
-            next_step="wait until they time out, or abort them with kafka-transactions.sh abort, then run again",
+            next_step="their coordinators abort them once transaction.timeout.ms of their producers is over: wait for that, then run again",
             transactional_ids=left,
         )

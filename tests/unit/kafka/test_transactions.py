@@ -18,17 +18,47 @@ def producer(producer_id: int, *, epoch: int = -1, start: int = -1) -> ProducerS
     return ProducerState(producer_id, 0, 0, 0, epoch, start)
 
 
-def transactions(producers: list[ProducerState], **answers: list[object]) -> Transactions:
+def transactions(producers: list[ProducerState], later: list[ProducerState] | None = None, **answers: list[object]) -> Transactions:
+    """Whose partition has ``producers``, and when it is asked again those of ``later``, or still these."""
     opened = Transactions(KafkaConnection(bootstrap_servers="nowhere:1", properties={}), now=lambda: 1000.0)
-    described = {PurePartition("t", 0): PartitionProducerState(producers)}
-    opened._clients = ScriptedClients(pure=Script(describe_producers=[described], **answers))
+    looks = [{PurePartition("t", 0): PartitionProducerState(seen)} for seen in (producers, producers if later is None else later)]
+    opened._clients = ScriptedClients(pure=Script(describe_producers=looks, **answers))
     return opened
 
 
-def test_a_transaction_that_no_coordinator_knows_is_told_all_the_same() -> None:
-    (found,) = transactions([producer(7, start=40)], list_transactions=[{1: []}]).blocking([TP])
-    assert (found.transactional_id, found.state, found.age_seconds) == (None, None, None)
-    assert str(found) == "t-0: producer 7 (unknown to every coordinator), of unknown age, from offset 40"
+def test_of_one_whose_id_this_connection_may_not_see_nobody_says_that_it_hangs() -> None:
+    (found,) = transactions([ProducerState(7, 0, 0, 940_000, -1, 40)], list_transactions=[{1: []}]).blocking([TP])
+    assert (found.transactional_id, found.state, found.hanging, found.age_seconds) == (None, None, False, 60.0)
+    assert str(found) == "t-0: producer 7 (not among those that this connection sees), open for 60 s, from offset 40"
+
+
+def described(state: TransactionState, *, producer_id: int = 7, partition: int = 0) -> dict[str, list[object]]:
+    description = TransactionDescription(2, state, producer_id, 0, 60_000, 400_000, {PurePartition("t", partition)})
+    return {"list_transactions": [{1: [TransactionListing("app-1", 7, state)]}], "describe_transactions": [{"app-1": description}]}
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "hanging"),
+    [
+        (described(TransactionState.ONGOING), False),
+        (described(TransactionState.PREPARE_COMMIT), False),
+        (described(TransactionState.PREPARE_ABORT), False),
+        (described(TransactionState.PREPARE_EPOCH_FENCE), False),
+        (described(TransactionState.EMPTY), True),
+        (described(TransactionState.COMPLETE_COMMIT), True),
+        (described(TransactionState.COMPLETE_ABORT), True),
+        (described(TransactionState.ONGOING, partition=1), True),
+        (described(TransactionState.ONGOING, producer_id=8), True),
+    ],
+)
+def test_it_hangs_where_its_coordinator_does_not_have_it_open(coordinator: dict[str, list[object]], hanging: bool) -> None:
+    (found,) = transactions([producer(7, start=40)], **coordinator).blocking([TP])
+    assert (found.hanging, found.age_seconds) == (hanging, None if hanging else 600.0)
+
+
+@pytest.mark.parametrize("later", [[], [producer(7)], [producer(7, start=41)], [producer(8, start=40)]])
+def test_what_ends_between_the_question_to_its_leader_and_the_one_to_its_coordinator_does_not_hang(later: list[ProducerState]) -> None:
+    assert transactions([producer(7, start=40)], later, **described(TransactionState.COMPLETE_COMMIT)).blocking([TP]) == ()
 
 
 def test_an_id_that_expires_while_it_is_looked_up_is_told_without_its_age() -> None:
@@ -36,7 +66,7 @@ def test_an_id_that_expires_while_it_is_looked_up_is_told_without_its_age() -> N
     (found,) = transactions(
         [producer(7, start=40)], list_transactions=[listed], describe_transactions=[TransactionalIdNotFoundError("app-1")]
     ).blocking([TP])
-    assert (found.transactional_id, found.state, found.age_seconds) == ("app-1", None, None)
+    assert (found.transactional_id, found.hanging, found.age_seconds) == ("app-1", True, None)
 
 
 def test_the_age_is_the_clock_s_distance_from_the_start() -> None:

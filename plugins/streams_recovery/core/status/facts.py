@@ -207,11 +207,15 @@ class InputState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """A transaction that holds back a partition. ``transactional_id`` is None when no coordinator knows it: it hangs for good."""
+    """A transaction that holds back a partition. One that is ``hanging`` never ends by itself. ``transactional_id`` is None when the connection may not see
+    it; then the age is that of its last record.
+    """
 
     tp: TopicPartition
     start_offset: int
+    producer_id: int
     transactional_id: str | None
+    hanging: bool
     age_seconds: float | None
 
 
