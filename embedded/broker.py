@@ -99,9 +99,11 @@ def _start(processes: Processes, directory: Path, ports: tuple[int, int], jvm: S
 
 
 def _java(jvm: Sequence[str], jars: JarSet | None) -> list[str]:
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    logged = [
+        f"-Dorg.slf4j.simpleLogger.{option}" for option in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=HH:mm:ss.SSS")
+    ]
     class_path = broker_classes.program().joined_class_path if jars is None else ":".join(map(str, jar_files(jars)))
-    return [str(find_java()), "-Xmx512m", *jvm, quiet, "-cp", class_path]
+    return [str(find_java()), "-Xmx512m", *jvm, *logged, "-cp", class_path]
 
 
 def _cluster_id() -> str:

@@ -18,15 +18,20 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
+from kafka import KafkaAdminClient
+from kafka.admin._transactions import AbortTransactionSpec
+from kafka.structs import TopicPartition as PurePartition
 
 from embedded.demo.checks import differences, wait_counted
 from examples.order_processing.generator import Generator
 from examples.order_processing.truth import Stores, truth
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.archive.state import at_cut
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
+from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import archive
 from tests.support.programs.mirror_maker import IDENTITY, Flow, start_mirror
 from tests.support.stack.stage import Stage
@@ -291,6 +296,27 @@ def the_next_savepoint_stops_it_before_anything_else(lost: Lost) -> None:
     assert right(lost)
 
 
+def what_its_loss_left_open_for_good_is_ended(lost: Lost) -> None:
+    """A coordinator that ends a transaction before all brokers are back can leave partitions of it without a marker."""
+    recovery = lost.on.home.recovery
+    names = ["__consumer_offsets", *lost.on.home.internal_topics(), *recovery.config.topics.outputs]
+    found = recovery.cluster.describe_topics(names)
+    partitions = [TopicPartition(name, number) for name in names for number in range(found[name].partitions)]
+
+    def only_hanging() -> tuple[OpenTransaction, ...] | None:
+        blocking = recovery.transactions.blocking(partitions)
+        return blocking if all(one.hanging for one in blocking) else None
+
+    left = poll(only_hanging, seconds=60, interval=0.5)
+    assert left is not None, "all others end with their time-out"
+    admin = KafkaAdminClient(**recovery.connection.admin_config())
+    for one in left:
+        admin.abort_transaction(AbortTransactionSpec(PurePartition(*one.tp), one.producer_id, one.producer_epoch))
+    admin.close()
+    sys.stdout.write(f"transactions hung on {len({one.tp for one in left})} of {len(partitions)} partitions\n")
+    assert recovery.transactions.blocking(partitions) == ()
+
+
 def home_has_orders_that_nobody_else_has_and_is_not_emptied(lost: Lost) -> None:
     lost.settle()
     lost.on.command("backup", "--json").result()
@@ -340,6 +366,7 @@ STORY = (
     it_works_at_the_other_site_and_is_saved_there,
     its_cluster_comes_back_and_what_lived_there_goes_on,
     the_next_savepoint_stops_it_before_anything_else,
+    what_its_loss_left_open_for_good_is_ended,
     home_has_orders_that_nobody_else_has_and_is_not_emptied,
     they_are_processed_where_it_runs_and_saved,
     it_goes_home_with_all_that_was_ever_ordered,

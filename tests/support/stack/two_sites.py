@@ -31,6 +31,8 @@ THERE: Final = "dr"
 Content = dict[int, list[tuple[bytes | None, bytes | None, int]]]
 # Where the records of the processes at home are. Whoever is told another place does not see these processes, like somebody at another machine.
 _RECORDS: Final = "RECORDS_AT_HOME"
+# By default a producer without a cluster gives up after a minute, and its instance ends (TransactionAbortableException): none would live on.
+_PATIENCE_MS: Final = 600_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,10 @@ class TwoSites(Stack):
     def _configurations(self, first: Plain) -> dict[str, Plain]:
         process = first["runs"]["process"]
         process["directory"] = f"${{{_RECORDS}:-{self.directory / 'application'}}}"
+        patient = self.directory / "patient.properties"
+        patient.parent.mkdir(parents=True, exist_ok=True)
+        patient.write_text(f"max.block.ms={_PATIENCE_MS}\ndelivery.timeout.ms={_PATIENCE_MS}\n")
+        process["environment"]["KAFKA_CLIENT_PROPERTIES"] = str(patient)
         there = copy.deepcopy(process)
         there["directory"] = str(self.directory / THERE / "application")
         there["environment"]["BOOTSTRAP_SERVERS"] = self.bootstrap_there
