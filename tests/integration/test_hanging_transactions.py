@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import OffsetsUnstable
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.errors import OffsetsUnstable, Refused
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.kafka import application_logs
+from streams_recovery.operations import preflight, restore, savepoint
 from tests.support.applications.monitored import limited, looked
-from tests.support.applications.savepoint_steps import cut, publish
-from tests.support.applications.small import Small, configured_for, small_application, surviving
+from tests.support.applications.savepoint_steps import begun, cut, publish
+from tests.support.applications.small import Small, asked, configured_for, small_application, surviving
 from tests.support.applications.topic_records import transaction
 from tests.support.kafka.hanging_transactions import hang, run_kafka_transactions
 
@@ -46,15 +47,33 @@ def test_one_that_hangs_is_told_from_one_that_goes_on_and_ended_by_the_command_t
 
 def test_a_savepoint_does_not_wait_for_one_and_tells_what_ends_it(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application_logs, "_SOON_SECONDS", 0.5)
-    hang(small.recovery.connection.bootstrap_servers, small.changelog, small.output)
     patient = configured_for(small, backup={"consistency": {"mode": "stop", "timeout_seconds": 600}})
-    began = time.monotonic()
+    ticket = begun(patient)
+    hang(small.recovery.connection.bootstrap_servers, small.changelog, small.output)
+    looked_from = time.monotonic()
     with pytest.raises(OffsetsUnstable, match=rf"{small.changelog}: producer \d+ \(hangs-\w+\) hangs from offset 4 on") as caught:
-        cut(patient)
-    assert time.monotonic() - began < 300
+        savepoint.capture(patient, ticket, savepoint.quiesce(patient, ticket))
+    assert time.monotonic() - looked_from < 300
+    savepoint.finish(patient, ticket)
     assert "abort it, then run again" in str(caught.value)
     run_kafka_transactions(*caught.value.commands)
     assert cut(patient).consistency is Consistency.EXACT
+
+
+@pytest.mark.parametrize("which", ["changelog", "tail", "output"])
+def test_nothing_begins_that_would_wait_for_one(small: Small, which: str) -> None:
+    publish(small)
+    tp: TopicPartition = getattr(small, which)
+    other = next(one for one in (small.output, small.changelog) if one != tp)
+    hang(small.recovery.connection.bootstrap_servers, tp, other)
+    with pytest.raises(Refused, match=f"a transaction hangs on {tp} from offset 4 on") as before_backup:
+        preflight.required_for_backup(small.recovery, QuiesceMode.STOP)
+    with pytest.raises(Refused, match=f"a transaction hangs on {tp} from offset 4 on") as before_restore:
+        restore.plan(small.recovery, asked(small.recovery, replace=True))
+    abort, *_ = before_backup.value.commands
+    assert before_restore.value.commands[0] == abort
+    run_kafka_transactions(abort)
+    preflight.required_for_backup(small.recovery, QuiesceMode.STOP)
 
 
 def test_the_monitor_finds_one_and_what_ends_it(small: Small) -> None:

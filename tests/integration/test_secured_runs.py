@@ -175,6 +175,7 @@ def test_another_team_s_transaction_that_may_not_be_seen_is_not_taken_for_one_th
         (seen,), (known,) = (one.transactions.blocking([firm.changelog]) for one in (mine.recovery, firm.recovery))
         with pytest.raises(Refused, match="Topic authorization failed"):
             mine.recovery.transactions.blocking([firm.input])
+        assert [one.tp for one in mine.recovery.transactions.seen([firm.input, firm.changelog])] == [firm.changelog]
         report = looked(mine.recovery)
     assert (known.transactional_id, known.hanging) == (settings["transactional.id"], False)
     assert (seen.producer_id, seen.transactional_id, seen.hanging) == (known.producer_id, None, False)

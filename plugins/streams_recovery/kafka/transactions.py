@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.structs import TopicPartition as PurePartition
 
-from streams_recovery.core.errors import NotFound
+from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.words import abort_command
 from streams_recovery.kafka import errors
@@ -99,6 +99,16 @@ class Transactions(ClusterVerbs):
         still = {(tp, one.producer_id, one.current_transaction_start_offset) for tp, one in self._opened(suspected)}
         held = [item for item in transactions if not item.hanging or (item.tp, item.producer_id, item.start_offset) in still]
         return tuple(sorted(held, key=lambda item: (item.tp, item.start_offset)))
+
+    def seen(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
+        """Like ``blocking``, without topics that the connection may not read: it may not see their producers either."""
+        try:
+            return self.blocking(partitions)
+        except Refused:
+            topics = sorted({tp.topic for tp in partitions})
+            if len(topics) == 1:
+                return ()
+            return tuple(one for topic in topics for one in self.seen([tp for tp in partitions if tp.topic == topic]))
 
     def abort_command(self, hanging: OpenTransaction) -> str:
         """The command that aborts a transaction of this cluster where it hangs."""

@@ -5,7 +5,7 @@ The pure functions of ``core.preflight`` judge what is found. Their facts are ga
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
@@ -63,6 +63,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery)], rights),
         *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
+        *_hanging(recovery, facts.values()),
         *_unattributed(recovery),
         *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile, roles)),
@@ -107,6 +108,7 @@ def before_restore(
         *missing(restore_needs(recovery.application_id, topics, transactional=_transactional(recovery)), rights),
         *_handed_over(recovery, manifest),
         *_unattributed(recovery),
+        *(_hanging(recovery, facts.values()) if saves else ()),
         *judge.loses_unread(recovery.application_id, recovery.config.dialect),
     )
     if manifest is None:
@@ -179,6 +181,15 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
         last, recovery.counterpart(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None
     )
     return judge.outputs_transferred(last, recovery.application_id, source, against)
+
+
+def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
+    """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided."""
+    written = [topic for topic in topics if topic.role.internal or topic.name in recovery.config.topics.outputs]
+    partitions = [TopicPartition(topic.name, number) for topic in written for number in range(topic.partitions)]
+    stable, ends = recovery.cluster.last_stable_offsets(partitions), recovery.cluster.high_watermarks(partitions)
+    opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
+    return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset) for one in opened if one.hanging])
 
 
 def _written_again(

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from streams_recovery.application.http_control import exchange
 from streams_recovery.core.archive.log import Archive, goes_into_archive
-from streams_recovery.core.errors import NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import NotFound, RecoveryError
 from streams_recovery.core.kafka_types import GroupDescription, TopicPartition, TopicRole
 from streams_recovery.core.lag import Lag, lags
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
@@ -54,7 +54,7 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: A
         # An application that has never run has committed nothing.
         missing=tuple(name.removeprefix(_TOPIC) for name in missing if newest is not None or name.startswith(_TOPIC)),
         inputs=_inputs(recovery, found, archive.saved, logs),
-        transactions=_transactions(recovery, found, logs),
+        transactions=_transactions(recovery, logs),
         unattributed=found.inventory.unattributed,
         refused=refusals(recovery, newest) if newest is not None else (),
         all_archived=_all_archived(found, archive.archive, logs),
@@ -130,14 +130,8 @@ def _same(found: Discovery, newest: Manifest | None, name: str) -> TopicImage | 
     return image if image is not None and image.topic_id == found.topics[name].topic_id else None
 
 
-def _transactions(recovery: RecoveryContext, found: Discovery, logs: Logs) -> tuple[TransactionState, ...]:
+def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionState, ...]:
     held_back = [tp for tp, lag in logs.items() if lag.stable < lag.end]
-    internal = {topic.name for topic in found.inventory.topics if topic.role.internal}
-    try:
-        opened = recovery.transactions.blocking(held_back)
-    except Refused:
-        # Who may not read an input may not see its producers either, and nobody has to, to save what is not archived.
-        opened = recovery.transactions.blocking([tp for tp in held_back if tp.topic in internal])
     return tuple(
         TransactionState(
             tp=one.tp,
@@ -147,7 +141,7 @@ def _transactions(recovery: RecoveryContext, found: Discovery, logs: Logs) -> tu
             hanging=one.hanging,
             age_seconds=one.age_seconds,
         )
-        for one in opened
+        for one in recovery.transactions.seen(held_back)
     )
 
 
