@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
+from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.checks import bytes_to_make, inputs_there, space_there
@@ -184,11 +184,16 @@ def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[
 
 
 def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
-    """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided."""
+    """Found before the application is held: a savepoint waits until nothing on the topics that it writes is undecided. Of logs that cannot be asked now nothing
+    is found, and who has to read them says why.
+    """
     written = [topic for topic in topics if topic.role.internal or topic.name in recovery.config.topics.outputs]
     partitions = [TopicPartition(topic.name, number) for topic in written for number in range(topic.partitions)]
-    stable, ends = recovery.cluster.last_stable_offsets(partitions), recovery.cluster.high_watermarks(partitions)
-    opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
+    try:
+        stable, ends = recovery.cluster.last_stable_offsets(partitions), recovery.cluster.high_watermarks(partitions)
+        opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
+    except (NotFound, TransientError):
+        return ()
     return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset) for one in opened if one.hanging])
 
 
