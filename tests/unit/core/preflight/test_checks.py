@@ -14,6 +14,7 @@ from streams_recovery.core.preflight.checks import (
     before_backup,
     before_restore,
     bytes_to_make,
+    hanging,
     inputs_there,
     loses_unread,
     space_there,
@@ -91,6 +92,17 @@ def test_an_application_that_is_stopped_because_nobody_said_otherwise_is_told_of
     (only,) = stopped_by_default("app", "runs.command has no pause and no resume")
     assert only.severity is PreflightSeverity.WARNING
     assert "app is closed and started again for every savepoint, because it cannot be paused: runs.command has no pause" in only.text
+
+
+def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> None:
+    assert hanging("k:9092", []) == ()
+    found = hanging("k:9092", [(TopicPartition(NAME, 2), 17), (TopicPartition(NAME, 3), 0)])
+    assert kinds(found) == [("transaction-hanging", PreflightSeverity.BLOCKING)] * 2
+    assert f"hangs on {NAME}-2 from offset 17 on" in found[0].text
+    assert (found[1].is_command, found[1].remedy) == (
+        True,
+        f"kafka-transactions.sh --bootstrap-server k:9092 abort --topic {NAME} --partition 3 --start-offset 0",
+    )
 
 
 def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
