@@ -11,6 +11,7 @@ import pytest
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
+from streams_recovery.core.words import ABORT_IT
 from streams_recovery.kafka import application_logs
 from streams_recovery.operations import preflight, restore, savepoint
 from tests.support.applications.monitored import limited, looked
@@ -37,7 +38,10 @@ def test_one_that_hangs_is_told_from_one_that_goes_on_and_ended_by_the_command_t
         (hangs, goes_on) = sorted(transactions.blocking(partitions), key=lambda one: one.tp != small.changelog)
         assert (hangs.tp, hangs.transactional_id, hangs.hanging) == (small.changelog, name, True)
         assert (goes_on.tp, goes_on.state, goes_on.hanging) == (small.input, "Ongoing", False)
-        assert str(hangs) == f"{small.changelog}: producer {hangs.producer_id} ({name}) hangs from offset 4 on, no coordinator ends it"
+        assert str(hangs) == (
+            f"{small.changelog}: producer {hangs.producer_id} ({name}) hangs from offset 4 on: its coordinator, in state CompleteCommit, does not have it "
+            "open there"
+        )
         told = transactions.abort_command(hangs)
         assert told.endswith(f"abort --topic {small.changelog.topic} --partition 0 --start-offset 4")
         run_kafka_transactions(told)
@@ -55,7 +59,7 @@ def test_a_savepoint_does_not_wait_for_one_and_tells_what_ends_it(small: Small, 
         savepoint.capture(patient, ticket, savepoint.quiesce(patient, ticket))
     assert time.monotonic() - looked_from < 300
     savepoint.finish(patient, ticket)
-    assert "abort it, then run again" in str(caught.value)
+    assert ABORT_IT in str(caught.value)
     run_kafka_transactions(*caught.value.commands)
     assert cut(patient).consistency is Consistency.EXACT
 

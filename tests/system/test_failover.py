@@ -18,9 +18,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from kafka import KafkaAdminClient
-from kafka.admin._transactions import AbortTransactionSpec
-from kafka.structs import TopicPartition as PurePartition
 
 from embedded.demo.checks import differences, wait_counted
 from examples.order_processing.generator import Generator
@@ -33,6 +30,7 @@ from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.waiting import poll
 from streams_recovery.kafka.transactions import OpenTransaction
 from streams_recovery.operations import archive
+from tests.support.kafka.hanging_transactions import run_kafka_transactions
 from tests.support.programs.mirror_maker import IDENTITY, Flow, start_mirror
 from tests.support.stack.stage import Stage
 from tests.support.stack.two_sites import THERE, AtTwoSites, Content, content, two_sites, where
@@ -309,10 +307,8 @@ def what_its_loss_left_open_for_good_is_ended(lost: Lost) -> None:
 
     left = poll(only_hanging, seconds=60, interval=0.5)
     assert left is not None, "all others end with their time-out"
-    admin = KafkaAdminClient(**recovery.connection.admin_config())
-    for one in left:
-        admin.abort_transaction(AbortTransactionSpec(PurePartition(*one.tp), one.producer_id, one.producer_epoch))
-    admin.close()
+    if left:
+        run_kafka_transactions(*map(recovery.transactions.abort_command, left))
     sys.stdout.write(f"transactions hung on {len({one.tp for one in left})} of {len(partitions)} partitions\n")
     assert recovery.transactions.blocking(partitions) == ()
 

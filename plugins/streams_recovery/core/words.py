@@ -145,6 +145,10 @@ def shell(*words: str) -> str:
     return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
 
 
+# A producer that writes on there begins nothing new, and its next marker ends both.
+ABORT_IT: Final = "stop the producer of what hangs, abort it, then run again"
+
+
 def abort_command(servers: str, topic: str, partition: int, start_offset: int) -> str:
     """The command that aborts a hanging transaction on one partition."""
     where = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset))

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from streams_recovery.core.errors import OffsetsUnstable
+from streams_recovery.core.errors import NotFound, OffsetsUnstable, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import Committed, Offsets, Readings
 from streams_recovery.core.waiting import poll
+from streams_recovery.core.words import ABORT_IT
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
@@ -26,7 +27,6 @@ _PATIENCE_SECONDS, _CALL_SECONDS = 1.0, 5.0
 # A transaction that goes on is decided long before that.
 _SOON_SECONDS: Final = 10.0
 _NAMED, _COMMANDS = 20, 200
-_ABORT: Final = "nobody but you ends what hangs: abort it, then run again"
 _FIND: Final = "let an administrator look whether one hangs (kafka-transactions.sh find-hanging --topic), then run again"
 _WAIT: Final = (
     "the coordinator aborts it once its producer's transaction.timeout.ms is over: look at what holds its producer up, then run again"
@@ -76,7 +76,7 @@ class ApplicationLogs:
             if seconds > 0 and not any(one.hanging for one in blocking):
                 if poll(decided, seconds=seconds, interval=_LOOK_SECONDS, what="open transactions below the cut", message=open_now):
                     return stable
-                blocking = self.transactions.blocking(list(stuck()))
+                blocking = self._owners(list(stuck()))
         raise self._undecided(stuck(), blocking)
 
     def all_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> bool:
@@ -109,13 +109,21 @@ class ApplicationLogs:
             for tp, end in ends.items()
         }
 
+    def _owners(self, stuck: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
+        """As far as they can be asked now, those first that hang."""
+        try:
+            return tuple(sorted(self.transactions.seen(stuck), key=lambda one: not one.hanging))
+        except (NotFound, TransientError):
+            return ()
+
     def _undecided(self, stuck: Mapping[TopicPartition, str], blocking: Sequence[OpenTransaction]) -> OffsetsUnstable:
         named = {str(tp): how_far for tp, how_far in stuck.items()}
         aborts = [self.transactions.abort_command(one) for one in blocking if one.hanging][:_COMMANDS]
-        what = "; ".join(str(found) for found in blocking[:_NAMED]) or "none is open any more"
+        what = "; ".join(str(found) for found in blocking[:_NAMED]) or "this connection sees none of them"
+        known = blocking and all(one.transactional_id for one in blocking)
         return OffsetsUnstable(
-            f"transactions stayed open below the ends of {len(named)} partitions: {what}",
-            next_step=_ABORT if aborts else _WAIT if all(one.transactional_id for one in blocking) else _FIND,
+            f"transactions stayed open below the ends of {len(named)} partitions ({', '.join(list(named)[:_NAMED])}): {what}",
+            next_step=ABORT_IT if aborts else _WAIT if known else _FIND,
             partitions=named,
         ).then(*aborts)
 

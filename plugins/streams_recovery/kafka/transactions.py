@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,15 +18,18 @@ from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
 
-_UNDECIDED = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
+_ONGOING = "Ongoing"
+_UNDECIDED = [_ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
+_DECIDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transaction that holds back one partition. ``start_offset`` is its first offset there. ``age_seconds`` is by this machine's clock.
+    """A transaction that holds back one partition. ``start_offset`` is its first offset there, ``state`` what its coordinator says of its producer.
+    ``age_seconds``, by this machine's clock, is known where the coordinator has it open.
 
-    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it. That is not said of one without a ``transactional_id``, whose
-    producer no coordinator lists: they list only ids that the connection may describe. Its ``state`` is None, its age that of its last record.
+    It is ``hanging`` when its coordinator does not have it open there: then nobody ends it, unless its producer writes there again. That is not said of one
+    without a ``transactional_id``, whose producer no coordinator lists: it has expired, or the connection may not describe it.
     """
 
     tp: TopicPartition
@@ -34,17 +38,14 @@ class OpenTransaction:
     start_offset: int
     transactional_id: str | None
     state: str | None
+    hanging: bool
     age_seconds: float | None
 
-    @property
-    def hanging(self) -> bool:
-        """Return True if it has to be aborted by hand."""
-        return self.transactional_id is not None and self.state is None
-
     def __str__(self) -> str:
-        owner = self.transactional_id or "not among those that this connection sees"
+        owner = self.transactional_id or "its transactional id has expired, or this connection may not see it"
         if self.hanging:
-            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on, no coordinator ends it"
+            why = f"its coordinator, in state {self.state}, does not have it open there"
+            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {why}"
         age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
         return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 
@@ -87,17 +88,17 @@ class Transactions(ClusterVerbs):
     def blocking(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
         """The open transactions on ``partitions``, those with the lowest start first on each. A partition without one is not held back.
 
-        A coordinator takes a partition out of a transaction once its leader has the marker (TransactionMarkerRequestCompletionHandler), or, after a loss of
-        all brokers, while it knows of no leader (TransactionMarkerChannelManager): then the transaction stays open there for good.
+        A coordinator that ends a transaction leaves out partitions of which it knows no leader (TransactionMarkerChannelManager), as after a loss of all
+        brokers: there it stays open. While it still sends markers, a coordinator that takes over sends all of them again, so nothing hangs.
         """
         opened = self._opened(partitions)
         ids = self._transactional_ids({producer.producer_id for _, producer in opened})
-        found = {name: self._description(name) for name in set(ids.values())}
-        transactions = [self._open(partition, producer, ids.get(producer.producer_id), found) for partition, producer in opened]
-        # What ended between the question to its leader and the one to its coordinator hangs no more.
-        suspected = {item.tp for item in transactions if item.hanging}
-        still = {(tp, one.producer_id, one.current_transaction_start_offset) for tp, one in self._opened(suspected)}
-        held = [item for item in transactions if not item.hanging or (item.tp, item.producer_id, item.start_offset) in still]
+        found = self._descriptions(sorted(set(ids.values())))
+        transactions = [(self._open(tp, producer, ids.get(producer.producer_id), found), (tp, producer)) for tp, producer in opened]
+        # What ended, or began anew, between the question to its leader and the one to its coordinator does not hang.
+        suspected = {item.tp for item, _ in transactions if item.hanging}
+        still = self._opened(suspected)
+        held = [item for item, seen in transactions if not item.hanging or seen in still]
         return tuple(sorted(held, key=lambda item: (item.tp, item.start_offset)))
 
     def seen(self, partitions: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
@@ -174,25 +175,20 @@ class Transactions(ClusterVerbs):
         listed = self._clients.patiently("listing transactions", ask)
         return {item.producer_id: item.transactional_id for items in listed.values() for item in items}
 
-    def _description(self, transactional_id: str) -> Any:
-        """The coordinator's description, or None when the id has expired since it was listed."""
+    def _descriptions(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
+        """The coordinators' descriptions, without ids that have expired since they were listed."""
         try:
-            return self._clients.patiently(
-                f"describing transaction {transactional_id}",
-                lambda: self._clients.pure.describe_transactions([transactional_id])[transactional_id],
-            )
+            ask = functools.partial(self._clients.pure.describe_transactions, transactional_ids)
+            return dict(self._clients.patiently(f"describing {len(transactional_ids)} transactions", ask)) if transactional_ids else {}
         except NotFound:
-            return None
+            if len(transactional_ids) == 1:
+                return {}
+            return {name: found for one in transactional_ids for name, found in self._descriptions([one]).items()}
 
     def _open(self, partition: TopicPartition, producer: Any, transactional_id: str | None, found: Mapping[str, Any]) -> OpenTransaction:
         description = found.get(transactional_id) if transactional_id else None
-        if description is not None and (
-            description.state not in _UNDECIDED
-            or description.producer_id != producer.producer_id
-            or PurePartition(*partition) not in description.topic_partitions
-        ):
-            description = None
-        started = producer.last_timestamp if transactional_id is None else description.transaction_start_time_ms if description else -1
+        hanging = description is not None and _hangs(partition, producer, description)
+        started = description.transaction_start_time_ms if description is not None and not hanging else -1
         return OpenTransaction(
             tp=partition,
             producer_id=producer.producer_id,
@@ -200,8 +196,18 @@ class Transactions(ClusterVerbs):
             start_offset=producer.current_transaction_start_offset,
             transactional_id=transactional_id,
             state=description.state.value if description else None,
+            hanging=hanging,
             age_seconds=max(0.0, self._now() - started / 1000) if started >= 0 else None,
         )
+
+
+def _hangs(tp: TopicPartition, producer: Any, description: Any) -> bool:
+    """True when the coordinator does not have this partition open. A transactional id gets another producer only once all of its transactions have ended."""
+    if description.producer_id != producer.producer_id:
+        return True
+    if description.state == _ONGOING:
+        return PurePartition(*tp) not in description.topic_partitions
+    return description.state in _DECIDED
 
 
 def _writers(producers: Collection[Any]) -> Writers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused, TransientError
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.checks import bytes_to_make, inputs_there, space_there
@@ -192,9 +192,9 @@ def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[P
     try:
         stable, ends = recovery.cluster.last_stable_offsets(partitions), recovery.cluster.high_watermarks(partitions)
         opened = recovery.transactions.seen([tp for tp in partitions if stable[tp] < ends[tp]])
-    except (NotFound, TransientError):
+    except RecoveryError:
         return ()
-    return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset) for one in opened if one.hanging])
+    return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset, one.state) for one in opened if one.hanging])
 
 
 def _written_again(

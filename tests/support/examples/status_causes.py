@@ -57,7 +57,7 @@ def retention(**changes: Any) -> dict[str, Any]:
 
 def transaction(**changes: Any) -> dict[str, Any]:
     base = TransactionState(
-        tp=TopicPartition("orders-in", 3), start_offset=17, producer_id=5, transactional_id="tx", hanging=False, age_seconds=60.0
+        tp=TopicPartition("orders-in", 3), start_offset=17, transactional_id="tx", state="Ongoing", hanging=False, age_seconds=60.0
     )
     return {"cluster": {"transactions": (replace(base, **changes),)}}
 
@@ -191,7 +191,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "input-expires": retention(needed_since=NOW - 20 * HOUR),
     "input-lost": retention(lost=5),
     "input-lost-unread": retention(unread=5),
-    "transaction-hanging": transaction(hanging=True, age_seconds=None),
+    "transaction-hanging": transaction(state="CompleteAbort", hanging=True, age_seconds=None),
     "transaction-long": transaction(age_seconds=901.0),
     "lag-high": {"cluster": {"topics": (replace(CLUSTER.topics[0], lag=1001),)}},
     "lag-grows": {"history": tuple(point(NOW - minute * MINUTE, lag=round(200_000 * (60 - minute) / 60)) for minute in range(60, -1, -5))},

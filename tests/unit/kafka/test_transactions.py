@@ -26,10 +26,11 @@ def transactions(producers: list[ProducerState], later: list[ProducerState] | No
     return opened
 
 
-def test_of_one_whose_id_this_connection_may_not_see_nobody_says_that_it_hangs() -> None:
-    (found,) = transactions([ProducerState(7, 0, 0, 940_000, -1, 40)], list_transactions=[{1: []}]).blocking([TP])
-    assert (found.transactional_id, found.state, found.hanging, found.age_seconds) == (None, None, False, 60.0)
-    assert str(found) == "t-0: producer 7 (not among those that this connection sees), open for 60 s, from offset 40"
+def test_of_one_whose_id_this_connection_does_not_see_nobody_says_that_it_hangs() -> None:
+    (found,) = transactions([producer(7, start=40)], list_transactions=[{1: []}]).blocking([TP])
+    assert (found.transactional_id, found.state, found.hanging, found.age_seconds) == (None, None, False, None)
+    owner = "its transactional id has expired, or this connection may not see it"
+    assert str(found) == f"t-0: producer 7 ({owner}), of unknown age, from offset 40"
 
 
 def described(state: TransactionState, *, producer_id: int = 7, partition: int = 0) -> dict[str, list[object]]:
@@ -44,6 +45,8 @@ def described(state: TransactionState, *, producer_id: int = 7, partition: int =
         (described(TransactionState.PREPARE_COMMIT), False),
         (described(TransactionState.PREPARE_ABORT), False),
         (described(TransactionState.PREPARE_EPOCH_FENCE), False),
+        (described(TransactionState.PREPARE_COMMIT, partition=1), False),
+        (described(TransactionState.UNKNOWN), False),
         (described(TransactionState.EMPTY), True),
         (described(TransactionState.COMPLETE_COMMIT), True),
         (described(TransactionState.COMPLETE_ABORT), True),
@@ -54,9 +57,20 @@ def described(state: TransactionState, *, producer_id: int = 7, partition: int =
 def test_it_hangs_where_its_coordinator_does_not_have_it_open(coordinator: dict[str, list[object]], hanging: bool) -> None:
     (found,) = transactions([producer(7, start=40)], **coordinator).blocking([TP])
     assert (found.hanging, found.age_seconds) == (hanging, None if hanging else 600.0)
+    assert found.state == coordinator["list_transactions"][0][1][0].state.value
 
 
-@pytest.mark.parametrize("later", [[], [producer(7)], [producer(7, start=41)], [producer(8, start=40)]])
+@pytest.mark.parametrize(
+    "later",
+    [
+        [],
+        [producer(7)],
+        [producer(7, start=41)],
+        [producer(8, start=40)],
+        [ProducerState(7, 1, 0, 0, -1, 40)],
+        [ProducerState(7, 0, 9, 0, -1, 40)],
+    ],
+)
 def test_what_ends_between_the_question_to_its_leader_and_the_one_to_its_coordinator_does_not_hang(later: list[ProducerState]) -> None:
     assert transactions([producer(7, start=40)], later, **described(TransactionState.COMPLETE_COMMIT)).blocking([TP]) == ()
 
@@ -66,7 +80,19 @@ def test_an_id_that_expires_while_it_is_looked_up_is_told_without_its_age() -> N
     (found,) = transactions(
         [producer(7, start=40)], list_transactions=[listed], describe_transactions=[TransactionalIdNotFoundError("app-1")]
     ).blocking([TP])
-    assert (found.transactional_id, found.hanging, found.age_seconds) == ("app-1", True, None)
+    assert (found.transactional_id, found.hanging, found.age_seconds) == ("app-1", False, None)
+
+
+def test_of_several_ids_one_that_expires_leaves_the_others_known() -> None:
+    listed = {1: [TransactionListing(f"app-{number}", number, TransactionState.ONGOING) for number in (7, 8)]}
+    description = TransactionDescription(2, TransactionState.ONGOING, 8, 0, 60_000, 400_000, {PurePartition("t", 0)})
+    gone = TransactionalIdNotFoundError("app-7")
+    found = transactions(
+        [producer(7, start=40), producer(8, start=41)],
+        list_transactions=[listed],
+        describe_transactions=[gone, gone, {"app-8": description}],
+    ).blocking([TP])
+    assert [(one.transactional_id, one.age_seconds) for one in found] == [("app-7", None), ("app-8", 600.0)]
 
 
 def test_the_age_is_the_clock_s_distance_from_the_start() -> None:

@@ -207,14 +207,14 @@ class InputState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionState:
-    """A transaction that holds back a partition. One that is ``hanging`` never ends by itself. ``transactional_id`` is None when the connection may not see
-    it; then the age is that of its last record.
+    """A transaction that holds back a partition. One that is ``hanging`` never ends by itself, whatever ``state`` its coordinator is in. Neither is known of
+    one whose ``transactional_id`` is not seen.
     """
 
     tp: TopicPartition
     start_offset: int
-    producer_id: int
     transactional_id: str | None
+    state: str | None
     hanging: bool
     age_seconds: float | None
 

@@ -110,7 +110,7 @@ def look(
             transactions=[str(one) for one in transactions],
             members={group.name: group.members for group in groups if group.members},
             unnamed={group.name: tuple(sorted(group.unnamed)) for group in groups if group.unnamed},
-        )
+        ).then(*(recovery.transactions.abort_command(one) for one in transactions if one.hanging))
     check_still(recovery, partitions, seconds)
     return InPlace(
         still_seconds=seconds,

@@ -136,8 +136,8 @@ def _transactions(recovery: RecoveryContext, logs: Logs) -> tuple[TransactionSta
         TransactionState(
             tp=one.tp,
             start_offset=one.start_offset,
-            producer_id=one.producer_id,
             transactional_id=one.transactional_id,
+            state=one.state,
             hanging=one.hanging,
             age_seconds=one.age_seconds,
         )

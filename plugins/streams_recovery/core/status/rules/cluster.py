@@ -129,12 +129,12 @@ def _find_transactions(observed: ObservedApplication, limits: Limits) -> Iterato
     for one in observed.cluster.transactions if observed.cluster else ():
         if one.hanging:
             yield _hanging(servers, one)
-        else:
-            known.setdefault(one.transactional_id or f"producer {one.producer_id}", []).append(one)
-    for owner, parts in known.items():
+        elif one.transactional_id is not None:
+            known.setdefault(one.transactional_id, []).append(one)
+    for transactional_id, parts in known.items():
         ages = [one.age_seconds for one in parts if one.age_seconds is not None]
         if ages and max(ages) > limits.transaction_age:
-            yield _long(servers, owner, parts, max(ages), limits.transaction_age)
+            yield _long(servers, transactional_id, parts, max(ages), limits.transaction_age)
 
 
 def _hanging(servers: str, one: TransactionState) -> StatusFinding:
@@ -143,34 +143,23 @@ def _hanging(servers: str, one: TransactionState) -> StatusFinding:
     return finding(
         HANGING,
         Severity.CRITICAL,
-        f"a transaction on {where} from offset {one.start_offset} on hangs: its coordinator does not have it open there, so it never ends by itself. No exact "
-        "savepoint can be taken, and readers of committed records stop there",
+        f"a transaction on {where} from offset {one.start_offset} on hangs: its coordinator, in state {one.state}, does not have it open there, so it never "
+        "ends by itself. No exact savepoint can be taken, and readers of committed records stop there",
         subject=where,
         remedies=[abort_command(servers, *one.tp, one.start_offset)],
         numbers={"start_offset": float(one.start_offset)},
     )
 
 
-def _long(servers: str, owner: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
+def _long(servers: str, transactional_id: str, parts: Sequence[TransactionState], age: float, limit: float) -> StatusFinding:
     """One finding for all of its partitions. Its coordinator ends it as a whole: aborted on one partition alone, it could be committed on the others."""
     where = ", ".join(str(one.tp) for one in parts[:_NAMED]) + (" and others" if len(parts) > _NAMED else "")
-    words, first = ["kafka-transactions.sh", "--bootstrap-server", servers], parts[0]
-    if first.transactional_id is None:
-        text = (
-            f"a transaction of {owner} is open on {where}, and its last record there is {span(age)} old. This connection may not see whose it is, so it "
-            "hangs, or its producer still lives"
-        )
-        words += ["find-hanging", "--topic", first.tp.topic, "--partition", str(first.tp.partition)]
-    else:
-        text = (
-            f"transaction {owner} is open for {span(age)}, on {where}. It ends with its producer, at the latest when its time-out is over"
-        )
-        words += ["describe", "--transactional-id", owner]
+    words = ["kafka-transactions.sh", "--bootstrap-server", servers, "describe", "--transactional-id", transactional_id]
     return finding(
         LONG,
         Severity.WARNING,
-        text,
-        subject=owner,
+        f"transaction {transactional_id} is open for {span(age)}, on {where}. It ends with its producer, at the latest when its time-out is over",
+        subject=transactional_id,
         remedies=[shell(*words)],
         numbers={"age_seconds": age, "limit_seconds": limit, "partitions": float(len(parts))},
     )
