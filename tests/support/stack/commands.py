@@ -63,14 +63,14 @@ class Command:
         """What it told people."""
         return self._err.read_text()
 
-    def result(self) -> Any:
+    def result(self, seconds: float = _SECONDS) -> Any:
         """Its JSON, once it has succeeded."""
-        assert self.wait() == 0, self.err
+        assert self.wait(seconds) == 0, self.err
         return json.loads(self.out)
 
-    def wait(self) -> int:
+    def wait(self, seconds: float = _SECONDS) -> int:
         """Its exit code; negative for the signal that ended it."""
-        return self._process.wait(_SECONDS)
+        return self._process.wait(seconds)
 
     def refused(self, code: int) -> str:
         """What it said when it ended with this code: one sentence that ends with what to do. Commands to run next stand below it."""
