@@ -50,6 +50,7 @@ def test_one_that_hangs_is_told_from_one_that_goes_on_and_ended_by_the_command_t
 
 
 def test_a_savepoint_does_not_wait_for_one_and_tells_what_ends_it(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The first look is ten seconds later otherwise, and nothing else of the wait is shortened.
     monkeypatch.setattr(application_logs, "_SOON_SECONDS", 0.5)
     patient = configured_for(small, backup={"consistency": {"mode": "stop", "timeout_seconds": 600}})
     ticket = begun(patient)

@@ -178,6 +178,7 @@ def opened(firm: Small, *partitions: TopicPartition) -> Producer:
 def test_a_savepoint_waits_also_for_a_transaction_whose_producer_it_may_not_see(
     secured: Secured, firm: Small, rules: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The first look is ten seconds later otherwise.
     monkeypatch.setattr(application_logs, "_SOON_SECONDS", 0.2)
     grant(rules, lambda: before_backup(firm, secured))
     producer = opened(firm, firm.output)
@@ -187,6 +188,7 @@ def test_a_savepoint_waits_also_for_a_transaction_whose_producer_it_may_not_see(
         patient = configured_for(mine, backup={"consistency": {"mode": "stop", "timeout_seconds": 120}})
         ticket = begun(patient)
         held = savepoint.quiesce(patient, ticket)
+        # After that look, which must not end the wait.
         ended = pool.submit(lambda: [time.sleep(2), producer.abort_transaction(30)])
         savepoint.capture(patient, ticket, held)
         assert ended.result(30)

@@ -149,6 +149,11 @@ def shell(*words: str) -> str:
 ABORT_IT: Final = "stop the producer of what hangs, abort it, then run again"
 
 
+def not_open(state: str | None) -> str:
+    """The proof that a transaction hangs on a partition, by its coordinator's state."""
+    return f"its coordinator, in state {state}, does not have it open there"
+
+
 def abort_command(servers: str, topic: str, partition: int, start_offset: int) -> str:
     """The command that aborts a hanging transaction on one partition."""
     where = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start_offset))

@@ -13,7 +13,7 @@ from kafka.structs import TopicPartition as PurePartition
 
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.words import abort_command
+from streams_recovery.core.words import abort_command, not_open
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import ClusterVerbs
 from streams_recovery.kafka.connection import Connecting
@@ -44,8 +44,7 @@ class OpenTransaction:
     def __str__(self) -> str:
         owner = self.transactional_id or "its transactional id has expired, or this connection may not see it"
         if self.hanging:
-            why = f"its coordinator, in state {self.state}, does not have it open there"
-            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {why}"
+            return f"{self.tp}: producer {self.producer_id} ({owner}) hangs from offset {self.start_offset} on: {not_open(self.state)}"
         age = "of unknown age" if self.age_seconds is None else f"open for {self.age_seconds:.0f} s"
         return f"{self.tp}: producer {self.producer_id} ({owner}), {age}, from offset {self.start_offset}"
 

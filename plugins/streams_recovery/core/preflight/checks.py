@@ -27,7 +27,7 @@ from streams_recovery.core.preflight.findings import (
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.savepoint.topology import Declared
-from streams_recovery.core.words import ABORT_IT, abort_command, first_names, size
+from streams_recovery.core.words import abort_command, first_names, not_open, size
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
@@ -103,7 +103,7 @@ def hanging(servers: str, found: Iterable[tuple[TopicPartition, int, str | None]
         PreflightFinding(
             severity=PreflightSeverity.BLOCKING,
             kind="transaction-hanging",
-            text=f"a transaction hangs on {tp} from offset {start} on: its coordinator, in state {state}, does not have it open there. {ABORT_IT}",
+            text=f"a transaction hangs on {tp} from offset {start} on: {not_open(state)}. Stop its producer before you abort it",
             remedy=abort_command(servers, *tp, start),
             is_command=True,
         )

@@ -98,7 +98,7 @@ def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> N
     assert hanging("k:9092", []) == ()
     found = hanging("k:9092", [(TopicPartition(NAME, 2), 17, "CompleteCommit"), (TopicPartition(NAME, 3), 0, "Empty")])
     assert kinds(found) == [("transaction-hanging", PreflightSeverity.BLOCKING)] * 2
-    assert f"hangs on {NAME}-2 from offset 17 on: its coordinator, in state CompleteCommit, does not have it" in found[0].text
+    assert f"hangs on {NAME}-2 from offset 17 on: its coordinator, in state CompleteCommit, does not have it open there." in found[0].text
     assert (found[1].is_command, found[1].remedy) == (
         True,
         f"kafka-transactions.sh --bootstrap-server k:9092 abort --topic {NAME} --partition 3 --start-offset 0",

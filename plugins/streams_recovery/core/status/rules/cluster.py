@@ -23,7 +23,7 @@ from streams_recovery.core.status.facts import (
     per_second,
 )
 from streams_recovery.core.status.report import DiskStatus, Severity, StatusFinding, TopicStatus
-from streams_recovery.core.words import abort_command, command, first_names, shell, size, span
+from streams_recovery.core.words import abort_command, command, first_names, not_open, shell, size, span
 
 # Problems, partitions or members in a text.
 _NAMED: Final = 3
@@ -143,8 +143,8 @@ def _hanging(servers: str, one: TransactionState) -> StatusFinding:
     return finding(
         HANGING,
         Severity.CRITICAL,
-        f"a transaction on {where} from offset {one.start_offset} on hangs: its coordinator, in state {one.state}, does not have it open there, so it never "
-        "ends by itself. No exact savepoint can be taken, and readers of committed records stop there",
+        f"a transaction on {where} from offset {one.start_offset} on hangs: {not_open(one.state)}, so it never ends by itself. No exact savepoint can be "
+        "taken, and readers of committed records stop there",
         subject=where,
         remedies=[abort_command(servers, *one.tp, one.start_offset)],
         numbers={"start_offset": float(one.start_offset)},
