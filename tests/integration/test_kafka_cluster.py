@@ -150,6 +150,18 @@ def test_what_would_not_be_created_is_known_before_and_nothing_is(cluster: Kafka
     assert cluster.refused_topics({}) == {}
 
 
+@pytest.mark.fault("F84")
+def test_settings_that_a_cluster_does_not_take_are_known_before_by_name_and_value(
+    cluster: KafkaCluster, new_topic: Callable[..., str]
+) -> None:
+    fine, unknown, wrong = ("retention.ms", "-1"), ("message.format.version", "2.8"), ("cleanup.policy", "never")
+    before = cluster.topic_names()
+    refused = cluster.refused_settings(f"asked-{uuid.uuid4().hex}", [fine, unknown, wrong, ("cleanup.policy", "compact")])
+    assert set(refused) == {unknown, wrong}
+    assert "message.format.version" in refused[unknown]
+    assert set(cluster.topic_names()) == set(before)
+
+
 def test_deleting_is_harmless_to_repeat(cluster: KafkaCluster, new_topic: Callable[..., str]) -> None:
     name = new_topic()
     cluster.delete_topics([name, f"{name}-absent"])

@@ -23,6 +23,7 @@ from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.state.table import StoreKey, join_key
+from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_range
 from streams_recovery.kafka.writer import PartitionWriter, Producers
@@ -162,6 +163,25 @@ def test_times_that_the_broker_set_are_kept_and_told(small: Small) -> None:
     (step,) = (step for step in planned.create if step.name == tp.topic)
     assert step.held_config["message.timestamp.type"] == "CreateTime", "else the broker would replace what is restored"
     assert step.final_config["message.timestamp.type"] == "LogAppendTime"
+
+
+@pytest.mark.fault("F84")
+def test_every_setting_of_the_owner_comes_back_and_what_does_not_stands_in_the_plan(small: Small) -> None:
+    tp, own = small.changelog, {"message.timestamp.after.max.ms": "604800000", "segment.jitter.ms": "500", "file.delete.delay.ms": "90000"}
+    before = small.recovery.cluster.describe_topics([tp.topic])[tp.topic].config
+    alter(small.recovery.cluster, {tp.topic: {**own, "leader.replication.throttled.replicas": "0:0"}})
+    take(small)
+    lose_state(small)
+    planned = restore.plan(small.recovery, asked(small.recovery))
+    (step,) = (step for step in planned.create if step.name == tp.topic)
+    assert step.final_config == before | own
+    (told,) = (warning for warning in planned.warnings if "not set again" in warning)
+    assert told.startswith(f"leader.replication.throttled.replicas=0:0 of {tp.topic}")
+    ticket = opened(small.recovery, asked(small.recovery))
+    save_state(small.recovery, ticket)
+    loaded(small.recovery, ticket)
+    restored = small.recovery.cluster.describe_topics([tp.topic])[tp.topic].config
+    assert owner_config(restored) == before | own
 
 
 @pytest.mark.fault("F32")

@@ -24,6 +24,8 @@ TopicShape = tuple[int, int, Mapping[str, str]]
 
 # A controller of Kafka takes no request for more than 10,000 (KAFKA-12905), and answers a small one sooner than a client gives up.
 _PARTITIONS_AT_ONCE = 2_000
+# What is left of the 249 characters of a name for a number behind it.
+_ASKED = 220
 # Far longer than brokers need to show a setting; what is not shown then was altered again.
 _SHOWN_SECONDS = 1.0
 
@@ -172,6 +174,21 @@ class KafkaCluster(ClusterVerbs):
             topic["name"]: f"{errors.name_of(topic['error_code'])} {topic.get('error_message') or ''}".rstrip()
             for topic in answered
             if topic["error_code"] not in (0, errors.TOPIC_ALREADY_EXISTS)
+        }
+
+    def refused_settings(self, topic: str, settings: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Of these settings, by name and value, those that the cluster does not take of any topic, with its reason. Creates nothing. ``topic`` is one that
+        would be made: who may create only names that begin so is answered too. What it answers otherwise says nothing about the setting.
+        """
+        asked = {f"{topic[:_ASKED]}-asked-{number}": one for number, one in enumerate(sorted(settings))}
+        answered = []
+        for several in _portions({name: (1, 1, dict([one])) for name, one in asked.items()}):
+            with self._clients.requesting(f"asking which settings of {topic} it takes"):
+                answered += self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
+        return {
+            asked[found["name"]]: str(found.get("error_message") or errors.name_of(found["error_code"]))
+            for found in answered
+            if found["error_code"] == errors.INVALID_CONFIG
         }
 
     def delete_topics(self, names: Collection[str]) -> None:

@@ -4,7 +4,7 @@ is told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.application_kind import Dialect
@@ -19,31 +19,13 @@ from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState, Par
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.rebuild import Placed, Target, target_name
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
+from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides, to_ask
 from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.waiting import Throttle
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import Locked
-
-# Settings a newer broker may not know or that belong to the place, not to the data, are left to the cluster's defaults.
-RESTORED_SETTINGS = frozenset(
-    {
-        "cleanup.policy",
-        "compression.type",
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.timestamp.type",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.ms",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +149,29 @@ def target_of(
     )
 
 
-def topic_to_create(placed: Placed, existing: TopicDescription | None, source: RestoreSource, dialect: Dialect) -> TopicToCreate:
+def target_settings(recovery: RecoveryContext, placed: Iterable[Placed]) -> TargetSettings:
+    """The settings of this cluster, as far as topics that are made need to know them."""
+    placed = tuple(placed)
+    asked = to_ask(one.image.config for one in placed)
+    refused = recovery.cluster.refused_settings(placed[0].name, asked) if asked else {}
+    return TargetSettings(refused={one: refused[one] for one in asked if one in refused})
+
+
+def same_input(placed: Placed, existing: TopicDescription | None) -> bool:
+    """True for an input that is there still, and is cut."""
+    return existing is not None and placed.image.role is TopicRole.INPUT and existing.topic_id == placed.image.topic_id
+
+
+def topic_to_create(
+    placed: Placed, existing: TopicDescription | None, source: RestoreSource, dialect: Dialect, target: TargetSettings
+) -> TopicToCreate:
     """The topic as it is made. It gets the settings that it had, and until it is loaded those that let nothing expire."""
     topic = placed.image
-    final = {key: value for key, value in topic.config.items() if key in RESTORED_SETTINGS}
+    final = restored_overrides(topic.config, target)
     if source.point is not None and source.point.slice is not None and topic.role is TopicRole.OUTPUT:
         # Results of the past would expire as soon as they are written.
         final |= {"retention.ms": "-1", "retention.bytes": "-1"}
-    if existing is not None and topic.role is TopicRole.INPUT and existing.topic_id == topic.topic_id:
+    if existing is not None and same_input(placed, existing):
         # What its owner has set on it, all of which it gets again.
         final = owner_config(existing.config)
     final = {**dialect.topic_settings, **final}

@@ -20,6 +20,7 @@ from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetTo
 from streams_recovery.core.restore.point_in_time import CUT_ROLES
 from streams_recovery.core.restore.rebuild import Placed, place, target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.restore.topic_settings import left_out
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
@@ -46,7 +47,9 @@ from streams_recovery.operations.restore.placing import (
     UpgradeSource,
     partition_load,
     present_topics,
+    same_input,
     target_of,
+    target_settings,
     throttle,
     topic_to_create,
 )
@@ -172,7 +175,8 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     unknown = unknown_topics(recovery, manifest, {one.name for one in placed}, whose, safeguards)
     going = {one.name for one in placed if one.image.role.internal and one.name in present} | {topic.name for topic in unknown}
     evidence = proven(recovery, going, whose, safeguards)
-    created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed if one.made)
+    there = target_settings(recovery, [one for one in placed if one.made])
+    created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed if one.made)
     if source.move is not None:
         refuse_unwanted(recovery, created)
     joined = joined_inputs(recovery, manifest, begun_by_savepoint(placed))
@@ -201,6 +205,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
             *chosen.warnings,
             *kept,
             *warnings(recovery, manifest, made),
+            *left_out({one.name: one.image.config for one in placed if one.made and not same_input(one, present.get(one.name))}, there),
             *moment_warnings(source, placed),
             *found,
         ),

@@ -20,6 +20,7 @@ from streams_recovery.core.restore.input_offsets import input_images
 from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, place, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
+from streams_recovery.core.restore.topic_settings import left_out
 from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.words import LATEST, moment
@@ -28,7 +29,14 @@ from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, known
 from streams_recovery.operations.preflight import required_for_rebuild
 from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, proven, refuse_existing_state, spans
-from streams_recovery.operations.restore.placing import RestoreSource, empty_source, present_topics, target_of, topic_to_create
+from streams_recovery.operations.restore.placing import (
+    RestoreSource,
+    empty_source,
+    present_topics,
+    target_of,
+    target_settings,
+    topic_to_create,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +53,14 @@ class BehindSavepoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
     """Inputs, globals and outputs that the cluster has lost, as they are made from a savepoint and what is archived ``behind`` it. ``begins`` has for each
-    partition of the inputs among them the offset, in the log that is gone, from which all its records are there.
+    partition of the inputs among them the offset, in the log that is gone, from which all its records are there; ``left_out`` which of their settings do not
+    come back.
     """
 
     behind: BehindSavepoint
     create: tuple[TopicToCreate, ...]
     begins: Mapping[TopicPartition, int]
+    left_out: tuple[str, ...] = ()
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -197,7 +207,7 @@ def _logs(recovery: RecoveryContext, found: _Found, source: RebuildSource) -> Lo
 def _about_archive(archived: Archived | None) -> list[str]:
     if archived is None:
         return []
-    behind, left = archived.behind, list(archived.behind.left)
+    behind, left = archived.behind, [*archived.behind.left, *archived.left_out]
     if not archived.begins:
         return left
     if behind.archived is not None:
@@ -242,9 +252,11 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy,
     behind = archived_input(recovery, manifest, gone, upto=upto)
     placed = [one for one in place(behind.manifest, target) if one.made]
     source = RestoreSource(manifest=behind.manifest)
+    there = target_settings(recovery, placed)
     return Archived(
         behind=behind,
-        create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect) for one in placed),
+        create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed),
+        left_out=left_out({one.name: one.image.config for one in placed}, there),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 

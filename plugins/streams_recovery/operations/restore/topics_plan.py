@@ -28,6 +28,7 @@ from streams_recovery.core.restore.single_topics import (
     read_position,
     refuse_unproven,
 )
+from streams_recovery.core.restore.topic_settings import TargetSettings, left_out
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
@@ -36,7 +37,7 @@ from streams_recovery.operations.discovery import internal_topics, other_groups
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
 from streams_recovery.operations.restore.checks import spans, warnings
-from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, throttle, topic_to_create
+from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, throttle, topic_to_create
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 from streams_recovery.segments.queries import rows_below, rows_below_and_no_later
@@ -70,7 +71,8 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
     wipes = source.in_place and any(_is_table(recovery, one) for one in source.images)
     made = {one.name: one.image for one in targets}
     found = required_for_topics(recovery, source.manifest, made, in_place=source.in_place, wipes=wipes)
-    create = tuple(_step(one, source, recovery.config.dialect) for one in targets)
+    there = target_settings(recovery, [Placed(image=one.image, name=one.name, made=True) for one in targets if not one.filled])
+    create = tuple(_step(one, source, recovery.config.dialect, there) for one in targets)
     offsets, known = _offsets(recovery, source, targets) if source.in_place else ((), {})
     cuts = [cut.rows for cut in source.cuts.values()]
     images = _wanted_images(source)
@@ -92,6 +94,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             *gap_warnings(images),
             *_unlogged(recovery, wipes=wipes),
             *warnings(recovery, source.manifest, source.images),
+            *left_out({one.name: one.image.config for one in targets if not one.filled}, there),
             *found,
         ),
         observed=Observed(
@@ -186,9 +189,9 @@ def _partitions_of(recovery: RecoveryContext, topic: TopicImage, existing: Topic
     return _Target(image=topic, name=topic.name, existing=existing, begins={tp.partition: ends[tp] for tp in partitions})
 
 
-def _step(target: _Target, source: TopicsSource, dialect: Dialect) -> TopicToCreate:
+def _step(target: _Target, source: TopicsSource, dialect: Dialect, there: TargetSettings) -> TopicToCreate:
     placed = Placed(image=target.image, name=target.name, made=True)
-    step = topic_to_create(placed, target.existing, RestoreSource(manifest=source.manifest, cuts=source.cuts), dialect)
+    step = topic_to_create(placed, target.existing, RestoreSource(manifest=source.manifest, cuts=source.cuts), dialect, there)
     wanted = source.wanted.partitions
     if target.filled and target.existing is not None:
         final = owner_config(target.existing.config)
