@@ -43,6 +43,7 @@ from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.restore.plan import Observed, RestorePlan, check_plan
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import SafetyPolicy
+from streams_recovery.core.restore.topic_settings import TargetSettings
 from streams_recovery.core.savepoint.chain import ChainPolicy
 from streams_recovery.operations.restore.placing import RestoreSource, topic_to_create
 from streams_recovery.operations.savepoint.copy import copy_plan
@@ -277,7 +278,9 @@ def restore_one(directory: Path, _: int) -> None:
 
 def _planned(source: RestoreSource) -> RestorePlan:
     create = tuple(
-        topic_to_create(Placed(image=topic, name=topic.name, made=True), None, source, ApplicationKind.KAFKA_STREAMS.dialect)
+        topic_to_create(
+            Placed(image=topic, name=topic.name, made=True), None, source, ApplicationKind.KAFKA_STREAMS.dialect, TargetSettings()
+        )
         for topic in source.manifest.topics
     )
     return RestorePlan(
