@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
-from streams_recovery.operators.form import rights
+from streams_recovery.operators.form import rights, utc
 from streams_recovery.operators.maintenance import ConcludeCheckOperator, PlanCheckOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import ReadFilesOperator
@@ -21,7 +21,9 @@ from streams_recovery.operators.spark import ReadFilesOperator
 def streams_check(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     params = {
-        "savepoint": Param("all", type="string", pattern=f"^(all|{PATTERN})$", title="Savepoint", description="all: every one there is"),
+        "savepoint": Param(
+            "all", type="string", pattern=f"^(all|latest|{PATTERN})$", title="Savepoint", description="all: every one there is"
+        ),
         "level": Param(
             config.check.level,
             type="string",
@@ -32,7 +34,7 @@ def streams_check(name: str, config: ApplicationConfig) -> DAG:
     }
     with DAG(
         f"streams_check_{name}",
-        schedule=config.check.schedule,
+        schedule=utc(config.check.schedule),
         catchup=False,
         max_active_runs=1,
         params=params,

@@ -14,7 +14,7 @@ from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.words import PATTERN
 from streams_recovery.operators.base import result_of, savepoints_of
-from streams_recovery.operators.form import rights
+from streams_recovery.operators.form import rights, utc
 from streams_recovery.operators.maintenance import PlanCompactionOperator, PublishCompactedOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import CompactRecordsOperator
@@ -29,7 +29,7 @@ def streams_compact(name: str, config: ApplicationConfig) -> DAG:
     }
     with DAG(
         f"streams_compact_{name}",
-        schedule=config.compact.schedule,
+        schedule=utc(config.compact.schedule),
         catchup=False,
         max_active_runs=1,
         params=params,

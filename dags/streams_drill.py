@@ -17,7 +17,7 @@ from streams_recovery.config.sandbox import Drill
 from streams_recovery.config.sandbox_application import drill_name
 from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.operators import form
-from streams_recovery.operators.form import rights
+from streams_recovery.operators.form import rights, utc
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.restore import (
     FinishRestoreOperator,
@@ -37,7 +37,7 @@ def streams_drill(name: str, drill: Drill, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     with DAG(
         f"streams_drill_{name}",
-        schedule=drill.schedule,
+        schedule=utc(drill.schedule),
         catchup=False,
         max_active_runs=1,
         params=PARAMS,

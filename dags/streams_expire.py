@@ -18,7 +18,7 @@ from airflow.sdk import DAG, TriggerRule
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators import form
-from streams_recovery.operators.form import rights
+from streams_recovery.operators.form import rights, utc
 from streams_recovery.operators.maintenance import ExpireOperator, PlanExpiryOperator, PlanMergeOperator, PublishMergedOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.operators.spark import MergeFilesOperator
@@ -34,7 +34,7 @@ def streams_expire(name: str, config: ApplicationConfig) -> DAG:
     """The DAG of one application."""
     with DAG(
         f"streams_expire_{name}",
-        schedule=config.retention.schedule,
+        schedule=utc(config.retention.schedule),
         catchup=False,
         max_active_runs=1,
         params={"apply": form.choice(config.retention.apply.value, "Apply", APPLY)},

@@ -15,7 +15,7 @@ from airflow.sdk import DAG, Param
 from streams_recovery.config.loader import load_applications
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.operators.base import result_of
-from streams_recovery.operators.form import rights
+from streams_recovery.operators.form import rights, utc
 from streams_recovery.operators.maintenance import StartRunOperator, StopRunOperator
 from streams_recovery.operators.outcome import outcome_callbacks
 from streams_recovery.sensors.application import EndsReachedSensor
@@ -35,7 +35,7 @@ def streams_run(name: str, config: ApplicationConfig) -> DAG:
     }
     with DAG(
         f"streams_run_{name}",
-        schedule=config.run.schedule,
+        schedule=utc(config.run.schedule),
         catchup=False,
         max_active_runs=1,
         params=params,

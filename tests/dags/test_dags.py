@@ -58,6 +58,15 @@ def test_only_a_backup_runs_at_once_and_the_others_when_they_are_due(dags: dict[
     assert {dag_id for dag_id in scheduled if dags[dag_id].start_date is not None} == {BACKUP, ARCHIVE}
 
 
+def test_every_schedule_is_in_utc_whatever_zone_airflow_has(dags: dict[str, Any]) -> None:
+    # Of one that follows Airflow's own zone nothing is in its timetable, and the docs promise UTC for all.
+    fixed = {dag_id: getattr(dag.schedule, "timezone", None) for dag_id, dag in dags.items() if dag.schedule not in (None, "@continuous")}
+    own = {dag_id for dag_id, zone in fixed.items() if zone is None and dags[dag_id].start_date is None}
+    assert own == set()
+    assert {str(zone) for zone in fixed.values() if zone is not None} == {"UTC"}
+    assert {str(dags[dag_id].start_date.tzinfo) for dag_id, zone in fixed.items() if zone is None} == {"UTC"}
+
+
 def test_a_mistake_in_assets_harms_no_savepoint_and_no_restore(dags: dict[str, Any]) -> None:
     for dag in dags.values():
         for task in dag.tasks:

@@ -16,7 +16,7 @@ from tests.support.airflow.parsed_dags import ARCHIVE, BACKUP, COMPACT, DESTRUCT
 
 def test_a_check_reads_before_it_concludes_and_touches_no_application(dags: dict[str, Any]) -> None:
     dag = dags[VERIFY]
-    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H 3 * * 0", NAME, "check"), False, 1)
+    assert (dag.schedule.expression, dag.catchup, dag.max_active_runs) == (plain("H 3 * * 0", NAME, "check"), False, 1)
     assert dag.get_task("conclude").get_flat_relative_ids(upstream=True) == {"plan", "read_files"}
     assert set(dag.task_ids) & DESTRUCTIVE == set()
 
@@ -58,7 +58,7 @@ def test_levels_that_do_not_exist_never_become_a_run(dags: dict[str, Any], level
 
 def test_an_expiry_is_shown_first_and_announced_before_it_deletes(dags: dict[str, Any]) -> None:
     dag = dags[EXPIRE]
-    assert (dag.schedule, dag.max_active_runs, dag.params["apply"]) == (plain("H 2 * * *", NAME, "retention"), 1, "after_days")
+    assert (dag.schedule.expression, dag.max_active_runs, dag.params["apply"]) == (plain("H 2 * * *", NAME, "retention"), 1, "after_days")
     assert dag.get_task("expire").upstream_task_ids == {"plan"}
     assert dag.get_task("expire").retries == 0
 

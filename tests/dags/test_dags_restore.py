@@ -140,7 +140,7 @@ def test_later_input_is_appended_once_after_the_approval_and_the_lock_goes_back(
 
 def test_a_drill_is_weekly_and_needs_nobody(dags: dict[str, Any]) -> None:
     dag = dags[DRILL]
-    assert (dag.schedule, dag.catchup, dag.max_active_runs) == (plain("H 4 * * 6", NAME, "drill"), False, 1)
+    assert (dag.schedule.expression, dag.catchup, dag.max_active_runs) == (plain("H 4 * * 6", NAME, "drill"), False, 1)
     assert "approve" not in dag.task_ids
     assert set(dag.params) == {"savepoint"}, "what gives up a safeguard is no param"
 

@@ -149,7 +149,7 @@ def _summary(savepoint_id: str, found: Publication | Damaged) -> dict[str, Any]:
 def show_savepoint(name: Name, savepoint: SavepointId, configs: Configs = DEFAULT_CONFIGS) -> None:
     """Print a savepoint's manifest as JSON."""
     with recovery_of(name, configs) as recovery:
-        print_json(recovery.savepoints.outline(savepoint))
+        print_json(recovery.savepoints.outline(recovery.savepoints.id_of(savepoint)))
 
 
 @app.command()

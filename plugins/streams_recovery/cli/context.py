@@ -55,7 +55,7 @@ Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the applicatio
 Configs = Annotated[Path, typer.Option("--configs", envvar="STREAMS_RECOVERY_CONFIG_DIR", help="Directory of the configuration files.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
 Logs = Annotated[Path, typer.Option("--logs", help="Where Spark's logs go.")]
-SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id.")]
+SavepointId = Annotated[str, typer.Argument(metavar="ID", help="A savepoint's id, or `latest`.")]
 RestoreId = Annotated[str, typer.Argument(metavar="[RESTORE]", help="A restore's id, or `latest`.")]
 Savepoint = Annotated[str, option(SAVEPOINT)]
 Where = Annotated[

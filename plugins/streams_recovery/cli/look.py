@@ -28,6 +28,7 @@ from streams_recovery.cli.context import (
     print_json,
     recovery_of,
 )
+from streams_recovery.cli.screen import advice as in_options
 from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_all
@@ -201,7 +202,7 @@ def findings_text(found: tuple[PreflightFinding, ...]) -> Markdown:
 def _tell(found: tuple[PreflightFinding, ...]) -> None:
     for finding in found:
         line(f"{finding.severity}: {finding.text}")
-        line(f"    {finding.remedy}")
+        line(f"    {in_options(finding.remedy)}")
     blockers = len(blocking(found))
     line(f"{_counted(blockers, 'blocker')}, {_counted(len(found) - blockers, 'warning')}")
 

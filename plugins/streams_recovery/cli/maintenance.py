@@ -54,7 +54,7 @@ AsConfigured = Annotated[
 
 def verify(
     name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, or `all`.")] = maintenance.ALL,
+    savepoint: Annotated[str, typer.Argument(metavar="[ID]", help="A savepoint's id, `latest`, or `all`.")] = maintenance.ALL,
     configs: Configs = DEFAULT_CONFIGS,
     logs: Logs = DEFAULT_LOGS,
     *,
@@ -176,6 +176,7 @@ def keep(
 ) -> None:
     """Keep a savepoint whatever the rules say. Does not ask."""
     with recovery_of(name, configs) as recovery:
+        savepoint = recovery.savepoints.id_of(savepoint)
         if plan_only:
             text = md("Keep savepoint {} of {} whatever the rules of `retention` say.", code(savepoint), code(recovery.application_id))
             planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the savepoint": savepoint})
@@ -199,6 +200,7 @@ def release(
 ) -> None:
     """Leave a savepoint that was kept to the rules again, from retention.grace_days days later on. With --restore it shows the plan and asks first."""
     with recovery_of(name, configs) as recovery:
+        savepoint = recovery.savepoints.id_of(savepoint)
         planned = StatedPlan(
             application_id=recovery.application_id,
             text=_release_text(savepoint, restore),

@@ -28,7 +28,7 @@ from streams_recovery.cli.context import (
     requester,
     runner,
 )
-from streams_recovery.cli.screen import line, say_command
+from streams_recovery.cli.screen import advice, line, say, say_command
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.offsets.strategies import EXACT
@@ -204,7 +204,7 @@ def resume(
         report = runs.resume(
             runner(recovery, logs), restore_id, requester(), take_over=take_over, approve=lambda planned: _approved(planned, approve)
         )
-    _tell(report, recovery.config.name, as_json=as_json)
+        _tell(recovery, report, as_json=as_json)
 
 
 def safeguards(recovery: RecoveryContext, *, replace: bool, delete: list[str] | None, safety: SafetyPolicy) -> Safeguards:
@@ -282,14 +282,15 @@ def carry_out(
         return
     request = restores.as_approved(request, approve)
     report = runs.restore_in_place(runner(recovery, logs), request, requester(), approve=lambda planned: _approved(planned, approve))
-    _tell(report, recovery.config.name, as_json=as_json)
+    _tell(recovery, report, as_json=as_json)
 
 
 def _approved(planned: RestorePlan, approve: str | None) -> bool:
     return approved(planned, markdown(planned), approve, typed=planned.application_id)
 
 
-def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
+def _tell(recovery: RecoveryContext, report: restores.RestoreReport, *, as_json: bool) -> None:
+    name = recovery.config.name
     if as_json:
         print_json(report)
         return
@@ -311,4 +312,10 @@ def _tell(report: restores.RestoreReport, name: str, *, as_json: bool) -> None:
     else:
         line(f"restored from {report.savepoint_id}: {report.rows:,} records compared, all equal")
     if report.safety_savepoint:
-        say_command("To go back:", command("undo", name, report.restore_id, "--reason", BY_HAND))
+        refused = restores.undo_refused(recovery, report.restore_id)
+        if refused is None:
+            say_command("To go back:", command("undo", name, report.restore_id, "--reason", BY_HAND))
+        else:
+            say(
+                f"What was there before is saved, and an undo of this restore is refused: {refused.reason}. Next: {advice(refused.next_step)}"
+            )

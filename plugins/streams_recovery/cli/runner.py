@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from streams_recovery.cli.screen import command_line
+from streams_recovery.cli.screen import advice, command_line
 from streams_recovery.core import codec
 from streams_recovery.core.errors import RecoveryError, TransientError
 from streams_recovery.core.jobs.progress import JobProgress
@@ -133,7 +133,7 @@ class Runner:
         if not isinstance(error, RecoveryError):
             self.say(f"{what}: {error}")
             return
-        self.say(f"{what}: {error.reason.rstrip('.')}. Next: {error.next_step}")
+        self.say(f"{what}: {error.reason.rstrip('.')}. Next: {advice(error.next_step)}")
         for command in error.commands:
             self.say(command_line(command))
 

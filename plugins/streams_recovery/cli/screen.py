@@ -28,13 +28,18 @@ from rich.text import Text
 from streams_recovery.core import waiting
 from streams_recovery.core.errors import RecoveryError
 from streams_recovery.core.escaping import Markdown, visible, visible_lines
+from streams_recovery.core.forms import with_options
 from streams_recovery.core.jobs.progress import JobProgress, progress_text
+from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, AS_OF, DELETE, IN_PLACE, REPLACE, SAFETY
+from streams_recovery.core.savepoint.request import CHANGED_STATE
 from streams_recovery.core.words import with_configs
 
 # Columns for a table where nobody looks at the width.
 _WIDE: Final = 100_000
 _BAD: Final = "red"
 _LINE_EVERY_SECONDS: Final = 30.0
+# Fields of requests that messages name.
+_ASKED: Final = (REPLACE, DELETE, SAFETY, ALLOW_AHEAD, ALLOW_DAMAGED, AS_OF, IN_PLACE, CHANGED_STATE)
 _given: ContextVar[tuple[str, ...]] = ContextVar("words of the command line", default=())
 
 
@@ -57,10 +62,15 @@ def say_command(about: str, command: str) -> None:
 def say_error(error: RecoveryError) -> None:
     """An error on one line, on stderr, and each command to run next on a line of its own."""
     # A configuration has several mistakes, each on its line.
-    for text in f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {error.next_step}".split("\n"):
+    for text in f"{type(error).__name__}: {error.reason.rstrip('.')}. Next: {advice(error.next_step)}".split("\n"):
         say(text)
     for command in error.commands:
         say(command_line(command))
+
+
+def advice(text: str) -> str:
+    """What to do next, with the options of this program where it names fields of a request."""
+    return with_options(text, _ASKED)
 
 
 def say_unexpected() -> None:

@@ -14,6 +14,7 @@ from streams_recovery.config.fields import (
     ConnectionId,
     FieldPath,
     Globs,
+    InputName,
     Integer,
     LocalPath,
     Seconds,
@@ -79,7 +80,7 @@ class Topics(Section):
     topics they mean is known only on a cluster, see ``on``.
     """
 
-    inputs: tuple[TopicName, ...] = ()
+    inputs: tuple[InputName, ...] = ()
     input_patterns: Annotated[tuple[TopicPattern, ...], Field(max_length=100)] = ()
     outputs: tuple[TopicName, ...] = ()
     globals: tuple[TopicName, ...] = ()

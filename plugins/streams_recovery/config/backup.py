@@ -134,6 +134,11 @@ class Storage(Section):
         needed = "path" if self.backend == "filesystem" else "bucket"
         if getattr(self, needed) is None:
             raise ValueError(f"backend is {self.backend}, so {needed} is needed")
+        if self.backend == "s3" and self.bucket is not None and "/" in self.bucket:
+            name, _, below = self.bucket.rpartition("://")[2].strip("/").partition("/")
+            raise ValueError(
+                f"bucket is a name without address and folders; write bucket: {name}" + (f" and prefix: {below}" if below else "")
+            )
         if self.backend == "s3" and (self.endpoint or "").startswith("http://") and not self.allow_http:
             raise ValueError("endpoint is not encrypted; use https, or set allow_http: true where the network is trusted")
         if self.kms_key_id and self.sse != "aws:kms":

@@ -24,6 +24,8 @@ MAX_NAME = 100
 # Each part of a path is looked up. Linux takes no longer one.
 _MOST_PATH = 4096
 _MOST_PATTERN = 500
+# What no name has, and patterns mostly do.
+_PATTERN_SIGNS = frozenset("*+?[](){}|^$\\")
 # Some seconds for the worst of names.
 _MOST_STEPS = 1e8
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -60,6 +62,12 @@ def accepted_by(check: Callable[[str], object]) -> Callable[[str], str]:
 def named(what: str) -> Callable[[str], str]:
     """A validator that holds a name to the one allow-list."""
     return explained(lambda value: checked_name(what, value))
+
+
+def _no_pattern(value: Any) -> Any:
+    if isinstance(value, str) and _PATTERN_SIGNS & set(value):
+        raise ValueError(f"{value[:60]!r} is no topic's name; a pattern belongs into topics.input_patterns")
+    return value
 
 
 def _configuration_name(value: str) -> str:
@@ -181,6 +189,7 @@ Text = Annotated[str, AfterValidator(_plain)]
 Argument = Annotated[str, BeforeValidator(_text)]
 Argv = Annotated[tuple[Argument, ...], AfterValidator(_argv)]
 Environment = Annotated[dict[str, Argument], AfterValidator(_environment)]
+InputName = Annotated[str, BeforeValidator(_no_pattern), AfterValidator(named("topic"))]
 TopicName = Annotated[str, AfterValidator(named("topic"))]
 TopicPattern = Annotated[str, AfterValidator(_topic_pattern)]
 # Each is asked of each name.

@@ -30,6 +30,7 @@ MAX_PROBLEMS = 20
 # A file may hold keys and values of any length.
 _MOST_OF_A_KEY = 100
 _MOST_OF_A_REASON = 1_000
+_LISTS, _MAPPINGS = ("tuple_type", "list_type"), ("dict_type", "model_type", "model_attributes_type")
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}")
 _REFERENCE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _NULL, _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
@@ -276,6 +277,11 @@ def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{place} is missing{_description(error['loc'])}"
     reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if error["type"] in _LISTS:
+        # Pydantic has Python's words for what YAML calls a list and a mapping.
+        reason = "should be a list, such as [orders]"
+    elif error["type"] in _MAPPINGS:
+        reason = "should have keys below it, each on a line with its value"
     return f"{place}: {reason}" if place else reason
 
 

@@ -5,7 +5,7 @@ are those that several have.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -50,6 +50,18 @@ class FormField:
     def option_name(self) -> str:
         """Its option on the command line."""
         return f"--{self.option or self.name.replace('_', '-')}"
+
+    @property
+    def shown(self) -> str:
+        """What a message calls it, as a form does; see ``with_options``."""
+        return f"`{self.name}`"
+
+
+def with_options(text: str, fields: Iterable[FormField]) -> str:
+    """A message for whoever reads it on the command line: each of these fields that it names is called by its option."""
+    for one in fields:
+        text = text.replace(one.shown, f"`{one.option_name}`")
+    return text
 
 
 def savepoint_field(*others: str, **changed: Any) -> FormField:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow.sdk import Asset, Param, conf
+from airflow.sdk import Asset, CronTriggerTimetable, Param, conf
 
 from streams_recovery.config.backup import Access, DagRight
 from streams_recovery.config.loader import configurations, load_applications
@@ -188,6 +188,11 @@ def _own(name: str, config: ApplicationConfig) -> Scope:
         access_control=rights(config.access),
         savepoints=[savepoints_of(one) for one in (name, *sources)],
     )
+
+
+def utc(schedule: str | None) -> CronTriggerTimetable | None:
+    """The schedule of a DAG that first runs when it is due: a text would follow the default zone of Airflow, and a date to start from would run it at once."""
+    return None if schedule is None else CronTriggerTimetable(schedule, timezone="UTC")
 
 
 def rights(access: Access, *, run: bool = True) -> Rights | None:

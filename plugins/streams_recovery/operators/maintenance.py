@@ -29,7 +29,9 @@ from streams_recovery.workflows import maintenance as steps
 
 
 class PlanCheckOperator(StepOperator):
-    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id or ``all``; see ``core.repository.check`` for levels."""
+    """Read manifests, ask for every file's size, and choose what to read. ``savepoint`` is an id, ``latest`` or ``all``; levels are in
+    ``core.repository.check``.
+    """
 
     takes = steps.PLAN_CHECK
     template_fields: Sequence[str] = (*StepOperator.template_fields, "savepoint", "level")

@@ -24,7 +24,7 @@ from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import Publication, check_publication, publication
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.status.savepoint_detail import SavepointDetail, require_about, savepoint_detail
-from streams_recovery.core.words import in_order, is_ahead, is_id, run_suffix, time_of
+from streams_recovery.core.words import LATEST, in_order, is_ahead, is_id, run_suffix, time_of
 from streams_recovery.storage.json_object import create_value, packed_value, read_value
 from streams_recovery.storage.objects import MOST_PACKED, packed, unpacked
 from streams_recovery.storage.range_tables import PartitionRanges, RangeTables
@@ -299,6 +299,21 @@ class SavepointStore:
                 last = [found for found in made if found.savepoint_id not in {one.replaces for one in made}]
                 return (last or moment)[0]
         return None
+
+    def id_of(self, savepoint: str) -> str:
+        """The id that a person means: it, or for ``latest`` that of the newest savepoint, which is never an edited or a damaged one. Raises ``NotFound`` where
+        there is none.
+        """
+        if savepoint != LATEST:
+            return savepoint
+        newest = self.latest(read=self.outline)
+        if newest is None:
+            raise NotFound(
+                f"{self._layout.application_id} has no savepoint in {self._repository.location} that `{LATEST}` could mean",
+                next_step="take one first, name one that was edited or damaged by its id, or check the storage section of the configuration",
+                application_id=self._layout.application_id,
+            )
+        return newest.savepoint_id
 
     def newest(self) -> Manifest | None:
         """The newest savepoint, whatever its label; None when there is none. Raises ``Damaged``."""

@@ -105,6 +105,18 @@ def test_help_has_all_exit_codes_the_version_and_completion_and_breaks_no_line()
     assert CliRunner().invoke(app, ["--version"]).stdout.strip().count(".") == 2
 
 
+def test_latest_is_a_word_for_every_command_that_takes_the_id_of_a_savepoint(run: Run, tmp_path: Path) -> None:
+    listed = [one["savepoint_id"] for one in json.loads(run("savepoints", "list", "shop", "--json").stdout)]
+    assert json.loads(run("savepoints", "show", "shop", "latest").stdout)["savepoint_id"] == listed[-1]
+    assert json.loads(run("savepoints", "keep", "shop", "latest", "--reason", "x", "--json").stdout)["savepoint_id"] == listed[-1]
+    assert listed[-1] in run("savepoints", "release", "shop", "latest", "--reason", "x", "--plan").stdout
+    assert json.loads(run("verify", "shop", "latest", "--json").stdout)["savepoints"] == 1
+    table = tmp_path / "table.json"
+    assert run("state", "shop", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
+    written = run("state-write", "shop", "totals", "--from", str(table), "--savepoint", "latest", "--reason", "x")
+    assert "written back over the savepoint that it was made from" in str(written.exception)
+
+
 def test_a_plan_ends_with_the_command_that_carries_it_out(run: Run, tmp_path: Path) -> None:
     shown = run("savepoints", "release", "shop", FIRST, "--reason", "it's over", "--plan")
     last = shown.stderr.splitlines()[-1]

@@ -34,6 +34,14 @@ def test_pages_that_are_made_with_the_site_are_not_stored() -> None:
     assert [name for name in MADE if (DOCS / name).exists()] == []
 
 
+def test_a_page_that_only_the_site_has_is_linked_where_that_is_said() -> None:
+    # On a forge, and in an editor, the link leads nowhere.
+    texts = [(path.name, text) for path in DOCS.rglob("*.md") for text in path.read_text(encoding="utf-8").splitlines()]
+    links = [(place, text) for place, text in texts if any(f"]({name}" in text for name in MADE)]
+    assert len(links) >= 2
+    assert [place for place, text in links if "make site" not in text] == []
+
+
 def test_the_page_of_messages_has_each_kind_of_error_that_has_one() -> None:
     sections = re.findall(r"^## (\w+)$", MADE["messages.md"], re.MULTILINE)
     assert sections == sorted(sections)

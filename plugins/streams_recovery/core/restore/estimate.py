@@ -86,6 +86,12 @@ def estimate(sizes: Sizes, earlier: Sequence[Timed], throttle: Throttle) -> Esti
     return Estimate(seconds={step: round(value, 1) for step, value in seconds.items()}, measured=len(newest))
 
 
+def recovery_seconds(journal: Collection[JournalEntry], *, began_at: int) -> float | None:
+    """The whole time of a restore until the application was at work again, also where it was interrupted. None for one that has not recovered."""
+    recovered = min((entry.at for entry in journal if entry.phase is Phase.RECOVERED), default=None)
+    return None if recovered is None else max(0.0, round((recovered - began_at) / 1000, 1))
+
+
 def _factor(step: str, earlier: Sequence[Timed]) -> float:
     # The median, because an interrupted restore, or one on a busy machine, says little about the next.
     return statistics.median(timed.seconds[step] / by_default(timed.sizes)[step] for timed in earlier) if earlier else 1.0

@@ -470,7 +470,12 @@ def _elsewhere(plan: RestorePlan) -> Markdown:
         "{} Results of input that is processed again are written to the outputs once more.",
         md("The inputs {} stay as they are.", ", ".join(kept))
         if kept
-        else md("All inputs come from the savepoint: later input is not in them."),
+        else md("All inputs come from the savepoint: later input is not in them.")
+        if plan.archived is None
+        else md(
+            "All inputs come from the savepoint and the archive behind it: input that came after {} is not in them.",
+            moment(plan.archived.safe_at),
+        ),
     )
 
 

@@ -197,8 +197,8 @@ def require_whole(application_id: str, found: Collection[Damage], wanted: Change
     if kinds - {DamageKind.MISSING, DamageKind.CLAIMED}:
         steps.append("if state was lost, restore or rebuild the application")
     if wanted is ChangedState.REFUSE and DamageKind.MISSING not in kinds:
-        steps.append("if the present state is intended, take one savepoint with changed_state `intended`")
-    steps.append(f"to save what is left, take one with changed_state `damaged`; both need the application id {application_id} as confirm")
+        steps.append("if the present state is intended, take one savepoint with `changed_state` intended")
+    steps.append(f"to save what is left, take one with `changed_state` damaged; both need the application id {application_id} typed")
     raise StateDamaged(
         f"the state of {application_id} is damaged: {'; '.join(map(str, refused[:10]))}",
         next_step="; ".join(steps),

@@ -109,10 +109,8 @@ def unattributed(application_id: str, topics: Sequence[str]) -> Iterable[str]:
     """The warning about internal topics that may be another application's. ``topics`` are their names."""
     if topics:
         yield (
-            f"nothing but the name says that {first_names(topics)} {'is' if len(topics) == 1 else 'are'} {application_id}'s and not of another application "
-            f"whose id begins with {application_id}-: savepoints have {'it' if len(topics) == 1 else 'them'}, and nothing deletes or replaces "
-            f"{'it' if len(topics) == 1 else 'them'}; name the stores of this application under `stores` in the configuration, its other topics under "
-            "topics.owned, and those of others under topics.foreign"
+            f"only the name says that {first_names(topics, most=2)} {'is' if len(topics) == 1 else 'are'} {application_id}'s: saved, and never deleted "
+            "or replaced; name the stores under `stores`, or the topics under topics.owned or topics.foreign"
         )
 
 

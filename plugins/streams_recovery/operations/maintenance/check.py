@@ -72,13 +72,13 @@ class CheckTicket:
 
 
 def plan_check(recovery: RecoveryContext, *, savepoint: str, level: str, run_id: str) -> CheckTicket:
-    """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id or ``all``.
+    """Read manifests and records, ask for sizes, and leave a Spark job the files it has to read. ``savepoint`` is an id, ``latest`` or ``all``.
 
     Raises ``ConfigInvalid`` for a level there is not, ``NotFound`` when there is nothing to check, ``RepositoryUnavailable``. Damage is noted, not
     raised: one damaged savepoint must not hide the others.
     """
     depth = check.parse_level(level)
-    whole = savepoint == ALL
+    whole, savepoint = savepoint == ALL, recovery.savepoints.id_of(savepoint)
     wanted = [(store, one) for store in (recovery.savepoints, recovery.safety) for one in store.ids() if whole or one == savepoint]
     gone = _lost(recovery, None if whole else savepoint)
     if not wanted and not gone:

@@ -49,6 +49,7 @@ from streams_recovery.operations.restore.strategies import (
     RestoreTopics,
     Undo,
     UpgradeInPlace,
+    undo_refused,
 )
 from streams_recovery.operations.restore.strategies.interval import records_of
 from streams_recovery.operations.restore.upgrade import (
@@ -159,6 +160,7 @@ __all__ = [
     "stop",
     "stop_failed",
     "stored_plan",
+    "undo_refused",
     "unfinished_one",
     "verify_cleared",
     "watch",

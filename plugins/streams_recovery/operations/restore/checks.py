@@ -15,7 +15,7 @@ from streams_recovery.core.repository.manifest import CopiedRange, Manifest, Seg
 from streams_recovery.core.repository.sites import PRIMARY
 from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import Placed
-from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, DELETE, REPLACE, Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
 from streams_recovery.core.savepoint.cut import of_deletions
 from streams_recovery.core.savepoint.topology import Attribution
@@ -49,13 +49,13 @@ def require_label(manifest: Manifest, *, allow_ahead: bool, allow_damaged: bool)
     if manifest.consistency is Consistency.AHEAD and not allow_ahead:
         raise NotExact(
             f"savepoint {manifest.savepoint_id} is `ahead`: {'; '.join(manifest.proof.reasons)}",
-            next_step="choose an exact savepoint, or set allow_ahead and accept that some input is counted twice",
+            next_step=f"choose an exact savepoint, or set {ALLOW_AHEAD.shown} and accept that some input is counted twice",
             savepoint=manifest.savepoint_id,
         )
     if manifest.consistency is Consistency.DAMAGED and not allow_damaged:
         raise NotExact(
             f"savepoint {manifest.savepoint_id} is `damaged`: {'; '.join(manifest.proof.reasons)}",
-            next_step="choose another savepoint, or set allow_damaged: what was gone then will be gone again, and its stores begin empty",
+            next_step=f"choose another savepoint, or set {ALLOW_DAMAGED.shown}: what was gone then will be gone again, and its stores begin empty",
             savepoint=manifest.savepoint_id,
         )
 
@@ -205,7 +205,7 @@ def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> No
         listed = ", ".join(f"{name} ({count} offsets)" for name, count in sorted(held.items()))
         raise TargetNotEmpty(
             f"internal topics of {recovery.application_id} are not empty: {listed}",
-            next_step="nothing was changed; if this state is really to be replaced, say so with `replace`: it is saved first",
+            next_step=f"nothing was changed; if this state is really to be replaced, say so with {REPLACE.shown}: it is saved first",
             topics=held,
         )
 
@@ -226,8 +226,8 @@ def proven(
     if unproven:
         raise TargetNotEmpty(
             f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",
-            next_step="nothing was changed; name those of this application that may go (`delete`), or for always its stores under `stores` or its topics "
-            "under topics.owned in the configuration; name those of another application under topics.foreign: they are left alone",
+            next_step=f"nothing was changed; name those of this application that may go ({DELETE.shown}), or for always its stores under "
+            "`stores` or its topics under topics.owned in the configuration; name those of another application under topics.foreign: they are left alone",
             topics=unproven,
         )
     return {name: evidence for name, evidence in found.items() if evidence is not None}
@@ -320,9 +320,9 @@ def unknown_topics(
     if refused:
         raise TargetNotEmpty(
             f"{recovery.application_id} has internal topics that savepoint {manifest.savepoint_id} does not know: {', '.join(refused)}",
-            next_step="nothing was changed; choose a savepoint of this version of the application, or name each topic that may go (`replace` with "
-            "`delete`): they are saved first. If they belong to another application whose id begins like this one's, name them under topics.foreign in "
-            "the configuration",
+            next_step="nothing was changed; choose a savepoint of this version of the application, or name each topic that may go "
+            f"({REPLACE.shown} with {DELETE.shown}): they are saved first. If they belong to another application whose id begins like "
+            "this one's, name them under topics.foreign in the configuration",
             topics=refused,
         )
     return tuple(TopicToDelete(name=name, topic_id=found.topic_id) for name, found in sorted(unknown.items()))

@@ -31,6 +31,7 @@ from streams_recovery.core.restore.point_in_time import (
     rest_of,
     uncovered,
 )
+from streams_recovery.core.restore.request import AS_OF, IN_PLACE
 from streams_recovery.core.waiting import pause
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
@@ -143,7 +144,7 @@ def _living_inputs(recovery: RecoveryContext, begin: RestoreSource, present: Map
 
 def _archive(recovery: RecoveryContext, begin: RestoreSource) -> Manifest:
     if begin.point is None:
-        raise Refused("inputs are cut only for a moment", next_step="name one (as_of), or leave out in_place")
+        raise Refused("inputs are cut only for a moment", next_step=f"name one ({AS_OF.shown}), or leave out {IN_PLACE.shown}")
     return recovery.savepoints.read(begin.point.archive)
 
 

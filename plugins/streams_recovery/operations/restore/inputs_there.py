@@ -19,6 +19,7 @@ from streams_recovery.core.repository.manifest import Manifest, PartitionImage, 
 from streams_recovery.core.repository.sites import SeenSite
 from streams_recovery.core.restore.failover import Contained, SiteMove, contained, with_places
 from streams_recovery.core.restore.rebuild import KeptInput, Placed, check_same_records, outgrown_tables
+from streams_recovery.core.restore.request import REPLACE
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import other_groups
@@ -181,7 +182,7 @@ def _replaced(
         counts = ", ".join(f"{tp} ({one.records} records)" for tp, one in results.items())
         raise TargetNotEmpty(
             f"the input {name} is here already: {counts}. The savepoint has all of it, and more",
-            next_step="nothing was changed; to have it deleted and made again from the savepoint, say so with `replace`",
+            next_step=f"nothing was changed; to have it deleted and made again from the savepoint, say so with {REPLACE.shown}",
             topics={name: sum(one.records for one in results.values())},
         )
     return results

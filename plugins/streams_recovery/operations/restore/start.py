@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import time
 
 from streams_recovery.application.command import run_program
 from streams_recovery.application.port import InstanceState
 from streams_recovery.core.errors import ApplicationRunning, Damaged, PlanChanged
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.core.repository.journal import Phase, reached
+from streams_recovery.core.restore.estimate import recovery_seconds
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.proofs import QueryCheck
 from streams_recovery.core.restore.report import RestoreReport
+from streams_recovery.core.restore.request import REPLACE
 from streams_recovery.operations import quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics
@@ -188,7 +189,7 @@ def _check_still_committed(recovery: RecoveryContext, planned: RestorePlan) -> N
     if gone:
         raise Damaged(
             f"{recovery.application_id} was started and has failed since, and {len(gone)} of its committed offsets are gone: {', '.join(gone[:20])}",
-            next_step="it was not started again; find out what deletes them, then restore again with replace",
+            next_step=f"it was not started again; find out what deletes them, then restore again with {REPLACE.shown}",
             gone=gone,
         )
 
@@ -202,7 +203,6 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     that was saved.
     """
     guarded(recovery, ticket, at_least=Phase.STARTED, before=Phase.INPUT_COMPLETE)
-    began = time.monotonic()
     with renewed_lock(recovery, ticket):
         await_at_work(recovery, started.ends, again=resume_command(recovery, ticket))
     planned = stored_plan(recovery, ticket)
@@ -211,9 +211,8 @@ def await_recovered(recovery: RecoveryContext, ticket: RestoreTicket, started: S
     query_checks = query_stores(recovery, planned)
     note(recovery, ticket, Phase.RECOVERED, result=recovery.artifacts.write(ticket.restore_id, QUERIED, Queried(stores=query_checks)))
     names = tuple(i.name for i in recovery.application.status() if i.state is InstanceState.RUNNING)
-    return RecoveredSummary(
-        instances=names, partitions_caught_up=len(started.ends), seconds=round(time.monotonic() - began, 1), query_checks=query_checks
-    )
+    took = recovery_seconds(entries(recovery, ticket), began_at=ticket.started_at)
+    return RecoveredSummary(instances=names, partitions_caught_up=len(started.ends), seconds=took or 0.0, query_checks=query_checks)
 
 
 def _check_no_new_topics(recovery: RecoveryContext, planned: RestorePlan) -> None:

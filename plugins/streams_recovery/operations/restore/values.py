@@ -150,7 +150,9 @@ class StartSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSummary:
-    """The application at work again: RUNNING everywhere, and every input processed to the end it had at the start."""
+    """The application at work again: RUNNING everywhere, and every input processed to the end it had at the start. ``seconds`` is the whole time of the
+    restore until then, as the log of restores and an estimate have it.
+    """
 
     instances: tuple[str, ...]
     partitions_caught_up: int

@@ -12,7 +12,7 @@ from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
-from streams_recovery.core.savepoint.request import SavepointRequest
+from streams_recovery.core.savepoint.request import CHANGED_STATE, SavepointRequest
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
@@ -98,7 +98,7 @@ def _check_confirmed(recovery: RecoveryContext, request: SavepointRequest) -> No
         raise Refused(
             f"a savepoint with changed_state {request.changed_state} needs the application id {recovery.application_id} typed to confirm it, not "
             f"{request.confirm!r}",
-            next_step="nothing was changed; type it exactly, or leave changed_state out",
+            next_step=f"nothing was changed; type it exactly, or leave {CHANGED_STATE.shown} out",
             application_id=recovery.application_id,
             confirm=request.confirm,
         )

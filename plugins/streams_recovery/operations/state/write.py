@@ -30,7 +30,7 @@ from streams_recovery.core.state.edit import (
 )
 from streams_recovery.core.state.inspection import PartitionToShow, StateResult, StateSpec
 from streams_recovery.core.state.table import Entry, Identity, newest, undeleted
-from streams_recovery.core.words import LIVE, run_suffix, same_moment
+from streams_recovery.core.words import LATEST, LIVE, run_suffix, same_moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.savepoint.publish import check_sound, check_whole, software
@@ -83,6 +83,9 @@ def write_state(recovery: RecoveryContext, request: EditRequest, rows: Sequence[
         raise ConfigInvalid("an edit without a reason", next_step="say why: it stays with the savepoint")
     if request.base == LIVE:
         raise Refused("what is running now cannot be edited", next_step="take a savepoint, and name it")
+    if request.base == LATEST:
+        # There may be a newer one by now, and what has changed since would be written over.
+        raise Refused("a table is written back over the savepoint that it was made from", next_step="name that one by its id")
     source = recovery.savepoints.read(request.base)
     check_sound(recovery, source)
     topic = changelog_of(source, request.store)

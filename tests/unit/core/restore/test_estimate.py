@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.repository.journal import JournalEntry, Phase
-from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, seconds_of
+from streams_recovery.core.restore.estimate import STEPS, Sizes, Timed, by_default, estimate, recovery_seconds, seconds_of
 from streams_recovery.core.waiting import Throttle
 
 FREE = Throttle(records_per_second=None, bytes_per_second=None)
@@ -92,6 +92,17 @@ def test_a_throttle_bounds_the_load_from_below() -> None:
 
 def journal(*phases: tuple[Phase, int]) -> tuple[JournalEntry, ...]:
     return tuple(JournalEntry(phase=phase, at=at, created=()) for phase, at in phases)
+
+
+def test_a_restore_has_recovered_after_all_of_its_time_and_not_only_after_the_last_wait() -> None:
+    whole = journal(*((phase, phase.rank * 1_000) for phase in list(Phase)[1:]))
+    assert recovery_seconds(whole, began_at=-500) == Phase.RECOVERED.rank + 0.5
+    took = seconds_of(whole, began_at=-500)
+    assert took is not None
+    assert recovery_seconds(whole, began_at=-500) == sum(took.values()), "as the log of restores has it"
+    again = (*whole[:2], *whole, *journal((Phase.RECOVERED, 90_000)))
+    assert recovery_seconds(again, began_at=-500) == Phase.RECOVERED.rank + 0.5
+    assert recovery_seconds(whole[: Phase.RECOVERED.rank - 1], began_at=0) is None
 
 
 def test_the_steps_of_a_restore_are_in_its_journal() -> None:

@@ -13,7 +13,7 @@ from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Evid
 from streams_recovery.core.repository.segment_file import SegmentFiles
 from streams_recovery.core.restore.estimate import Estimate
 from streams_recovery.core.restore.interval import Interval, IntervalSlice
-from streams_recovery.core.restore.plan import Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
+from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToDelete, require_agreement
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.point_in_time import InPlace
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
@@ -129,6 +129,15 @@ def test_what_is_deployed_before_the_start_is_shown_and_approved() -> None:
     assert deploying.hash != PLAN.hash
     assert deploying.parts["the command that deploys (`deploy.command`)"] == [["put", "the new version"]]
     assert "Deploy" not in markdown(PLAN)
+
+
+def test_a_plan_says_once_up_to_where_the_inputs_come_back() -> None:
+    made = replace(PLAN, create=(TOPIC, replace(TOPIC, name="orders", role=TopicRole.INPUT)))
+    assert "All inputs come from the savepoint: later input is not in them." in markdown(made)
+    behind = markdown(replace(made, archived=ArchivedInput(entry=7, safe_at=1_795_225_000_000, records=3_000)))
+    assert "3,000 records of inputs and globals were archived behind the savepoint, and are loaded too." in behind
+    assert "later input is not in them" not in behind
+    assert "All inputs come from the savepoint and the archive behind it: input that came after 2026-11-21" in behind
 
 
 def test_the_archive_grows_and_the_plan_stays_the_same() -> None:

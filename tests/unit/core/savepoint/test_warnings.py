@@ -28,7 +28,7 @@ def test_a_savepoint_like_any_other_needs_no_words() -> None:
 def test_internal_topics_that_may_be_another_application_s_are_told() -> None:
     known = topic((image((segment(0, 10, [0, 9]),)),))
     (told,) = warnings.of_savepoint(manifest_of(known, replace(known, name="orders-v1-t-changelog", evidence=None)), None)
-    assert "orders-v1-t-changelog is orders's and not of another application" in told
+    assert "only the name says that orders-v1-t-changelog is orders's: saved, and never deleted" in told
     assert all(key in told for key in ("`stores`", "topics.owned", "topics.foreign"))
 
 

@@ -12,7 +12,7 @@ from streams_recovery.operations.restore.strategies.interval import OfInterval
 from streams_recovery.operations.restore.strategies.rebuild import Rebuild
 from streams_recovery.operations.restore.strategies.single_topics import RestoreTopics
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
-from streams_recovery.operations.restore.strategies.undo import Undo
+from streams_recovery.operations.restore.strategies.undo import Undo, undo_refused
 from streams_recovery.operations.restore.strategies.upgrade import UpgradeInPlace
 
 RestoreRequest = FromSavepoint | Undo | Rebuild | AsOfMoment | OfInterval | RestoreTopics | Failover | UpgradeInPlace
@@ -30,4 +30,5 @@ __all__ = [
     "RestoreTopics",
     "Undo",
     "UpgradeInPlace",
+    "undo_refused",
 ]

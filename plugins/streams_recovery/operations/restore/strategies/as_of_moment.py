@@ -145,14 +145,14 @@ def _check_place(recovery: RecoveryContext, request: AsOfMoment) -> None:
     if request.in_place and not here:
         raise Refused(
             "only an application's own inputs, on the cluster that its savepoints were taken of, are cut in place",
-            next_step="leave out in_place: another application or another cluster gets copies",
+            next_step=f"leave out {IN_PLACE.shown}: another application or another cluster gets copies",
         )
     if here and not request.in_place:
         raise Refused(
             f"{recovery.application_id} cannot be brought to a moment in place: its inputs go on behind it, and others read them",
             next_step="configure a second application (an id, outputs and copies of the inputs of its own, restore.topic_map), and restore "
             f"that one with {recovery.application_id} as its source; or restore into another cluster; or stop all producers and other readers of the "
-            "inputs and have these cut (in_place)",
+            f"inputs and have these cut ({IN_PLACE.shown})",
             application_id=recovery.application_id,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, NotFound, Refused
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.forms import CONFIRM, savepoint_field
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.restore.plan import RestorePlan
@@ -82,6 +82,15 @@ class Undo(RestoreStrategy):
                 next_step="set deploy.roll_back to that for this undo: another version must not begin on its state",
             )
         return undone.roll_back
+
+
+def undo_refused(recovery: RecoveryContext, restore_id: str) -> RecoveryError | None:
+    """The error with which an undo of a restore would be refused as it is offered, None where it would be planned."""
+    try:
+        Undo(restore_id=restore_id, reason="").resolve(recovery)
+    except RecoveryError as error:
+        return error
+    return None
 
 
 def _upgrade_undone(recovery: RecoveryContext, safety: Manifest) -> VersionChange | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, Final, get_args, get_type_hints
@@ -9,11 +10,14 @@ from typing import Any, Final, get_args, get_type_hints
 import pytest
 import typer
 
+from streams_recovery.cli import screen
 from streams_recovery.cli.app import app
+from streams_recovery.cli.screen import advice
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged
+from streams_recovery.core.errors import Damaged, NotExact, NotFound
 from streams_recovery.core.forms import FieldKind, FormField, savepoint_field
 from streams_recovery.core.jobs.spec import CutBy
+from streams_recovery.core.kafka_types import Consistency
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
 from streams_recovery.core.restore import interval
 from streams_recovery.core.restore.failover import TO
@@ -21,10 +25,20 @@ from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.restore.request import NO_STATE, OutputPolicy, Safeguards, SafetyPolicy
 from streams_recovery.core.restore.single_topics import ReadOn
-from streams_recovery.core.words import LATEST, is_id
+from streams_recovery.core.words import LATEST, is_id, new_id
 from streams_recovery.operations.context import RecoveryContext
-from streams_recovery.operations.restore.strategies import STRATEGIES, AsOfMoment, Failover, FromSavepoint, Rebuild, RestoreRequest, Undo
+from streams_recovery.operations.restore.strategies import (
+    STRATEGIES,
+    AsOfMoment,
+    Failover,
+    FromSavepoint,
+    Rebuild,
+    RestoreRequest,
+    Undo,
+    undo_refused,
+)
 from tests.support.examples.restore_plan import PLAN
+from tests.support.project import PROJECT
 from tests.support.repository.golden import SECOND, OpenGolden
 
 # A value of each type that a field has, other than its default.
@@ -108,6 +122,37 @@ def test_latest_is_what_it_was_when_the_plan_was_made(recovery: RecoveryContext)
     )
     moment = AsOfMoment(reason="", as_of=VALUES[AsOf])
     assert moment.pinned(recovery, PLANNED) == replace(moment, savepoint=SECOND, archive_entry=0)
+
+
+def test_an_undo_is_offered_only_where_it_would_be_planned(golden: OpenGolden) -> None:
+    recovery = golden("good")
+    before = recovery.savepoints.read(SECOND)
+    for run, label in (("r-exact", Consistency.EXACT), ("r-ahead", Consistency.AHEAD)):
+        proof = replace(before.proof, reasons=("offsets moved",) if label is Consistency.AHEAD else ())
+        taken = replace(before.provenance, run_id=run)
+        saved = replace(
+            before, savepoint_id=new_id(before.captured_at, run), consistency=label, proof=proof, provenance=taken, parent_id=None
+        )
+        recovery.safety.publish(saved)
+    assert undo_refused(recovery, "r-exact") is None
+    refused = undo_refused(recovery, "r-ahead")
+    assert isinstance(refused, NotExact)
+    assert "set `allow_ahead`" in str(refused), "as in the form of Airflow"
+    assert "set `--allow-ahead`" in advice(refused.next_step), "and on the command line as its option"
+    assert isinstance(undo_refused(recovery, "r-none"), NotFound)
+
+
+def test_messages_call_a_field_of_a_request_what_its_reader_can_write() -> None:
+    # Of a name that stands in the text itself the command line could make no option.
+    named = re.compile(r"\b(allow_ahead|allow_damaged|in_place|as_of)\b|`(replace|delete|safety)`|\bagain with replace\b")
+    asked = {one.name for one in screen._ASKED}
+    for path in (PROJECT / "plugins/streams_recovery/operations").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        steps = "".join(
+            ast.unparse(one.value) for one in ast.walk(ast.parse(text)) if isinstance(one, ast.keyword) and one.arg == "next_step"
+        )
+        assert named.findall(steps) == [], path
+        assert {name.lower() for name in re.findall(r"([A-Z_]+)\.shown", text)} <= asked, path
 
 
 def test_what_was_not_asked_for_is_not_there_afterwards(recovery: RecoveryContext) -> None:
