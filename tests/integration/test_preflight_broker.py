@@ -8,12 +8,13 @@ import pytest
 
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.core.errors import Refused
-from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking_finding
+from streams_recovery.core.kafka_types import Consistency, QuiesceMode
+from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking, blocking_finding
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.operations import preflight, restore
+from streams_recovery.operations.restore import dry_run
 from tests.support.applications.savepoint_steps import take
-from tests.support.applications.small import Small, asked, surviving
+from tests.support.applications.small import Small, asked, configured, surviving
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.topic_settings import alter
 
@@ -84,3 +85,56 @@ def test_what_weakens_a_savepoint_or_a_restore_is_said_and_stops_nothing(small: 
     for said in ("message.timestamp.type=LogAppendTime", f"{small.output} offsets 4 to 6; 3 offsets in all"):
         assert any(said in warning for warning in planned.warnings)
         assert said in page
+
+
+@pytest.mark.fault("F88")
+def test_a_name_that_the_cluster_takes_for_another_one_is_refused_by_every_plan_and_told_by_the_preflight(small: Small) -> None:
+    recovery = replace(small.recovery, config=configured(small.recovery, topics={"include": [small.input.topic]}))
+    found = replace(small, recovery=recovery)
+    take(found)
+    manifest = recovery.savepoints.latest()
+    assert manifest is not None
+    recovery.cluster.delete_topics(small.topics)
+    taken = small.input.topic.replace(".", "_")
+    recovery.cluster.create_topic(taken, partitions=1, replication_factor=1, config={})
+    try:
+        assert blocking(preflight.before_restore(recovery, manifest)) == (), "rights and settings are fine"
+        single = restore.RestoreTopics(topics=(small.input.topic,), reason="test")
+        for request in (asked(recovery, savepoint=manifest.savepoint_id, replace=True), single):
+            with pytest.raises(Refused, match="nothing was changed") as caught:
+                restore.plan(recovery, request)
+            assert list(caught.value.facts["topics"]) == [small.input.topic]
+            assert taken in str(caught.value)
+        (blocker,) = blocking(dry_run.before_restore(recovery, manifest))
+        assert (blocker.kind, taken in blocker.text) == ("plan", True)
+    finally:
+        recovery.cluster.delete_topics([taken])
+    assert blocking(dry_run.before_restore(recovery, manifest)) == ()
+    assert not set(small.topics) & set(recovery.cluster.topic_names()), "asking made nothing"
+
+
+@pytest.mark.fault("F88")
+def test_two_topics_of_one_plan_that_are_one_for_kafka_are_refused_too(small: Small) -> None:
+    name = small.recovery.application_id
+    mapped = {small.input.topic: f"{name}.same", small.output.topic: f"{name}_same"}
+    config = configured(small.recovery, topics={"include": [small.input.topic]}, restore={"topic_map": mapped})
+    recovery = replace(small.recovery, config=config)
+    savepoint = take(replace(small, recovery=recovery)).savepoint_id
+    with pytest.raises(Refused, match=f"{name}.same and {name}_same: Kafka takes only one of them"):
+        restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True))
+
+
+def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) -> None:
+    take(small)
+    manifest = small.recovery.savepoints.latest()
+    assert manifest is not None
+    ahead = replace(manifest, consistency=Consistency.AHEAD)
+    assert [(one.kind, one.severity) for one in dry_run.before_restore(small.recovery, ahead)] == [
+        ("label", PreflightSeverity.WARNING),
+        ("replaces", PreflightSeverity.WARNING),
+    ]
+    lost = next(iter(small.recovery.repository.sizes(small.recovery.layout.segments)))
+    small.recovery.repository.delete([lost])
+    (blocker,) = blocking(dry_run.before_restore(small.recovery, manifest))
+    assert blocker.kind == "plan"
+    assert lost in blocker.text

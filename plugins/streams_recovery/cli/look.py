@@ -48,6 +48,7 @@ from streams_recovery.operations import restore
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore import dry_run
 from streams_recovery.operations.state.peek import peek as look
 from streams_recovery.operations.status.info import application_info
 from streams_recovery.operations.status.notices import advice
@@ -172,11 +173,11 @@ def preflight(
     """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
     with recovery_of(name, configs, site) as recovery:
         if site is not None and site != recovery.sites.current():
-            found = looking.before_failover(recovery, _savepoint(recovery, savepoint))
+            found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))
         elif purpose == "backup":
             found = looking.before_backup(recovery, mode)
         else:
-            found = looking.before_restore(recovery, _savepoint(recovery, savepoint))
+            found = dry_run.before_restore(recovery, _savepoint(recovery, savepoint))
         found = (*found, *looking.of_repository(recovery))
     stopping = blocking(found)
     if as_json:

@@ -48,6 +48,14 @@ def is_name(name: str) -> bool:
     return name not in (".", "..") and _ALLOWED.fullmatch(name) is not None
 
 
+def one_for_kafka(names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """Names of topics that cannot be on one cluster together, because names of metrics have no dots: those that differ in ``.`` and ``_`` alone."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        alike.setdefault(name.replace(".", "_"), []).append(name)
+    return tuple(tuple(same) for same in alike.values() if len(same) > 1)
+
+
 def matches_any(name: str, globs: tuple[str, ...]) -> bool:
     """True if one of ``globs`` is a pattern of ``name``, as in a shell and with regard to case."""
     return bool(globs) and _any_of(globs).match(name) is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streams_recovery.core.errors import ConfigInvalid
 from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.names import LONGEST_NAME, checked_name, matches_pattern, pattern_steps
+from streams_recovery.core.names import LONGEST_NAME, checked_name, matches_pattern, one_for_kafka, pattern_steps
 from streams_recovery.core.repository.layout import Layout
 
 HOSTILE = [
@@ -150,3 +150,10 @@ def test_what_counts_as_quick_is_quick(pattern: str, part: str) -> None:
     began = time.process_time()
     re.fullmatch(pattern, name)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.fault("F88")
+def test_names_that_differ_in_dots_and_underscores_alone_are_one_for_kafka() -> None:
+    assert one_for_kafka(["a.b", "a_b", "a-b", "a.b.c", "ab", "a.b"]) == (("a.b", "a_b"),)
+    assert one_for_kafka(["a.b_c", "a_b.c", "a.b.c", "x"]) == (("a.b.c", "a.b_c", "a_b.c"),)
+    assert one_for_kafka([]) == ()

@@ -13,7 +13,7 @@ from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.repository.sites import PRIMARY
-from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
+from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, DELETE, REPLACE, Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
@@ -285,19 +285,6 @@ def refuse_foreign_topics(recovery: RecoveryContext, placed: Iterable[Placed]) -
             f"{recovery.application_id} would create and fill topics of the application itself: {', '.join(foreign)}",
             next_step="nothing was changed; map them to names of their own (topic_map), or restore the application if its inputs are lost",
             topics=foreign,
-        )
-
-
-def refuse_unwanted(recovery: RecoveryContext, created: Iterable[TopicToCreate]) -> None:
-    """Raise ``Refused`` naming topics that this cluster would not create: its policy forbids them, or it does not take a setting that another cluster took."""
-    wanted = {step.name: (len(step.partitions), step.replication_factor, step.held_config) for step in created}
-    refused = recovery.cluster.refused_topics(wanted)
-    if refused:
-        raise Refused(
-            f"the cluster at {recovery.site} would not create {len(refused)} topics: "
-            + "; ".join(f"{name}: {why}" for name, why in list(refused.items())[:_NAMED]),
-            next_step="nothing was changed; have its policy allow them, or change these settings where the application runs now and take a savepoint",
-            topics=refused,
         )
 
 

@@ -24,6 +24,7 @@ from streams_recovery.core.restore.topic_settings import left_out
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
+from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.checks import (
     check_confirmed,
@@ -33,7 +34,6 @@ from streams_recovery.operations.restore.checks import (
     refuse_existing_state,
     refuse_foreign_topics,
     refuse_joined_inputs,
-    refuse_unwanted,
     spans,
     unknown_topics,
     warnings,
@@ -177,8 +177,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     evidence = proven(recovery, going, whose, safeguards)
     there = target_settings(recovery, [one for one in placed if one.made])
     created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed if one.made)
-    if source.move is not None:
-        refuse_unwanted(recovery, created)
+    refuse_unwanted(recovery, created)
     joined = joined_inputs(recovery, manifest, begun_by_savepoint(placed))
     if source.point is not None:
         refuse_joined_inputs(joined)

@@ -27,6 +27,7 @@ from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, known
+from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.preflight import required_for_rebuild
 from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, proven, refuse_existing_state, spans
 from streams_recovery.operations.restore.placing import (
@@ -121,6 +122,8 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
     evidence = proven(recovery, found.internal, found.whose, named)
     gone = tuple(TopicToDelete(name=name, topic_id=found.topics[name].topic_id) for name in evidence)
     outputs = _outputs(found) if source.outputs is OutputPolicy.RECREATE else ()
+    create = (*(archived.create if archived else ()), *outputs)
+    refuse_unwanted(recovery, create)
     held = spans(recovery, {name: found.topics[name] for name in (*(topic.name for topic in gone), *(topic.name for topic in outputs))})
     if not safeguards.replace:
         refuse_existing_state(recovery, held)
@@ -143,7 +146,7 @@ def plan_rebuild(recovery: RecoveryContext, safeguards: Safeguards, source: Rebu
         consistency=None,
         safety=safeguards.safety,
         delete=gone,
-        create=(*(archived.create if archived else ()), *outputs),
+        create=create,
         offsets=begun.offsets,
         strategy=source.offsets.text,
         offsets_agree=begun.agree,

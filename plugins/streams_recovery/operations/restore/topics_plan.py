@@ -34,6 +34,7 @@ from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, other_groups
+from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
 from streams_recovery.operations.restore.checks import spans, warnings
@@ -73,6 +74,7 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
     found = required_for_topics(recovery, source.manifest, made, in_place=source.in_place, wipes=wipes)
     there = target_settings(recovery, [Placed(image=one.image, name=one.name, made=True) for one in targets if not one.filled])
     create = tuple(_step(one, source, recovery.config.dialect, there) for one in targets)
+    refuse_unwanted(recovery, create)
     offsets, known = _offsets(recovery, source, targets) if source.in_place else ((), {})
     cuts = [cut.rows for cut in source.cuts.values()]
     images = _wanted_images(source)

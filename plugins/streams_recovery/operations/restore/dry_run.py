@@ -1,0 +1,74 @@
+"""The preflight of a restore and of a failover: what ``operations.preflight`` finds, and what the plan of it would refuse. Changes nothing."""
+
+from __future__ import annotations
+
+from streams_recovery.core.errors import PermanentError
+from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
+from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.restore.request import Safeguards
+from streams_recovery.core.words import first_names
+from streams_recovery.operations import preflight
+from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.plan import plan
+from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, RestoreRequest
+
+_REASON = "preflight"
+
+
+def before_restore(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
+    """Findings that block or weaken a restore of ``manifest``; without one, only those that depend on no savepoint."""
+    found = preflight.before_restore(recovery, manifest)
+    if manifest is None:
+        return found
+    request = FromSavepoint(
+        reason=_REASON, savepoint=manifest.savepoint_id, allow_ahead=True, allow_damaged=True, safeguards=_given(recovery)
+    )
+    return (*found, *_label(manifest), *_of_plan(recovery, request, found))
+
+
+def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
+    """Findings that block or weaken a move of the application to the site that ``recovery`` is at, with the state of ``manifest``."""
+    found = preflight.before_failover(recovery, manifest)
+    if manifest is None:
+        return found
+    request = Failover(
+        reason=_REASON,
+        to=recovery.site,
+        # What runs at the site that is left is asked when it is left.
+        lost=recovery.sites.current(),
+        savepoint=manifest.savepoint_id,
+        allow_ahead=True,
+        allow_damaged=True,
+        safeguards=_given(recovery),
+    )
+    return (*found, *_label(manifest), *_of_plan(recovery, request, found))
+
+
+def _given(recovery: RecoveryContext) -> Safeguards:
+    """What a person may allow is allowed here, and told: the cluster answers no question about it."""
+    return Safeguards(replace=True, confirm=recovery.application_id)
+
+
+def _label(manifest: Manifest) -> tuple[PreflightFinding, ...]:
+    option = {Consistency.AHEAD: "allow_ahead", Consistency.DAMAGED: "allow_damaged"}.get(manifest.consistency)
+    if option is None:
+        return ()
+    text = f"savepoint {manifest.savepoint_id} is `{manifest.consistency}`, and is restored only with {option}: {'; '.join(manifest.proof.reasons)}"
+    return (warning("label", text, "choose an exact one, or accept that with this option"),)
+
+
+def _of_plan(recovery: RecoveryContext, request: RestoreRequest, found: tuple[PreflightFinding, ...]) -> tuple[PreflightFinding, ...]:
+    """What the plan would refuse beyond what was ``found``: the plan is made, and thrown away."""
+    if blocking(found):
+        # It would say just this.
+        return ()
+    try:
+        planned = plan(recovery, request)
+    except PermanentError as error:
+        return (blocking_finding("plan", error.reason, error.next_step),)
+    held = planned.observed.offsets_replaced
+    if not held:
+        return ()
+    text = f"{first_names(sorted(held))} {'holds' if len(held) == 1 else 'hold'} records, which are replaced only with replace"
+    return (warning("replaces", text, "they are saved first; see what is in them before you allow it"),)
