@@ -60,7 +60,8 @@ class DockerComposeApplication:
     """The port for containers. They are found by the labels that compose gives them and driven with the plain ``docker`` client, so the engine
     behind it needs to allow no more than listing, inspecting, stopping and starting containers: it creates and removes none.
 
-    Without an engine an instance that answers is running and one that does not is unknown; stopping and starting are refused.
+    Without an engine an instance that answers is running and one that does not is unknown; stopping and starting are refused. So is an instance of a project
+    that has no container and was never stopped from here: its name may be wrong, and it runs under another.
     """
 
     def __init__(self, settings: DockerComposeSettings) -> None:
@@ -79,7 +80,8 @@ class DockerComposeApplication:
             reports = self._fleet.reports(self._files)
             return tuple(_by_answer(name, reports[name]) for name in self._files)
         containers = self._containers()
-        looks = {name: self._look(name, containers.get(name)) for name in self._files}
+        unseen = not containers and not self._was_seen()
+        looks = {name: self._never_seen(name) if unseen else self._look(name, containers.get(name)) for name in self._files}
         return self._fleet.completed(looks)
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
@@ -143,6 +145,16 @@ class DockerComposeApplication:
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:  # noqa: ARG002
         """Whatever the engine does not allow, it says when it is asked."""
         return ()
+
+    def _was_seen(self) -> bool:
+        return any(files.was_stopped for files in self._files.values())
+
+    def _never_seen(self, name: str) -> InstanceStatus:
+        detail = (
+            f"the engine has no container of a project {self._settings.project} with these services: see docker compose ls for its name, "
+            "or docker compose create if it is new"
+        )
+        return standing(name, InstanceState.UNKNOWN, detail)
 
     def _look(self, name: str, found: Mapping[str, Any] | None) -> InstanceStatus:
         if found is None:

@@ -133,6 +133,11 @@ class InstanceFiles:
         """Output of the supervisor, normally nothing."""
         return self.home / "supervisor.log"
 
+    @property
+    def was_stopped(self) -> bool:
+        """True when it was ever asked to stop from here."""
+        return (self.home / "stop-requested.json").exists()
+
     def started(self) -> Started | None:
         """The newest run, None when there never was one here. Raises ``Damaged``."""
         return _read(Started, self.home / "started.json")
@@ -309,6 +314,20 @@ def _handle(pid: int) -> int | None:
         raise
     except OSError:
         return None
+
+
+def is_hidden(process: Process) -> bool:
+    """True when something has this process's pid and may not be seen: it is another user's, and ``/proc`` is mounted with hidepid."""
+    if birth(process.pid) is not None:
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    # A zombie of ours has a pid and no birth.
+    return False
 
 
 def session_of(leader: Process) -> tuple[Process, ...]:

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from streams_recovery.application import instance_record
-from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, session_of
+from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, is_hidden, session_of
 from streams_recovery.application.instances import Fleet
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, WipeReport, require_gone, standing
 from streams_recovery.application.supervisor import Order
@@ -52,9 +52,9 @@ _LOOK_SECONDS = 0.05
 class ProcessApplication:
     """The port for processes. Every instance is the child of a supervisor (supervisor.py) in a session of its own: it outlives whoever started it.
 
-    Gone means that no process of the instance's session is alive. Clean means that the supervisor saw it exit with 0 or 143 after a stop
-    request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session (daemons) are not seen. A process
-    manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
+    Gone means that no process of the instance's session is alive, and that there is none which this user cannot see. Clean means that the supervisor saw it
+    exit with 0 or 143 after a stop request, with nothing left behind, and that it had said it was closed where it can. Processes that leave the session
+    (daemons) are not seen. A process manager that ends the whole control group of the caller, as systemd does by default, ends the instances too.
     The section's ``start_timeout`` bounds the wait for another call that starts or stops, and for an answer to a query, as well.
     """
 
@@ -171,6 +171,9 @@ def _look_at(files: InstanceFiles, run: Started) -> InstanceStatus:
         outlived = [str(member.pid) for member in members] if run.process not in members else []
         return standing(files.name, InstanceState.RUNNING, f"{where} ended and left {', '.join(outlived)}" if outlived else where)
     ended = _witnessed(files, run)
+    if ended is None and (run.supervisor.alive or is_hidden(run.process)):
+        # Its supervisor waits for a process that this user may not see: /proc with hidepid, and a command that changes its user.
+        return standing(files.name, InstanceState.UNKNOWN, f"{where} cannot be seen, and its supervisor has recorded no end")
     return standing(
         files.name,
         InstanceState.GONE,

@@ -8,6 +8,8 @@ import tracemalloc
 
 import pytest
 
+from streams_recovery.application.docker_compose import DockerComposeApplication
+from streams_recovery.application.docker_compose_verbs import _settings
 from streams_recovery.application.instance_record import Process, birth
 from streams_recovery.application.port import AnswerTooLarge
 from streams_recovery.core.errors import (
@@ -17,7 +19,7 @@ from streams_recovery.core.errors import (
     Refused,
 )
 from tests.support.applications.rig import gone
-from tests.support.applications.states import RUNNING, UNKNOWN, started, states
+from tests.support.applications.states import GONE, RUNNING, UNKNOWN, started, states
 
 
 def test_a_program_of_a_command_that_takes_too_long_is_ended(tmp_path):
@@ -105,10 +107,26 @@ def test_state_that_is_not_mounted_is_not_wiped_state(docker):
         application.wipe_state()
 
 
-def test_a_container_keeps_its_environment(docker):
-    from streams_recovery.application.docker_compose import DockerComposeApplication
-    from streams_recovery.application.docker_compose_verbs import _settings
+@pytest.mark.fault("F100")
+def test_a_project_that_was_never_seen_is_unknown_and_its_state_stays(docker):
+    """By another name it may be running: nothing that the engine lists says otherwise."""
+    one = docker()
+    settings = one.directory / "settings.json"
+    one.open()
+    empty = one.directory / "empty-engine"
+    empty.write_text(f"#!{sys.executable}\n")
+    empty.chmod(0o755)
+    application = DockerComposeApplication(_settings(settings).model_copy(update={"docker": (str(empty),)}))
+    assert states(application) == [UNKNOWN, UNKNOWN]
+    assert "docker compose ls" in application.status()[0].detail
+    with pytest.raises(ApplicationRunning):
+        application.wipe_state()
+    started(one)
+    assert one.open().stop(timeout=20).gone
+    assert states(application) == [GONE, GONE], "its containers were removed since: it was stopped from here"
 
+
+def test_a_container_keeps_its_environment(docker):
     one = docker()
     one.open()
     with pytest.raises(Refused, match="APPLICATION_ID"):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from datetime import timedelta
 
 import pytest
 
 from streams_recovery.core.errors import ApplicationRunning, ControlPlaneUnavailable, ScaledByAnother
+from streams_recovery.core.kubernetes import workload
 from tests.support.applications.states import GONE, RUNNING, UNKNOWN, clean, started, states
 from tests.support.kubernetes.kubelet import NODE
 from tests.support.kubernetes.pod_rig import wait
@@ -118,12 +120,12 @@ def test_a_second_controller_that_scales_up_in_mid_stop_is_refused_and_named_whe
 
 
 @pytest.mark.fault("F42")
-@pytest.mark.parametrize("workload", ["deployment", "statefulset"])
-def test_without_the_controllers_no_pod_is_no_proof_that_none_comes(pods, monkeypatch, workload):
+@pytest.mark.parametrize("workload_kind", ["deployment", "statefulset"])
+def test_without_the_controllers_no_pod_is_no_proof_that_none_comes(pods, monkeypatch, workload_kind):
     from streams_recovery.application.kubernetes import application as port
 
     monkeypatch.setattr(port, "_KILL_SECONDS", 3.0)
-    one = pods(workload=workload)
+    one = pods(workload=workload_kind)
     application = started(one)
     one.cluster.plane.stop_controllers()
     try:
@@ -173,8 +175,67 @@ def test_a_pod_on_a_node_that_is_lost_is_named_and_not_called_gone(pods, monkeyp
     finally:
         one.cluster.kubelet.lose(lost=False)
     wait(lambda: not one.leftovers())
-    found = one.open().status()
-    assert [(status.state, status.closed_cleanly) for status in found] == [(GONE, False), (GONE, False)]
+    monkeypatch.setattr(workload, "_SILENCE", timedelta(seconds=2))
+    found = one.open().stop(timeout=1).instances
+    assert all("removed by force" in status.detail for status in found)
+    wait(lambda: {status.state for status in one.open().status()} == {GONE})
+    assert clean(one.open().stop(timeout=1)) == [False, False]
+
+
+@pytest.mark.fault("F100")
+def test_a_pod_that_is_deleted_by_force_in_mid_stop_is_not_gone_while_its_program_may_run(pods, monkeypatch):
+    monkeypatch.setattr(workload, "_SILENCE", timedelta(seconds=5))
+    one = pods(environment={"ON_TERM": "ignore"}, grace=4)
+    application = started(one)
+    stopping = Meanwhile(application, timeout=60)
+    wait(lambda: at_zero(one) and all(pod._kill_at for pod in one.pods()))
+    one.cluster.kubelet.idle = True
+    try:
+        for pod in one.pods():
+            one.api.delete(one.path("pods", pod.name), {"gracePeriodSeconds": 0})
+        report, error = stopping.result()
+        assert error is None
+        assert [status.state for status in report.instances] == [UNKNOWN, UNKNOWN]
+        assert all("may run until" in status.detail for status in report.instances)
+        assert len(one.leftovers()) >= 2, "the programs are there"
+        with pytest.raises(ApplicationRunning):
+            one.open().wipe_state()
+    finally:
+        one.cluster.kubelet.idle = False
+    wait(lambda: not one.leftovers())
+    wait(lambda: {status.state for status in one.open().status()} == {GONE})
+    assert clean(one.open().stop(timeout=1)) == [False, False]
+
+
+@pytest.mark.fault("F100")
+@pytest.mark.parametrize("workload_kind", ["deployment", "statefulset"])
+def test_a_pod_whose_labels_were_changed_in_mid_stop_is_still_an_instance_and_is_not_killed(pods, monkeypatch, workload_kind):
+    from streams_recovery.application.kubernetes import application as port
+
+    monkeypatch.setattr(port, "_KILL_SECONDS", 3.0)
+    one = pods(workload=workload_kind)
+    application = started(one)
+    one.cluster.kubelet.idle = True
+    kept = one.pods()[0]
+    try:
+        stopping = Meanwhile(application, timeout=4)
+        wait(lambda: at_zero(one))
+        one.api.patch(one.path("pods", kept.name), {"metadata": {"labels": dict.fromkeys(labels_of(one, kept.name), "kept-aside")}})
+        one.cluster.kubelet.idle = False
+        report, error = stopping.result()
+    finally:
+        one.cluster.kubelet.idle = False
+    assert error is None
+    assert not report.gone
+    assert sorted(status.state for status in report.instances) != [GONE, GONE]
+    with pytest.raises(ApplicationRunning):
+        one.open().wipe_state()
+    one.api.delete(one.path("pods", kept.name), {})
+    wait(lambda: not one.leftovers(), seconds=60)
+
+
+def labels_of(one, name):
+    return one.api.get(one.path("pods", name))["metadata"]["labels"]
 
 
 @pytest.mark.fault("F45")

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ class Container:
     began: str = ""
     exit_code: int | None = None
     finished: str = ""
+    # Of one run: a container that is started again has another.
+    id: str = field(default_factory=lambda: f"tests://{uuid.uuid4().hex}")
 
     def look(self) -> None:
         if self.process is not None and self.exit_code is None and (code := self.process.poll()) is not None:
@@ -37,7 +40,7 @@ class Container:
 
     def terminated(self) -> dict[str, Any]:
         reason = "Completed" if self.exit_code == 0 else "Error"
-        return {"exitCode": self.exit_code, "reason": reason, "startedAt": self.began, "finishedAt": self.finished}
+        return {"exitCode": self.exit_code, "reason": reason, "startedAt": self.began, "finishedAt": self.finished, "containerID": self.id}
 
 
 @dataclass
@@ -138,6 +141,7 @@ class PodProcesses:
             "imageID": image,
             "ready": "running" in state,
             "restartCount": 0,
+            **({} if one.process is None else {"containerID": one.id}),
             "state": {kind: state.get(kind) for kind in ("waiting", "running", "terminated")},
             "lastState": last,
         }

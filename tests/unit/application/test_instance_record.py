@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from streams_recovery.application import instance_record
 from streams_recovery.application.instance_record import Ended, InstanceFiles, Place, Process, Started, StopRequest, birth, session_of
+from streams_recovery.application.port import InstanceState
+from streams_recovery.application.process import _look_at
 from streams_recovery.core.errors import ApplicationNotReady, Damaged
 
 ASKED = StopRequest(run="r", by="somebody", at=1, state_before="RUNNING", reported_closed=None)
@@ -174,3 +176,35 @@ def test_a_process_whose_first_thread_has_ended_lives_until_the_others_have():
         child.kill()
         child.communicate()
     assert not process.alive
+
+
+@pytest.mark.fault("F100")
+def test_a_run_whose_supervisor_waits_is_not_gone_whatever_can_be_seen_of_it(tmp_path, monkeypatch):
+    """A program of another user under ``/proc`` with ``hidepid``: none of its processes is seen, and its supervisor has written no end."""
+    monkeypatch.setattr("streams_recovery.application.process._RECORD_SECONDS", 0.0)
+    files = InstanceFiles(tmp_path, "one")
+    ended = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    ended.wait()
+    unseen = Process(pid=ended.pid, born="somebody else's")
+    run = Started(run="r", process=unseen, supervisor=Process.current(), place=Place.here(), at=1)
+    found = _look_at(files, run)
+    assert (found.state, "recorded no end" in found.detail) == (InstanceState.UNKNOWN, True)
+    alone = replace(run, supervisor=unseen)
+    assert _look_at(files, alone).state is InstanceState.GONE
+
+
+@pytest.mark.fault("F100")
+def test_a_process_that_may_not_be_seen_is_not_called_dead(tmp_path):
+    """As another user, and with a ``/proc`` that shows nothing of process 1."""
+    script = f"""
+import os
+from pathlib import Path
+from streams_recovery.application import instance_record
+instance_record._PROC = Path({str(tmp_path)!r})
+if os.getuid() == 0:
+    os.setuid(65534)
+print(instance_record.is_hidden(instance_record.Process(pid=1, born="x")))
+print(instance_record.is_hidden(instance_record.Process(pid=4194305, born="x")))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["True", "False"], done.stderr

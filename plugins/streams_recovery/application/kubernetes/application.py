@@ -17,7 +17,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus, Sto
 from streams_recovery.config.runs import KubernetesRuns
 from streams_recovery.core.errors import ConfigInvalid, ManagedByAnother, Refused
 from streams_recovery.core.kubernetes.controllers import findings_of, rights_needed
-from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, in_slots, slot_names
+from streams_recovery.core.kubernetes.workload import NodeState, Pod, Workload, gone_by, in_slots, slot_names
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking_finding
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 
@@ -35,10 +35,11 @@ NodeOf = Callable[[str], NodeState]
 class KubernetesApplication:
     """The port for pods. An instance is a pod; since pods of a Deployment have new names each time, instances are numbered.
 
-    Gone means that the pod's object does not exist, or that all its containers have ended for good, and that the workload's controller has seen that no pod
-    is wanted: until then it may make one at any moment, and an instance without a pod is unknown. So is a pod whose object goes on existing on a node that
-    does not answer. Clean means that the container was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said
-    it was closed where it can. What a stop finds is written down in a ConfigMap before the workload is scaled.
+    Gone means that the pod's container was seen to end for good, or that its object has been away for longer than its program may run on, and that the
+    workload's controller has seen that no pod is wanted: until then it may make one at any moment, and an instance without a pod is unknown. So is a pod
+    whose object goes on existing on a node that does not answer. A pod whose labels were changed is still an instance. Clean means that the container that
+    was asked to close was seen to end with 0 or 143 after a stop of ours, not for want of memory, and that it had said it was closed where it can. What a
+    stop finds is written down in a ConfigMap before the workload is scaled.
     The section's ``start_timeout`` bounds a wipe and the wait for an answer to a query as well.
     """
 
@@ -82,16 +83,17 @@ class KubernetesApplication:
         """
         workload = self._cluster.workload()
         deadline = time.monotonic() + timeout
-        watch = PodWatch(self._cluster, workload, self._seen)
+        watch = PodWatch(self._cluster, workload, self._seen, self._vanished)
         if workload.replicas or watch.left:
             require_unmanaged(self._cluster, workload, self._section.argocd_namespace)
-            autoscaling.require_no_scaling_from_zero(self._cluster)
+            autoscaling.require_left_at_zero(self._cluster)
             self._ask(workload, watch.left, seconds=timeout)
             self._cluster.scale(0)
         watch.await_gone(seconds=max(_END_SECONDS, deadline - time.monotonic()))
-        for pod in watch.left:
+        for pod in watch.to_kill:
             self._cluster.end_pod(pod, seconds=1)
         watch.await_gone(seconds=_KILL_SECONDS)
+        self._note_those_that_vanished(watch)
         if not watch.left:
             autoscaling.proven_off(self._cluster, seconds=_AUTOSCALER_SECONDS)
         return StopReport(instances=self.status())
@@ -119,7 +121,7 @@ class KubernetesApplication:
 
     def preflight(self, *, stops: bool, wipes: bool = False) -> tuple[PreflightFinding, ...]:
         """Rights that are missing, owners and autoscalers that would keep it from being stopped, and state that could not be wiped."""
-        return findings(self._cluster, stops=stops, wipes=wipes)
+        return findings(self._cluster, self._application_id, stops=stops, wipes=wipes)
 
     @property
     def _cluster(self) -> Cluster:
@@ -130,7 +132,12 @@ class KubernetesApplication:
     def _status(self) -> tuple[tuple[InstanceStatus, ...], Fleet]:
         workload = self._cluster.workload()
         record = None if workload.replicas else self._cluster.record()
-        pods = in_slots(workload.name.name, self._cluster.pods(workload)[0], record.instances if record else {})
+        selected = self._cluster.pods(workload)[0]
+        uids = {pod.uid for pod in selected}
+        # One whose labels were changed is this application's as long as it exists: nobody has said that its program ended.
+        unlisted = [one for one in record.pods if one.ended is None and one.uid not in uids] if record else []
+        outside = [pod for one in unlisted if (pod := self._cluster.pod(one.pod, one.uid)) is not None]
+        pods = in_slots(workload.name.name, (*selected, *outside), record.instances if record else {})
         found = looks(workload, pods, record, self._section.replicas, self._cluster.node, datetime.now(UTC))
         fleet = self._fleet(pods)
         return fleet.completed(found), fleet
@@ -162,8 +169,23 @@ class KubernetesApplication:
             self._cluster.write(record.with_answers({pods[name].uid: answer for name, answer in answers.items()}))
 
     def _seen(self, pods: tuple[Pod, ...]) -> None:
+        self._note(lambda record: record.with_ends(pods))
+
+    def _vanished(self, pods: tuple[Pod, ...]) -> None:
+        at = time.time_ns() // 1_000_000
+        self._note(lambda record: record.with_vanished({pod.uid for pod in pods}, at))
+
+    def _note_those_that_vanished(self, watch: PodWatch) -> None:
+        """Those of an earlier stop that was killed, whose objects went while nobody looked."""
+        record, left = self._cluster.record(), {pod.uid for pod in watch.left}
+        lost = [one for one in record.pods if one.ended is None and one.vanished is None and one.uid not in left] if record else []
+        gone = {one.uid for one in lost if self._cluster.pod(one.pod, one.uid) is None}
+        at = time.time_ns() // 1_000_000
+        self._note(lambda record: record.with_vanished(gone, at))
+
+    def _note(self, change: Callable[[StopRecord], StopRecord]) -> None:
         record = self._cluster.record()
-        if record is not None and (known := record.with_ends(pods)) != record:
+        if record is not None and (known := change(record)) != record:
             self._cluster.write(known)
 
     def _replicas(self, record: StopRecord | None) -> int:
@@ -181,7 +203,7 @@ def _host(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def findings(cluster: Cluster, *, stops: bool, wipes: bool) -> tuple[PreflightFinding, ...]:
+def findings(cluster: Cluster, application_id: str, *, stops: bool, wipes: bool) -> tuple[PreflightFinding, ...]:
     """Rights that are missing, owners and autoscalers that are in the way, and state that could not be wiped. Without the rights to see these nothing is
     known of them.
     """
@@ -194,13 +216,13 @@ def findings(cluster: Cluster, *, stops: bool, wipes: bool) -> tuple[PreflightFi
     if not stops or any(right.blocking for right in missing):
         return found
     workload = cluster.workload()
-    return (*found, *_kept_state(cluster, workload, wipes=wipes), *_in_the_way(cluster, workload))
+    return (*found, *_kept_state(cluster, workload, application_id, wipes=wipes), *_in_the_way(cluster, workload))
 
 
-def _kept_state(cluster: Cluster, workload: Workload, *, wipes: bool) -> tuple[PreflightFinding, ...]:
+def _kept_state(cluster: Cluster, workload: Workload, application_id: str, *, wipes: bool) -> tuple[PreflightFinding, ...]:
     try:
         if wipes:
-            wipeable(cluster, workload)
+            wipeable(cluster, workload, application_id)
     except ConfigInvalid as error:
         return (blocking_finding("state-not-wipeable", error.reason, error.next_step),)
     return ()
@@ -209,7 +231,7 @@ def _kept_state(cluster: Cluster, workload: Workload, *, wipes: bool) -> tuple[P
 def _in_the_way(cluster: Cluster, workload: Workload) -> tuple[PreflightFinding, ...]:
     try:
         require_unmanaged(cluster, workload, cluster.section.argocd_namespace)
-        autoscaling.require_no_scaling_from_zero(cluster)
+        autoscaling.require_left_at_zero(cluster)
     except Refused as error:
         kind = "managed-elsewhere" if isinstance(error, ManagedByAnother) else "autoscaler"
         return (blocking_finding(kind, error.reason, error.next_step),)
@@ -230,7 +252,7 @@ def looks(
     stopped = {one.instance: one for one in record.pods} if record else {}
     count = (record.replicas if record else configured) or int(not workload.at_rest)
     names = list(dict.fromkeys((*slot_names(workload.name.name, count, workload.first), *stopped)))
-    found |= {name: _unwanted(workload, name, stopped.get(name), node_of) for name in names if name not in found}
+    found |= {name: _unwanted(workload, name, stopped.get(name), node_of, now) for name in names if name not in found}
     return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
 
 
@@ -252,21 +274,30 @@ def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceSt
     return standing(name, InstanceState.RUNNING, where)
 
 
-def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
-    look = _without_pod(name, stopped, node_of)
+def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf, now: datetime) -> InstanceStatus:
+    look = _without_pod(name, stopped, node_of, now)
     if workload.at_rest or look.state is not InstanceState.GONE:
         return look
     detail = f"no pod, and the controller of {workload.name} has not said yet that it makes none: see that kube-controller-manager works"
     return standing(name, InstanceState.UNKNOWN, detail)
 
 
-def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf) -> InstanceStatus:
+def _without_pod(name: str, stopped: StoppedPod | None, node_of: NodeOf, now: datetime) -> InstanceStatus:
     if stopped is None:
         return standing(name, InstanceState.GONE, "no pod, and no stop on record", clean=False, stopped_here=False)
     where, end = f"pod {stopped.pod}", stopped.end
     if end is None:
         if node_of(stopped.node) == "lost":
             detail = f"{where} was removed while its node {stopped.node} did not answer: turn that node off and delete its Node object"
+            return standing(name, InstanceState.UNKNOWN, detail)
+        if stopped.vanished is None:
+            detail = f"{where} is not there any more, and its end was not seen: stop it again, which notes from when on it is missing"
+            return standing(name, InstanceState.UNKNOWN, detail)
+        by = gone_by(datetime.fromtimestamp(stopped.vanished / 1000, UTC), stopped.grace)
+        if now < by:
+            detail = (
+                f"{where} was removed by force before its end was seen: its program may run until {by:%H:%M:%S} UTC, stop it again then"
+            )
             return standing(name, InstanceState.UNKNOWN, detail)
         detail = f"{where}: its end was not seen, asked by {stopped.request.by}"
         return standing(name, InstanceState.GONE, detail, clean=False, stopped_here=True)

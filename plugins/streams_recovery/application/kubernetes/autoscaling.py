@@ -16,8 +16,17 @@ from streams_recovery.core.waiting import poll
 _LOOK_SECONDS: Final = 0.25
 
 
-def require_no_scaling_from_zero(cluster: Cluster) -> None:
-    """Raise ``Refused`` for an autoscaler that scales up from zero: only one that wants at least one pod leaves a workload at zero alone."""
+def require_left_at_zero(cluster: Cluster) -> None:
+    """Raise ``Refused`` for an autoscaler that scales up from zero, as only one that wants at least one pod leaves a workload at zero alone, and for a
+    ScaledObject of KEDA that cannot be paused.
+    """
+    for one in cluster.scaled_objects():
+        if one.problem:
+            raise Refused(
+                f"{one}: {one.problem}",
+                next_step="remove that annotation while applications are stopped, or pause it by autoscaling.keda.sh/paused alone",
+                autoscalers=[one.name],
+            )
     from_zero = [one.name for one in cluster.autoscalers() if one.least == 0]
     if from_zero:
         raise Refused(
@@ -44,8 +53,8 @@ def paused(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
 
 
 def resumed(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
-    """Remove the pause from those that a stop has paused, and wait until KEDA says so: the next stop would take the old word for its own. Raises
-    ``ApplicationNotReady``.
+    """Remove the pause from those that a stop has paused, and wait until KEDA says so: the next stop would take the old word for its own. Not for one that
+    KEDA calls paused for another reason. Raises ``ApplicationNotReady``.
     """
     present = {one.name for one in cluster.scaled_objects()} if names else set()
     for name in names:
@@ -53,7 +62,7 @@ def resumed(cluster: Cluster, names: Sequence[str], *, seconds: float) -> None:
             cluster.pause_scaled_object(name, paused=False)
 
     def held() -> Sequence[ScaledObject]:
-        return [one for one in cluster.scaled_objects() if one.name in names and one.paused] if names else []
+        return [one for one in cluster.scaled_objects() if one.name in names and one.paused and not one.problem] if names else []
 
     _await_none(held, "is still paused, as far as KEDA says", seconds)
 

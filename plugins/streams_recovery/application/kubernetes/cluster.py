@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -92,6 +92,14 @@ class Cluster:
         container = self.container(workload)
         own = [one for one in found["items"] if not of_another(one, workload.name)]
         return tuple(pod_of(one, container) for one in own), found["metadata"]["resourceVersion"]
+
+    def pod(self, name: str, uid: str) -> Pod | None:
+        """The one pod of that name and uid, whatever its labels are now; None when its object is gone."""
+        found = self.client.call(
+            f"get pod {name}", self._core.list_namespaced_pod, self.section.namespace, field_selector=f"metadata.name={name}"
+        )
+        container = self.container(self.workload())
+        return next((pod_of(one, container) for one in found["items"] if one["metadata"]["uid"] == uid), None)
 
     def pod_events(self, workload: Workload, version: str, *, seconds: int) -> Iterator[Mapping[str, Any]]:
         """The changes at its pods."""
@@ -221,9 +229,18 @@ class StopRecord:
         return {one.uid: one.instance for one in self.pods}
 
     def with_ends(self, seen: Iterable[Pod]) -> StopRecord:
-        """With the ends of containers that were seen. The last one counts: a container that crashed may have been started again."""
-        ends = {pod.uid: pod.ended for pod in seen if pod.ended is not None}
-        return replace(self, pods=tuple(replace(one, ended=ends.get(one.uid, one.ended)) for one in self.pods))
+        """With the ends of containers that were seen. The last one counts, and none while a container runs again after one that ended."""
+        pods = {pod.uid: pod for pod in seen}
+        return replace(self, pods=tuple(one.seen_as(pods[one.uid]) if one.uid in pods else one for one in self.pods))
+
+    def with_vanished(self, uids: Collection[str], at: int) -> StopRecord:
+        """With the moment (milliseconds) at which the objects of these pods were gone, and no end of theirs was seen. The first one counts."""
+        return replace(
+            self,
+            pods=tuple(
+                replace(one, vanished=at) if one.uid in uids and one.ended is None and one.vanished is None else one for one in self.pods
+            ),
+        )
 
     def with_answers(self, answers: Mapping[str, bool]) -> StopRecord:
         """With what the pods said when they were asked to close, by their uids."""
@@ -238,7 +255,9 @@ class StopRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoppedPod:
-    """One pod that was asked to end. ``ended`` is None until the end of its container was seen."""
+    """One pod that was asked to end. ``ended`` is None until the end of its container was seen. ``container`` is the one that was asked, ``grace`` the
+    pod's grace period in seconds, ``vanished`` the moment (milliseconds) at which its object was gone without an end.
+    """
 
     instance: str
     pod: str
@@ -246,13 +265,27 @@ class StoppedPod:
     node: str
     request: StopRequest
     ended: ContainerEnd | None
+    container: str = ""
+    grace: int = 30
+    vanished: int | None = None
 
     @property
     def end(self) -> Ended | None:
         """Its end as the other kinds of runs know it."""
         if self.ended is None:
             return None
-        return Ended(run=self.uid, status=self.ended.exit_code, left_behind=0, stop_request=self.request, at=self.request.at)
+        return Ended(run=self.uid, status=self.ended.exit_code, left_behind=0, stop_request=self._request, at=self.request.at)
+
+    @property
+    def _request(self) -> StopRequest:
+        # A container that its probe or a crash has replaced after the request did not answer it: what the first one said proves nothing of this one.
+        answered = self.request.reported_closed is None or (self.ended is not None and self.container == self.ended.container != "")
+        return self.request if answered else replace(self.request, reported_closed=False)
+
+    def seen_as(self, pod: Pod) -> StoppedPod:
+        """With what its pod shows now."""
+        runs_again = self.ended is not None and pod.ended is None and pod.container != self.ended.container
+        return replace(self, ended=None if runs_again else pod.ended or self.ended, vanished=None)
 
 
 def requested(
@@ -264,7 +297,7 @@ def requested(
     by, at = f"{getpass.getuser()}@{platform.node()}, pid {os.getpid()}", time.time_ns() // 1_000_000
     known = {one.uid: one for one in before.pods} if before else {}
     asked = tuple(
-        known.get(pod.uid)
+        _same_run(known.get(pod.uid), pod)
         or StoppedPod(
             instance=instance,
             pod=pod.name,
@@ -278,11 +311,17 @@ def requested(
                 reported_closed=False if closes else None,
             ),
             ended=None,
+            container=pod.container,
+            grace=pod.grace,
         )
         for instance, pod in pods.items()
     )
     present = {one.uid for one in asked}
     return (*(one for uid, one in known.items() if uid not in present), *asked)
+
+
+def _same_run(before: StoppedPod | None, pod: Pod) -> StoppedPod | None:
+    return before if before is not None and before.container == pod.container else None
 
 
 class Client:

@@ -20,13 +20,17 @@ Seen = Callable[[tuple[Pod, ...]], None]
 
 class PodWatch:
     """The pods of a workload from one moment on. Begun before the workload is scaled, it misses no end. ``seen`` is called with pods whose container ended,
-    which the kubelet writes before the object goes.
+    which the kubelet writes before the object goes, and again when one runs after that. ``vanished`` is called with pods whose objects went without such an
+    end: something may run in them still.
     """
 
-    def __init__(self, cluster: Cluster, workload: Workload, seen: Seen) -> None:
-        self._cluster, self._workload, self._seen = cluster, workload, seen
+    def __init__(self, cluster: Cluster, workload: Workload, seen: Seen, vanished: Seen) -> None:
+        self._cluster, self._workload, self._seen, self._vanished = cluster, workload, seen, vanished
         self._container = cluster.container(workload)
         self._pods: dict[str, Pod] = {}
+        self._ended: set[str] = set()
+        # Those that the selector does not name any more: somebody changed their labels, and they run on.
+        self._outside: set[str] = set()
         self._version = ""
         self._list()
 
@@ -34,6 +38,11 @@ class PodWatch:
     def left(self) -> tuple[Pod, ...]:
         """Pods that are not gone: their objects are there, and something runs in them or may."""
         return tuple(pod for pod in self._pods.values() if pod.active)
+
+    @property
+    def to_kill(self) -> tuple[Pod, ...]:
+        """Those that are left and still the workload's. One whose labels somebody has changed is not for us to end."""
+        return tuple(pod for pod in self.left if pod.uid not in self._outside)
 
     def await_gone(self, *, seconds: float) -> None:
         """Wait until no pod is left and none can come, or the time is up. Goes on when the API server is away for a while: what happened meanwhile it tells
@@ -60,6 +69,7 @@ class PodWatch:
         now = self._at_zero()
         if self.left:
             self._follow()
+            self._ask_for_those_that_left()
         elif now.at_rest:
             # The controller's last pods were made before it said that it makes none.
             self._list()
@@ -85,6 +95,11 @@ class PodWatch:
             if not self._take(event["type"], event["object"]) or not self.left:
                 return
 
+    def _ask_for_those_that_left(self) -> None:
+        # The watch tells nothing more of a pod that has left the selector.
+        for uid in self._outside & self._pods.keys():
+            self._left_the_list(self._pods[uid])
+
     def _take(self, kind: str, found: Mapping[str, Any]) -> bool:
         """Take in one event; False when the watch cannot go on from here."""
         if kind == "ERROR":
@@ -94,19 +109,40 @@ class PodWatch:
             self._list()
             return False
         self._version = found["metadata"]["resourceVersion"]
-        if kind != "BOOKMARK" and not of_another(found, self._workload.name):
+        if kind != "BOOKMARK" and (found["metadata"]["uid"] in self._pods or not of_another(found, self._workload.name)):
             pod = pod_of(found, self._container)
             if kind == "DELETED":
-                self._pods.pop(pod.uid, None)
-            else:
-                self._pods[pod.uid] = pod
-            if pod.ended is not None:
+                self._left_the_list(pod)
+                return True
+            self._pods[pod.uid] = pod
+            self._outside.discard(pod.uid)
+            if pod.ended is not None or pod.uid in self._ended:
+                # A container that runs again after an end takes that end back.
+                self._ended.add(pod.uid)
                 self._seen((pod,))
         return True
 
+    def _left_the_list(self, pod: Pod) -> None:
+        """A pod is no longer among those that are selected: its object is gone, or somebody changed its labels and it runs on."""
+        now = self._cluster.pod(pod.name, pod.uid)
+        if now is not None and now.active:
+            self._pods[pod.uid] = now
+            self._outside.add(pod.uid)
+            return
+        self._pods.pop(pod.uid, None)
+        last = now or pod
+        if last.ended is not None:
+            self._seen((last,))
+        elif not last.rejected:
+            self._vanished((last,))
+
     def _list(self) -> None:
+        before = self._pods
         pods, self._version = self._cluster.pods(self._workload)
         self._pods = {pod.uid: pod for pod in pods}
+        self._outside -= self._pods.keys()
+        for uid in before.keys() - self._pods.keys():
+            self._left_the_list(before[uid])
 
 
 def _watch_failed(found: Mapping[str, Any]) -> RecoveryError:

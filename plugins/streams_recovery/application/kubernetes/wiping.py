@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from streams_recovery.application.kubernetes.cluster import Cluster
@@ -36,7 +37,7 @@ _LITTLE: Final = {"requests": {"cpu": "50m", "memory": "32Mi"}, "limits": {"cpu"
 def wiped(cluster: Cluster, application_id: str) -> WipeReport:
     """Wipe the state of a workload whose pods are all gone."""
     workload, section = cluster.workload(), cluster.section
-    volume = wipeable(cluster, workload)
+    volume = wipeable(cluster, workload, application_id)
     if volume.lasting == "pod":
         return _gone_with_pods(cluster)
     claims = Claims(cluster)
@@ -49,14 +50,22 @@ def wiped(cluster: Cluster, application_id: str) -> WipeReport:
     return WipeReport(removed=tuple(f"claim {name}" for name in names if name not in held), remaining=remaining)
 
 
-def wipeable(cluster: Cluster, workload: Workload) -> StateVolume:
+def wipeable(cluster: Cluster, workload: Workload, application_id: str) -> StateVolume:
     """The volume with the state. Raises ``ConfigInvalid`` when it could not be wiped."""
     section = cluster.section
-    volume = state_volume(workload, cluster.container(workload), section.state_directory)
+    volume = state_volume(
+        workload, cluster.container(workload), section.state_directory, application_id, without_state=section.volumes_without_state
+    )
     if volume.lasting != "pod" and section.claims is None:
         raise ConfigInvalid(
             f"the state of {section.workload} lies on claims that outlive its pods: {volume.name}",
             next_step="set runs.kubernetes.claims to delete or to job",
+            claim=volume.name,
+        )
+    if volume.lasting != "pod" and section.claims == "job" and PurePosixPath(volume.mount["mountPath"]).name == application_id:
+        raise ConfigInvalid(
+            f"{volume.name} of {section.workload} is mounted at {volume.mount['mountPath']}: a job removes that directory, and a mounted one cannot be removed",
+            next_step=f"mount it at {section.state_directory}",
             claim=volume.name,
         )
     if volume.lasting == "claim" and section.claims == "delete":
@@ -76,7 +85,7 @@ def require_no_wipe(cluster: Cluster, application_id: str, workload: Workload) -
     if section.claims != "job":
         return
     try:
-        volume = wipeable(cluster, workload)
+        volume = wipeable(cluster, workload, application_id)
     except ConfigInvalid:
         # No job was ever made for such state. The preflight check of a restore says so, and a savepoint need not.
         return

@@ -36,7 +36,8 @@ ObjectName = Annotated[str, AfterValidator(_object_name)]
 
 class KubernetesRuns(Kind):
     """Pods of one workload. ``workload`` is ``deployment/NAME`` or ``statefulset/NAME``, ``state_directory`` is ``state.dir`` in the container, and each pod
-    answers ``control`` at ``port``. ``claims`` says what a wipe does to volumes that outlive a pod.
+    answers ``control`` at ``port``. ``claims`` says what a wipe does to volumes that outlive a pod; ``volumes_without_state`` are those on which no state
+    lies.
     """
 
     namespace: ObjectName
@@ -48,6 +49,7 @@ class KubernetesRuns(Kind):
     record: ObjectName | None = None
     claims: Literal["delete", "job"] | None = None
     wipe_image: Text | None = None
+    volumes_without_state: tuple[ObjectName, ...] = ()
     kubeconfig: LocalPath | None = None
     context: Text | None = None
     argocd_namespace: ObjectName = "argocd"

@@ -26,6 +26,9 @@ _FLUX_DISABLED: Final = f"{_KUSTOMIZE}/reconcile"
 KEDA_GROUP, KEDA_VERSION, KEDA_PLURAL = "keda.sh", "v1alpha1", "scaledobjects"
 KEDA_PAUSED: Final = "autoscaling.keda.sh/paused"
 _KEDA_PAUSED_AT: Final = "autoscaling.keda.sh/paused-replicas"
+_KEDA_PAUSED_PARTLY: Final = ("autoscaling.keda.sh/paused-scale-in", "autoscaling.keda.sh/paused-scale-out")
+# What Go's strconv.ParseBool takes for false. Whatever is no boolean at all pauses (apis/keda/v1alpha1, NeedToBePausedByAnnotation).
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 # What an autoscaler says of itself while its target is at zero.
 _OFF: Final = "ScalingDisabled"
 
@@ -132,11 +135,14 @@ class Autoscaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledObject:
-    """A ScaledObject. ``annotated`` is true when its annotation pauses it, ``paused`` when KEDA says that it is."""
+    """A ScaledObject. ``annotated`` is true when its annotation pauses it at zero, ``paused`` when KEDA says that it is. ``problem`` is why it cannot be
+    paused for a stop, empty when it can.
+    """
 
     name: str
     annotated: bool
     paused: bool
+    problem: str = ""
 
     def __str__(self) -> str:
         return f"ScaledObject {self.name} of KEDA"
@@ -171,9 +177,26 @@ def _scaled_object(found: Mapping[str, Any]) -> ScaledObject:
     annotations = found["metadata"].get("annotations") or {}
     return ScaledObject(
         name=found["metadata"]["name"],
-        annotated=annotations.get(KEDA_PAUSED) == "true" or _KEDA_PAUSED_AT in annotations,
+        annotated=_pauses(annotations.get(KEDA_PAUSED, "false")) or annotations.get(_KEDA_PAUSED_AT) == "0",
         paused=_condition(found, "Paused").get("status") == "True",
+        problem=_unpausable(annotations),
     )
+
+
+def _pauses(value: str) -> bool:
+    return value not in _FALSE
+
+
+def _unpausable(annotations: Mapping[str, str]) -> str:
+    held = annotations.get(_KEDA_PAUSED_AT, "0")
+    if held != "0":
+        # It counts before any other annotation: KEDA brings the workload back to that many pods.
+        return f"its annotation {_KEDA_PAUSED_AT} holds the workload at {held[:20]} pods, so KEDA would start it again while it is to be stopped"
+    partly = [name for name in _KEDA_PAUSED_PARTLY if _pauses(annotations.get(name, "false"))]
+    if partly:
+        # Then its condition Paused is true all the time, whatever it does (controllers/keda, reconcileScaledObject).
+        return f"with its annotation {partly[0]} KEDA calls it paused all the time, so that it leaves the workload alone cannot be proven"
+    return ""
 
 
 def _condition(found: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

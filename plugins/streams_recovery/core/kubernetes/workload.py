@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
@@ -20,6 +20,28 @@ Lasting = Literal["pod", "templates", "claim"]
 _OVER: Final = ("Succeeded", "Failed")
 # A kubelet that works removes a pod within seconds of its grace period.
 _OVERDUE: Final = timedelta(seconds=30)
+# What Kubernetes gives a pod that names no grace period.
+_GRACE_SECONDS: Final = 30
+# A node counts as ready for 40 seconds after its last word, and the kubelet needs a moment to see that a pod's object is gone.
+_SILENCE: Final = timedelta(seconds=60)
+# Why a kubelet refuses a pod before it starts anything of it (pkg/kubelet, HandlePodAdditions).
+_REJECTIONS: Final = frozenset(
+    {
+        "AppArmor",
+        "Evicted",
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeShutdown",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "SysctlForbidden",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "UnexpectedPredicateFailureType",
+    }
+)
+# Volumes that are files of Kubernetes': an application keeps nothing in them.
+_FILES: Final = frozenset({"configMap", "downwardAPI", "image", "projected", "secret"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +95,21 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEnd:
-    """The end of a container: what the kubelet saw, not what somebody expects. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``."""
+    """The end of a container: what the kubelet saw, not what somebody expects. ``reason`` is ``OOMKilled``, ``Error``, ``Completed``. ``container`` is its
+    id, empty where the kubelet wrote none.
+    """
 
     exit_code: int
     reason: str
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """One pod. ``ended`` is the end of the application's container, None while it runs, waits to be started again, or nothing is known of it.
-    ``all_ended`` is true when every container of the pod has ended. ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has
-    asked it to end.
+    ``container`` is the id of that container: a pod that starts its container again has another one, empty before the first.
+    ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
+    ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``grace`` is that period in seconds.
     """
 
     name: str
@@ -96,12 +122,17 @@ class Pod:
     waiting: str
     ended: ContainerEnd | None
     all_ended: bool
+    container: str = ""
+    grace: int = _GRACE_SECONDS
+    rejected: bool = False
 
     @property
     def active(self) -> bool:
         """False only for one that ended by itself, whose object may stay for long. One that was asked to end is active until its object is gone: only then its
         volumes are.
         """
+        if self.rejected:
+            return False
         return not (self.phase in _OVER and self.all_ended and self.ends_by is None)
 
     def overdue(self, now: datetime) -> bool:
@@ -177,16 +208,21 @@ def of_another(found: Mapping[str, Any], workload: WorkloadName) -> bool:
         return False
     if workload.kind == "statefulset":
         return (owner["kind"], owner["name"]) != ("StatefulSet", workload.name)
-    # A Deployment's pods are those of its ReplicaSets, which have its name and a hash.
-    return owner["kind"] != "ReplicaSet" or not owner["name"].startswith(f"{workload.name}-")
+    # A Deployment's ReplicaSet has its name and the hash of the pods' template, which its controller writes on the pods too. The beginning of a name
+    # proves nothing: orders-audit has one that begins like those of orders.
+    labels = found["metadata"].get("labels") or {}
+    return (owner["kind"], owner["name"]) != ("ReplicaSet", f"{workload.name}-{labels.get('pod-template-hash')}")
 
 
 def pod_of(found: Mapping[str, Any], container: str) -> Pod:
     """The pod of an object. ``container`` is the application's."""
     metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
-    states = {one["name"]: one.get("state") or {} for one in status.get("containerStatuses") or ()}
+    shown: dict[str, Mapping[str, Any]] = {one["name"]: one for one in status.get("containerStatuses") or ()}
+    states = {name: one.get("state") or {} for name, one in shown.items()}
     own = states.get(container, {})
     ended = own.get("terminated")
+    run = (ended or {}).get("containerID") or shown.get(container, {}).get("containerID") or ""
+    grace = spec.get("terminationGracePeriodSeconds")
     deletion = metadata.get("deletionTimestamp")
     return Pod(
         name=metadata["name"],
@@ -197,9 +233,26 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         phase=status.get("phase") or "",
         ends_by=None if deletion is None else datetime.fromisoformat(deletion).astimezone(UTC),
         waiting=(own.get("waiting") or {}).get("reason") or "",
-        ended=None if ended is None else ContainerEnd(exit_code=ended.get("exitCode", -1), reason=ended.get("reason") or ""),
+        ended=None if ended is None else ContainerEnd(exit_code=ended.get("exitCode", -1), reason=ended.get("reason") or "", container=run),
         all_ended=bool(states) and all("terminated" in state for state in states.values()),
+        container=run,
+        grace=_GRACE_SECONDS if grace is None else grace,
+        rejected=_is_rejected(status),
     )
+
+
+def _is_rejected(status: Mapping[str, Any]) -> bool:
+    """True for a pod that its kubelet refused, such as OutOfcpu: it has no containers, and never had."""
+    begun = any(status.get(key) for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"))
+    reason = status.get("reason") or ""
+    return status.get("phase") == "Failed" and not begun and (reason in _REJECTIONS or reason.startswith("OutOf"))
+
+
+def gone_by(vanished: datetime, grace: int) -> datetime:
+    """The moment at which nothing runs any more of a pod whose object vanished before its container was seen to end: its kubelet gives the program the whole
+    grace period (seconds), and a node that died is known as lost by then.
+    """
+    return vanished + timedelta(seconds=grace) + _SILENCE
 
 
 def application_container(template: Mapping[str, Any], wanted: str | None, where: str) -> str:
@@ -245,28 +298,68 @@ def node_state(found: Mapping[str, Any] | None) -> NodeState:
     return "ready" if conditions.get("Ready") == "True" else "lost"
 
 
-def state_volume(workload: Workload, container: str, state_directory: str) -> StateVolume:
-    """The volume in which ``state_directory`` lies. Raises ``ConfigInvalid`` for one that can neither be proven gone nor be wiped from here."""
+def state_volume(
+    workload: Workload, container: str, state_directory: str, application_id: str, without_state: Collection[str] = ()
+) -> StateVolume:
+    """The volume in which ``{state_directory}/{application_id}`` lies. ``without_state`` are volumes of which somebody has said that they have no state.
+
+    Raises ``ConfigInvalid`` for one that can neither be proven gone nor be wiped from here, for another one that is mounted below that directory, and for one
+    that outlives its pod and is mounted elsewhere: a link in the image may lead there.
+    """
     spec = workload.template["spec"]
     own = next(one for one in spec["containers"] if one["name"] == container)
-    mount = _mount_of(own.get("volumeMounts") or (), PurePosixPath(state_directory))
+    mounts, directory = own.get("volumeMounts") or (), PurePosixPath(state_directory, application_id)
+    mount = _mount_of(mounts, directory)
+    for other in mounts:
+        if other is not mount:
+            _require_no_state(other, directory, workload, without_state)
     if mount is None:
         # The container's own layer, which is gone with the container.
         return StateVolume(lasting="pod", name="", mount={})
-    if mount["name"] in workload.claim_templates:
+    kind = _kind_of(mount["name"], workload)
+    if kind == "claim template":
         return _on_claim("templates", mount["name"], mount, workload)
-    volume = next(one for one in spec.get("volumes") or () if one["name"] == mount["name"])
-    if "emptyDir" in volume:
+    if kind == "emptyDir":
         return StateVolume(lasting="pod", name=mount["name"], mount=mount)
-    if "persistentVolumeClaim" in volume:
+    volume = _volume(mount["name"], workload)
+    if kind == "persistentVolumeClaim":
         return _on_claim("claim", volume["persistentVolumeClaim"]["claimName"], mount, workload)
-    kind = ", ".join(sorted(set(volume) - {"name"}))
     raise ConfigInvalid(
         f"the state of {workload.name} in {state_directory} lies on a volume of the kind {kind}, which cannot be wiped from here",
         next_step="keep state in an emptyDir or on a PersistentVolumeClaim",
         volume=volume["name"],
         kind=kind,
     )
+
+
+def _volume(name: str, workload: Workload) -> Mapping[str, Any]:
+    volumes: Iterable[Mapping[str, Any]] = workload.template["spec"].get("volumes") or ()
+    return next((one for one in volumes if one["name"] == name), {})
+
+
+def _kind_of(name: str, workload: Workload) -> str:
+    return "claim template" if name in workload.claim_templates else ", ".join(sorted(set(_volume(name, workload)) - {"name"}))
+
+
+def _require_no_state(mount: Mapping[str, Any], directory: PurePosixPath, workload: Workload, without_state: Collection[str]) -> None:
+    name, place, kind = mount["name"], PurePosixPath(mount["mountPath"]), _kind_of(mount["name"], workload)
+    if kind in _FILES or kind == "emptyDir" or directory.is_relative_to(place):
+        # It goes with the pod, or an inner mount hides it.
+        return
+    if place.is_relative_to(directory):
+        raise ConfigInvalid(
+            f"volume {name} of {workload.name} is mounted at {place}, inside the state in {directory}, where it cannot be wiped from here",
+            next_step="mount one volume that has the whole state directory",
+            volume=name,
+            kind=kind,
+        )
+    if name not in without_state:
+        raise ConfigInvalid(
+            f"volume {name} of {workload.name} outlives its pods and is mounted at {place}; a link in the image may lead there from {directory}",
+            next_step=f"write {name} in runs.kubernetes.volumes_without_state if no state lies on it, or else the path below {place} in state_directory",
+            volume=name,
+            kind=kind,
+        )
 
 
 def _on_claim(lasting: Lasting, name: str, mount: Mapping[str, Any], workload: Workload) -> StateVolume:

@@ -113,6 +113,22 @@ def test_a_scaled_object_that_keda_does_not_resume_is_told_and_the_next_start_go
     assert states(application) == [RUNNING, RUNNING]
 
 
+@pytest.mark.fault("F102")
+@pytest.mark.parametrize(
+    ("annotation", "value", "told"),
+    [("paused-replicas", "3", "holds the workload at 3 pods"), ("paused-scale-in", "true", "calls it paused all the time")],
+)
+def test_a_scaled_object_that_would_not_stay_at_zero_is_refused_by_name(pods, annotation, value, told):
+    one = pods()
+    scaled_object(one, {f"autoscaling.keda.sh/{annotation}": value})
+    application = started(one)
+    (found,) = application.preflight(stops=True)
+    assert (found.kind, told in found.text) == ("autoscaler", True)
+    with pytest.raises(Refused, match=told):
+        application.stop(timeout=20)
+    assert states(application) == [RUNNING, RUNNING]
+
+
 class Keda(threading.Thread):
     """What KEDA does of a pause: a moment after the annotation came or went it says so."""
 

@@ -111,5 +111,5 @@ def left_job(one, claim):
     """As the wipe of a run makes it."""
     cluster = one.open()._cluster
     workload = cluster.workload()
-    volume = wipeable(cluster, workload)
+    volume = wipeable(cluster, workload, APPLICATION_ID)
     return wiping_job(claim, volume, cluster.section, APPLICATION_ID, workload.template["spec"], wipe="an earlier run", seconds=600)

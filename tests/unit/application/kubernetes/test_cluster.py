@@ -96,7 +96,7 @@ NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 def pod(name: str = "orders-0", **more: Any) -> Pod:
     plain = {"created": "", "node": "n1", "ip": "", "phase": "Running", "ends_by": None, "waiting": "", "ended": None, "all_ended": False}
-    return Pod(name=name, uid=f"uid-{name}", **{**plain, **more})
+    return Pod(name=name, uid=f"uid-{name}", **{**plain, "container": "run-1", **more})
 
 
 def record(state: str = "RUNNING", *, closes: bool = False, replicas: int = 1) -> StopRecord:
@@ -120,8 +120,12 @@ def seen(
 
 
 def ended(found: StopRecord, code: int, reason: str = "Error") -> InstanceStatus:
-    looked: InstanceStatus = seen(found.with_ends([pod(ended=ContainerEnd(exit_code=code, reason=reason))]))["orders-0"]
+    looked: InstanceStatus = seen(found.with_ends([pod(ended=end(code, reason))]))["orders-0"]
     return looked
+
+
+def end(code: int, reason: str = "Error", container: str = "run-1") -> ContainerEnd:
+    return ContainerEnd(exit_code=code, reason=reason, container=container)
 
 
 @pytest.mark.parametrize(("code", "clean"), [(0, True), (143, True), (137, False), (1, False)])
@@ -163,7 +167,7 @@ def test_what_one_pod_of_a_deployment_said_is_never_taken_for_another_s() -> Non
 
 @pytest.mark.fault("F42")
 def test_an_instance_without_a_pod_is_gone_only_once_the_controller_has_seen_that_none_is_wanted() -> None:
-    for found in (seen(record(), moving=True), seen(None, configured=1, moving=True)):
+    for found in (seen(record().with_vanished({"uid-orders-0"}, 1), moving=True), seen(None, configured=1, moving=True)):
         assert found["orders-0"].state is InstanceState.UNKNOWN
         assert "statefulset/orders has not said yet that it makes none" in found["orders-0"].detail
     assert "node n1 did not answer" in seen(record(), moving=True, node="lost")["orders-0"].detail, "which says what to do"
@@ -171,14 +175,52 @@ def test_an_instance_without_a_pod_is_gone_only_once_the_controller_has_seen_tha
 
 
 def test_the_last_end_counts() -> None:
-    crashed = record().with_ends([pod(ended=ContainerEnd(exit_code=137, reason="Error"))])
+    crashed = record().with_ends([pod(ended=end(137))])
     assert ended(crashed, 143).closed_cleanly is True
     assert seen(crashed.with_ends([pod()]))["orders-0"].closed_cleanly is False
 
 
-def test_an_end_that_nobody_saw_is_not_clean() -> None:
-    found = seen(record())["orders-0"]
-    assert (found.state, found.closed_cleanly) == (InstanceState.GONE, False)
+@pytest.mark.fault("F99")
+@pytest.mark.parametrize("container", ["run-2", ""])
+def test_what_one_container_said_is_never_taken_for_the_next_one_s(container: str) -> None:
+    """The first closed and was started again by its probe; the second one ended without having closed anything."""
+    closed = record(closes=True).with_answers({"uid-orders-0": True})
+    again = closed.with_ends([pod(ended=end(0))]).with_ends([pod(container="run-2")])
+    assert again.pods[0].ended is None, "a container that runs takes the end of the one before it back"
+    found = seen(again.with_ends([pod(ended=end(143, container=container), container=container)]))["orders-0"]
+    assert (found.state, found.closed_cleanly, found.reported_closed) == (InstanceState.GONE, False, False)
+
+
+@pytest.mark.fault("F99")
+def test_a_container_that_was_started_again_is_asked_again() -> None:
+    first = record(closes=True).with_answers({"uid-orders-0": True})
+    (asked,) = requested({"orders-0": pod(container="run-2")}, {}, first, closes=True)
+    assert (asked.container, asked.request.reported_closed) == ("run-2", False)
+
+
+def vanished(found: StopRecord, *, seconds: int, grace: int = 30) -> InstanceStatus:
+    at = int(NOW.timestamp() * 1000) - seconds * 1000
+    looked = replace(found, pods=tuple(replace(one, grace=grace) for one in found.pods)).with_vanished({"uid-orders-0"}, at)
+    status: InstanceStatus = seen(looked)["orders-0"]
+    return status
+
+
+@pytest.mark.fault("F100")
+def test_a_pod_whose_object_went_without_an_end_is_gone_only_after_its_program_cannot_run_any_more() -> None:
+    unseen = seen(record())["orders-0"]
+    assert (unseen.state, "stop it again" in unseen.detail) == (InstanceState.UNKNOWN, True), "since when it is away is not known"
+    early = vanished(record(), seconds=89)
+    assert (early.state, "12:00:01 UTC" in early.detail) == (InstanceState.UNKNOWN, True)
+    late = vanished(record(), seconds=90)
+    assert (late.state, late.closed_cleanly) == (InstanceState.GONE, False)
+    assert vanished(record(), seconds=90, grace=600).state is InstanceState.UNKNOWN
+    assert record().with_vanished({"uid-orders-0"}, 1).with_vanished({"uid-orders-0"}, 2).pods[0].vanished == 1, "the first one counts"
+
+
+@pytest.mark.fault("F100")
+def test_a_pod_that_is_there_again_has_not_vanished() -> None:
+    found = record().with_vanished({"uid-orders-0"}, 1)
+    assert found.with_ends([pod()]).pods[0].vanished is None
 
 
 @pytest.mark.fault("F42")
@@ -186,7 +228,8 @@ def test_a_pod_that_vanished_with_its_node_is_not_called_gone() -> None:
     found = seen(record(), node="lost")["orders-0"]
     assert found.state is InstanceState.UNKNOWN
     assert "node n1 did not answer" in found.detail
-    assert seen(record(), node="absent")["orders-0"].state is InstanceState.GONE
+    assert seen(record().with_vanished({"uid-orders-0"}, 1), node="absent")["orders-0"].state is InstanceState.GONE
+    assert seen(record().with_vanished({"uid-orders-0"}, 1), node="lost")["orders-0"].state is InstanceState.UNKNOWN
 
 
 def test_a_pod_that_is_ending_is_running_until_its_node_is_lost_or_it_is_late() -> None:

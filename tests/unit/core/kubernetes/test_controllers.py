@@ -139,7 +139,11 @@ def test_a_scaled_object_that_names_no_kind_means_a_deployment() -> None:
         ({}, False),
         ({"autoscaling.keda.sh/paused": "true"}, True),
         ({"autoscaling.keda.sh/paused": "false"}, False),
+        ({"autoscaling.keda.sh/paused": "1"}, True),
+        ({"autoscaling.keda.sh/paused": "whatever"}, True),
+        ({"autoscaling.keda.sh/paused": "F"}, False),
         ({"autoscaling.keda.sh/paused-replicas": "0"}, True),
+        ({"autoscaling.keda.sh/paused-replicas": "3"}, False),
     ],
 )
 def test_an_annotation_is_a_wish_and_the_condition_is_what_keda_did(annotations: dict[str, str], annotated: bool) -> None:
@@ -147,6 +151,24 @@ def test_an_annotation_is_a_wish_and_the_condition_is_what_keda_did(annotations:
     assert (wished.annotated, wished.paused) == (annotated, False)
     (done,) = scaled_objects_of(ORDERS, [scaler(annotations=annotations, conditions=[{"type": "Paused", "status": "True"}])])
     assert done.paused
+
+
+@pytest.mark.fault("F102")
+@pytest.mark.parametrize(
+    ("annotations", "problem"),
+    [
+        ({"autoscaling.keda.sh/paused-replicas": "3"}, "holds the workload at 3 pods"),
+        ({"autoscaling.keda.sh/paused-replicas": "3", "autoscaling.keda.sh/paused": "true"}, "holds the workload at 3 pods"),
+        ({"autoscaling.keda.sh/paused-scale-in": "true"}, "calls it paused all the time"),
+        ({"autoscaling.keda.sh/paused-scale-out": "true", "autoscaling.keda.sh/paused": "true"}, "calls it paused all the time"),
+        ({"autoscaling.keda.sh/paused-scale-out": "false"}, ""),
+        ({"autoscaling.keda.sh/paused-replicas": "0"}, ""),
+        ({"autoscaling.keda.sh/paused": "true"}, ""),
+    ],
+)
+def test_what_keda_would_not_leave_at_zero_has_a_problem(annotations: dict[str, str], problem: str) -> None:
+    (found,) = scaled_objects_of(ORDERS, [scaler(annotations=annotations)])
+    assert (problem in found.problem) if problem else not found.problem
 
 
 DEPLOYED = WorkloadName(kind="deployment", name="orders")

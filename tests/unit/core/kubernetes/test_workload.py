@@ -98,7 +98,8 @@ ENDS_BY = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
 
 def pod(name: str = "orders-0", *, phase: str = "Running", created: str = "", states: dict[str, Any] | None = None, **metadata: Any) -> Pod:
-    statuses = [{"name": container, "state": state} for container, state in (states or {"app": {"running": {}}}).items()]
+    shown = {"app": {"running": {}}} if states is None else states
+    statuses = [{"name": container, "state": state, "containerID": f"run-of-{container}"} for container, state in shown.items()]
     found = {
         "metadata": {"name": name, "uid": f"uid-{name}", "creationTimestamp": created, **metadata},
         "spec": {"nodeName": "n1"},
@@ -113,7 +114,8 @@ def ended(code: int, reason: str = "Error") -> dict[str, Any]:
 
 def test_the_end_is_that_of_the_applications_container() -> None:
     found = pod(states={"app": ended(143), "proxy": ended(0, "Completed")})
-    assert found.ended == ContainerEnd(exit_code=143, reason="Error")
+    assert found.ended == ContainerEnd(exit_code=143, reason="Error", container="run-of-app")
+    assert found.container == "run-of-app"
     assert pod(states={"app": {"running": {}}, "proxy": ended(0)}).ended is None
 
 
@@ -140,6 +142,19 @@ def test_one_that_was_asked_to_end_is_active_until_its_object_is_gone() -> None:
 def test_a_failed_pod_of_which_no_container_is_known_is_active() -> None:
     found = {"metadata": {"name": "a", "uid": "u"}, "status": {"phase": "Failed"}}
     assert pod_of(found, "app").active
+
+
+def refused(reason: str, **status: Any) -> Pod:
+    found = {"metadata": {"name": "a", "uid": "u"}, "status": {"phase": "Failed", "reason": reason, **status}}
+    return pod_of(found, "app")
+
+
+@pytest.mark.fault("F100")
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"])
+def test_a_pod_that_its_kubelet_refused_never_ran(reason: str) -> None:
+    assert not refused(reason).active
+    assert refused(reason, containerStatuses=[{"name": "app", "state": {"running": {}}}]).active, "something of it was started"
+    assert refused("NodeLost").active
 
 
 def test_a_pod_is_overdue_when_it_should_have_been_gone_for_a_while() -> None:
@@ -190,6 +205,8 @@ def test_a_node_without_an_object_is_absent_and_one_that_never_reported_is_lost(
         ("statefulset/orders", ("StatefulSet", "orders-2"), True),
         ("statefulset/orders", ("Job", "orders"), True),
         ("deployment/orders", ("ReplicaSet", "orders-5d8c7"), False),
+        ("deployment/orders", ("ReplicaSet", "orders-audit-5d8c7"), True),
+        ("deployment/orders", ("ReplicaSet", "orders-other"), True),
         ("deployment/orders", ("ReplicaSet", "payments-5d8c7"), True),
         ("deployment/orders", ("Job", "orders-5d8c7"), True),
         ("deployment/orders", None, False),
@@ -200,7 +217,7 @@ def test_a_pod_of_another_controller_is_no_instance_whatever_its_labels(
 ) -> None:
     references: list[dict[str, Any]] = [{"kind": "ConfigMap", "name": "orders"}]
     references += [{"kind": owner[0], "name": owner[1], "controller": True}] if owner else []
-    found = {"metadata": {"name": "orders-0", "ownerReferences": references}}
+    found = {"metadata": {"name": "orders-0", "ownerReferences": references, "labels": {"pod-template-hash": "5d8c7"}}}
     assert of_another(found, WorkloadName.parse(workload)) is another
 
 
@@ -213,8 +230,8 @@ def workload(mounts: list[dict[str, str]], volumes: list[dict[str, Any]], templa
     return workload_of(WorkloadName(kind="statefulset", name="orders"), found)
 
 
-def volume(of: Workload) -> tuple[str, str]:
-    found = state_volume(of, "app", "/data/state")
+def volume(of: Workload, without_state: tuple[str, ...] = ()) -> tuple[str, str]:
+    found = state_volume(of, "app", "/data/state", "orders", without_state)
     return found.lasting, found.name
 
 
@@ -224,7 +241,34 @@ MOUNT = {"name": "state", "mountPath": "/data"}
 def test_a_volume_of_the_pod_is_gone_with_it() -> None:
     assert volume(workload([MOUNT], [{"name": "state", "emptyDir": {}}])) == ("pod", "state")
     assert volume(workload([], [])) == ("pod", "")
-    assert volume(workload([{"name": "other", "mountPath": "/data/stat"}], [{"name": "other", "hostPath": {}}])) == ("pod", "")
+    assert volume(workload([{"name": "other", "mountPath": "/data/stat"}], [{"name": "other", "emptyDir": {}}])) == ("pod", "")
+    assert volume(workload([{"name": "files", "mountPath": "/data/state/orders/x"}], [{"name": "files", "configMap": {}}])) == ("pod", "")
+
+
+@pytest.mark.fault("F101")
+def test_a_claim_at_the_directory_of_the_application_itself_has_the_state() -> None:
+    mount = {"name": "state", "mountPath": "/data/state/orders"}
+    assert volume(workload([mount], [], ("state",))) == ("templates", "state")
+    outer = {"name": "scratch", "mountPath": "/data"}
+    assert volume(workload([outer, mount], [{"name": "scratch", "emptyDir": {}}], ("state",))) == ("templates", "state")
+
+
+@pytest.mark.fault("F101")
+@pytest.mark.parametrize("volumes", [[], [{"name": "deep", "nfs": {}}]])
+def test_a_volume_inside_the_state_that_outlives_the_pod_is_refused(volumes: list[dict[str, Any]]) -> None:
+    mounts = [MOUNT, {"name": "deep", "mountPath": "/data/state/orders/0_1"}]
+    with pytest.raises(ConfigInvalid, match="inside the state in /data/state/orders") as caught:
+        volume(workload(mounts, [{"name": "state", "emptyDir": {}}, *volumes], () if volumes else ("deep",)), ("deep",))
+    assert caught.value.facts["volume"] == "deep"
+
+
+@pytest.mark.fault("F101")
+def test_a_volume_that_a_link_may_lead_to_is_refused_unless_somebody_knows_it() -> None:
+    """/var/run is a link to /run in most images: a claim at /run/state has what is written to /var/run/state."""
+    of = workload([{"name": "run", "mountPath": "/run/state"}], [{"name": "run", "persistentVolumeClaim": {"claimName": "run"}}])
+    with pytest.raises(ConfigInvalid, match="volumes_without_state"):
+        volume(of)
+    assert volume(of, ("run",)) == ("pod", "")
 
 
 def test_claims_outlive_pods() -> None:
