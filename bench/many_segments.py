@@ -83,6 +83,7 @@ def copied(topic: str, partition: int, number: int) -> CopiedRange:
         min_timestamp=T0 + number * HOUR + seed % 5_000,
         max_timestamp=T0 + (number + 1) * HOUR + seed % 7_000,
         payload_bytes=rows * 100 + seed % 90_000,
+        largest_record=1,
     )
     return CopiedRange(start=start, end=start + SPAN, file=file)
 
@@ -90,7 +91,7 @@ def copied(topic: str, partition: int, number: int) -> CopiedRange:
 def savepoint(number: int, topics: tuple[TopicImage, ...], parent: str | None) -> Manifest:
     """The savepoint of that number."""
     return Manifest(
-        format_version=6,
+        format_version=7,
         savepoint_id=f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime((T0 + number * HOUR) / 1000))}-{number:010x}",
         application_id=APPLICATION,
         cluster_id="c",
@@ -127,6 +128,7 @@ def topic(name: str, ranges: list[Ranges], ends: int) -> TopicImage:
         topic_id=f"{name}-id",
         replication_factor=3,
         config={"cleanup.policy": "compact", "delete.retention.ms": str(10**13)},
+        in_force={},
         store=None,
         archived=True,
         full_since=T0,
@@ -213,6 +215,7 @@ def _draft(parent: Manifest) -> CutDraft:
             topic_id=one.topic_id,
             replication_factor=one.replication_factor,
             config=one.config,
+            in_force=one.in_force,
             store=None,
             archived=True,
             evidence=one.evidence,

@@ -24,6 +24,7 @@ from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.state.table import StoreKey, join_key
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.core.topic_settings import InForce, SettingSource
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.range_copy import copy_range
 from streams_recovery.kafka.writer import PartitionWriter, Producers
@@ -170,7 +171,11 @@ def test_every_setting_of_the_owner_comes_back_and_what_does_not_stands_in_the_p
     tp, own = small.changelog, {"message.timestamp.after.max.ms": "604800000", "segment.jitter.ms": "500", "file.delete.delay.ms": "90000"}
     before = small.recovery.cluster.describe_topics([tp.topic])[tp.topic].config
     alter(small.recovery.cluster, {tp.topic: {**own, "leader.replication.throttled.replicas": "0:0"}})
-    take(small)
+    saved = small.recovery.savepoints.read(take(small).savepoint_id).topic(tp.topic)
+    assert saved is not None
+    assert saved.in_force["message.timestamp.after.max.ms"] == InForce(value="604800000", source=SettingSource.TOPIC)
+    assert saved.in_force["retention.ms"].source is not SettingSource.TOPIC
+    assert int(saved.in_force["min.compaction.lag.ms"].value) < 2**40, "what the guard sets is not what counts"
     lose_state(small)
     planned = restore.plan(small.recovery, asked(small.recovery))
     (step,) = (step for step in planned.create if step.name == tp.topic)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple, Self
 
 from streams_recovery.core.codec import StoredAs
 from streams_recovery.core.errors import Damaged
+from streams_recovery.core.topic_settings import InForce
 
 # One text for each partition: no leading zeros.
 _PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})", re.ASCII)
@@ -119,7 +120,7 @@ class Guarantee(enum.StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """A topic as the cluster describes it. ``topic_id`` changes when a topic is deleted and created again under the same name. ``config`` contains
-    only overrides of the topic itself, no broker defaults. ``leader_epochs`` has one entry for each partition.
+    only overrides of the topic itself, no broker defaults, and ``in_force`` what counts on it. ``leader_epochs`` has one entry for each partition.
     """
 
     name: str
@@ -128,6 +129,7 @@ class TopicDescription:
     replication_factor: int
     config: dict[str, str]
     leader_epochs: tuple[int | None, ...]
+    in_force: dict[str, InForce] = field(default_factory=dict, compare=False)
 
 
 class Evidence(enum.StrEnum):

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
+
+# The settings that decide which records a topic keeps, and which it takes.
+IN_FORCE: Final = (
+    "cleanup.policy",
+    "delete.retention.ms",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.compaction.lag.ms",
+    "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.ms",
+)
 
 # Named for the place: brokers that hold its replicas back, and records that lie in the remote storage of one cluster.
 _OF_THE_PLACE: Final = frozenset(
@@ -18,6 +37,45 @@ _OF_THE_PLACE: Final = frozenset(
 )
 # Kafka has no setting of a topic that begins like this: a vendor's own, about its placement and storage.
 _OF_A_VENDOR: Final = ("confluent.", "redpanda.", "aiven.", "inkless.", "diskless.")
+
+
+class SettingSource(enum.StrEnum):
+    """Where a setting comes from that is in force on a topic. ``broker``: from one of the three below ``topic``, and the topic's own hid which."""
+
+    TOPIC = "topic"
+    DYNAMIC_BROKER = "dynamic broker"
+    STATIC_BROKER = "static broker"
+    DEFAULT = "default"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """A setting as it is in force on a topic."""
+
+    value: str
+    source: SettingSource
+
+
+def without_hold(raw: Mapping[str, InForce], owner: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, InForce]:
+    """What is in force on a topic but for holds on it, of the settings in ``IN_FORCE``. ``raw`` is what its broker says, ``owner`` what its owner has set, and
+    ``defaults`` are the broker's own. Of a setting that only a hold has on the topic, and no default is known, nothing is said.
+    """
+    found = {}
+    for name in IN_FORCE:
+        here = raw.get(name)
+        if name in owner:
+            found[name] = InForce(value=owner[name], source=SettingSource.TOPIC)
+        elif here is not None and here.source is not SettingSource.TOPIC:
+            found[name] = here
+        elif here is not None and name in defaults:
+            found[name] = InForce(value=defaults[name], source=SettingSource.BROKER)
+    return found
+
+
+def held(raw: Mapping[str, InForce], owner: Mapping[str, str]) -> bool:
+    """True where a hold hides what a broker would have of one of these settings."""
+    return any(name not in owner and name in raw and raw[name].source is SettingSource.TOPIC for name in IN_FORCE)
 
 
 def of_the_place(name: str) -> bool:

@@ -14,6 +14,7 @@ from streams_recovery.core.errors import NotFound, Refused, TransientError
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition
 from streams_recovery.core.preflight.findings import BrokerFacts
 from streams_recovery.core.preflight.permissions import Rights
+from streams_recovery.core.topic_settings import InForce
 from streams_recovery.core.words import first_names
 from streams_recovery.kafka import errors, log_batches, logs, permissions
 from streams_recovery.kafka.clients import ClusterVerbs, Deadline
@@ -44,8 +45,12 @@ class KafkaCluster(ClusterVerbs):
         """``log.cleanup.policy``: what topics without an override of ``cleanup.policy`` have."""
         return self._broker_settings(min(self._metadata().brokers))["log.cleanup.policy"]
 
+    def defaults_of_one(self) -> dict[str, str]:
+        """The settings that a topic without overrides has on one broker. None without the right to read a broker's settings."""
+        return logs.topic_defaults(self.facts().settings) if self.facts().settings else {}
+
     def topic_defaults(self) -> tuple[dict[str, str], ...]:
-        """Of each broker, the settings of retention and compaction that a topic without overrides has there."""
+        """Of each broker, the settings that a topic without overrides has there, of those that decide what it keeps and takes."""
         return tuple(logs.topic_defaults(self._broker_settings(broker)) for broker in sorted(self._metadata().brokers))
 
     def facts(self) -> BrokerFacts:
@@ -94,8 +99,8 @@ class KafkaCluster(ClusterVerbs):
 
         def ask() -> dict[str, TopicDescription]:
             shapes = self._shapes(names)
-            overrides = logs.read_overrides(self._clients, shapes)
-            return {name: _description(shape, overrides[name]) for name, shape in shapes.items()}
+            settings = logs.read_topics(self._clients, shapes)
+            return {name: _description(shape, *settings[name]) for name, shape in shapes.items()}
 
         deadline = Deadline(self._clients.timeout)
         while True:
@@ -340,7 +345,7 @@ def _named(topics: Collection[str]) -> str:
     return f"topic{'s' if len(topics) > 1 else ''} {first_names(topics)}"
 
 
-def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDescription:
+def _description(shape: Mapping[str, Any], overrides: dict[str, str], in_force: dict[str, InForce]) -> TopicDescription:
     partitions = sorted(shape["partitions"], key=lambda part: int(part["partition_index"]))
     return TopicDescription(
         name=shape["name"],
@@ -348,6 +353,7 @@ def _description(shape: Mapping[str, Any], overrides: dict[str, str]) -> TopicDe
         partitions=len(partitions),
         replication_factor=max((len(part["replica_nodes"]) for part in partitions), default=0),
         config=overrides,
+        in_force=in_force,
         leader_epochs=tuple(part["leader_epoch"] if part.get("leader_epoch", -1) >= 0 else None for part in partitions),
     )
 

@@ -28,6 +28,7 @@ from kafka.protocol.admin import DescribeLogDirsRequest
 from kafka.protocol.consumer import OffsetForLeaderEpochRequest
 
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.topic_settings import IN_FORCE, InForce, SettingSource
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Clients, Deadline
 
@@ -47,6 +48,27 @@ _EPOCH_PARTITION = _EPOCH_TOPIC.OffsetForLeaderPartition
 Changes = Mapping[str, Mapping[str, str | None]]
 # What to alter of a topic with these overrides: None deletes one, and nothing is to be altered when it is empty.
 Change = Callable[[Mapping[str, str]], Mapping[str, str | None]]
+
+_SOURCES = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: SettingSource.TOPIC,
+    ConfigSource.DYNAMIC_BROKER_CONFIG: SettingSource.DYNAMIC_BROKER,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: SettingSource.DYNAMIC_BROKER,
+    ConfigSource.STATIC_BROKER_CONFIG: SettingSource.STATIC_BROKER,
+    ConfigSource.DEFAULT_CONFIG: SettingSource.DEFAULT,
+}
+# What a broker calls a setting of topics that it has a value of its own for.
+_BROKER_NAMES = {
+    "cleanup.policy": "log.cleanup.policy",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
+}
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
@@ -251,6 +273,14 @@ def read_overrides(clients: Clients, topics: Iterable[str], *, broker: int | Non
     return {resource.name: _topic_entries(future.result()) for resource, future in answers.items()}
 
 
+def read_topics(clients: Clients, topics: Iterable[str]) -> dict[str, tuple[dict[str, str], dict[str, InForce]]]:
+    """Of each topic its overrides, and what is in force on it of the settings that decide what it keeps and takes. Raises the client's errors."""
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    answers = clients.librdkafka.describe_configs(resources, request_timeout=clients.timeout) if resources else {}
+    found = {resource.name: future.result() for resource, future in answers.items()}
+    return {name: (_topic_entries(entries), _in_force(entries)) for name, entries in found.items()}
+
+
 def read_in_force(clients: Clients, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Every setting of each topic as it is in force, defaults included. Raises the client's errors, also for one topic only."""
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -265,16 +295,19 @@ def read_broker_settings(clients: Clients, broker: int) -> dict[str, str]:
 
 
 def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
-    """Settings that a topic without overrides has on a broker with these settings, by the topic's names: how long records are kept, and when they are
-    compacted.
-    """
+    """Settings that a topic without overrides has on a broker with these settings, by the topic's names: which records it keeps and takes."""
     times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
-    # Of the three, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
+    rolls = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
+    # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
     retention = next((int(broker[name]) * factor for name, factor in times if name in broker), -1)
+    roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
+    named = {name: broker[theirs] for name, theirs in _BROKER_NAMES.items() if theirs in broker}
     return {
-        "cleanup.policy": broker.get("log.cleanup.policy", "delete"),
+        "cleanup.policy": "delete",
+        "min.compaction.lag.ms": "0",
+        **named,
         "retention.ms": str(max(retention, -1)),
-        "min.compaction.lag.ms": broker.get("log.cleaner.min.compaction.lag.ms", "0"),
+        **({} if roll is None else {"segment.ms": str(roll)}),
     }
 
 
@@ -296,6 +329,14 @@ def alter(clients: Clients, changes: Changes) -> None:
 
 def _values(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: str(entry.value) for name, entry in sorted(entries.items()) if entry.value is not None}
+
+
+def _in_force(entries: Mapping[str, ConfigEntry]) -> dict[str, InForce]:
+    return {
+        name: InForce(value=str(entry.value), source=_SOURCES.get(ConfigSource(entry.source), SettingSource.BROKER))
+        for name in IN_FORCE
+        if (entry := entries.get(name)) is not None and entry.value is not None
+    }
 
 
 def _topic_entries(entries: Mapping[str, ConfigEntry]) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from streams_recovery.core.errors import TransientError
 from streams_recovery.core.repository.manifest import SegmentFile
 from streams_recovery.segments.checked import open_segment
-from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, payload_bytes
+from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, largest_record, payload_bytes
 
 # Half of what a writing task needs: the rows that wait for their row group, and the same rows being encoded.
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -31,6 +31,7 @@ class SegmentFacts:
     def __init__(self) -> None:
         self.rows = 0
         self.payload_bytes = 0
+        self.largest_record = 0
         self.first_offset = self.last_offset = -1
         self.min_timestamp, self.max_timestamp = 2**63 - 1, -(2**63)
 
@@ -44,6 +45,7 @@ class SegmentFacts:
         self.max_timestamp = max(self.max_timestamp, stamps["max"])
         self.rows += len(batch)
         self.payload_bytes += payload_bytes(batch)
+        self.largest_record = max(self.largest_record, largest_record(batch))
 
     def of(self, path: Path, key: str) -> SegmentFile:
         """The manifest's entry for the file at ``path`` that has these rows. Reads it whole, for its hash."""

@@ -73,6 +73,22 @@ def payload_bytes(batch: pa.RecordBatch) -> int:
     return sum(pc.sum(pc.binary_length(batch.column(name))).as_py() or 0 for name in ("key", "value"))
 
 
+def largest_record(batch: pa.RecordBatch) -> int:
+    """Bytes of the key, the value and the headers of the row that has most of them, 0 without a row."""
+    if not len(batch):
+        return 0
+    sizes = pc.add(*(pc.fill_null(pc.binary_length(batch.column(name)), 0) for name in ("key", "value")))
+    headers = batch.column("headers")
+    if headers.null_count == len(headers):
+        return int(pc.max(sizes).as_py())
+    several = pc.list_flatten(headers)
+    parts = [pc.fill_null(pc.binary_length(pc.struct_field(several, name)), 0) for name in ("key", "value")]
+    of_row = pa.table({"row": pc.list_parent_indices(headers), "bytes": pc.add(*parts)}).group_by("row").aggregate([("bytes", "sum")])
+    rows, more = of_row.column("row"), of_row.column("bytes_sum")
+    with_headers = pc.max(pc.add(pc.cast(sizes.take(rows.combine_chunks()), pa.int64()), more.combine_chunks())).as_py()
+    return int(max(pc.max(sizes).as_py(), with_headers or 0))
+
+
 def record_digest(timestamp: int | None, key: bytes | None, value: bytes | None, headers: Sequence[Header] | None) -> bytes:
     """SHA-256 of one record, wherever it stands. Two have the same one exactly when all of this is equal: null is not empty, and headers are in order."""
     return hashlib.sha256(repr((timestamp, key, value, list(headers) if headers else None)).encode()).digest()

@@ -118,6 +118,7 @@ class World:
             min_timestamp=1,
             max_timestamp=1,
             payload_bytes=len(rows),
+            largest_record=1,
         )
 
     def at(self, tp: TopicPartition) -> PartitionCut:

@@ -28,6 +28,7 @@ def copied(start: int, end: int, *, rows: bool = True) -> CopiedRange:
         min_timestamp=0,
         max_timestamp=0,
         payload_bytes=10,
+        largest_record=10,
     )
     return CopiedRange(start=start, end=end, file=file if rows else None)
 
@@ -54,6 +55,7 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         topic_id="id",
         replication_factor=1,
         config={"cleanup.policy": "compact"},
+        in_force={},
         store=StoreKind.KEY_VALUE,
         archived=archived,
         full_since=0,
@@ -70,7 +72,7 @@ def manifest_with(*partitions: PartitionImage, archived: bool = True) -> Manifes
         reasons=(),
     )
     return Manifest(
-        format_version=6,
+        format_version=7,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="cluster",

@@ -38,6 +38,7 @@ def segment(start: int, end: int, offsets: list[int], *, key: str | None = None)
         min_timestamp=1,
         max_timestamp=9,
         payload_bytes=10 * len(offsets),
+        largest_record=10,
     )
     return CopiedRange(start=start, end=end, file=file)
 
@@ -76,6 +77,7 @@ def topic(
         topic_id=topic_id,
         replication_factor=1,
         config={"cleanup.policy": "compact"},
+        in_force={},
         store=None,
         archived=True,
         full_since=since,
@@ -87,7 +89,7 @@ def topic(
 def manifest_of(*topics: TopicImage, captured_at: int = 0, consistency: Consistency = Consistency.EXACT) -> Manifest:
     """A manifest of these topics."""
     return Manifest(
-        format_version=6,
+        format_version=7,
         savepoint_id="20261121T012345Z-0123456789",
         application_id="orders",
         cluster_id="c",

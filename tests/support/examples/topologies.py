@@ -108,6 +108,7 @@ def _topic(
         topic_id="id",
         replication_factor=1,
         config=config,
+        in_force={},
         store=store,
         archived=False,
         full_since=0,

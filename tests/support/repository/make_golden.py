@@ -45,6 +45,7 @@ from streams_recovery.core.repository.manifest import (
     TopicImage,
 )
 from streams_recovery.core.repository.ranges import RangeColumns, Ranges, TableRef
+from streams_recovery.core.topic_settings import InForce, SettingSource
 from streams_recovery.segments.files import write_segment
 from streams_recovery.segments.schema import SEGMENT_SCHEMA, RowDigest, header_array
 from streams_recovery.storage.objects import packed
@@ -54,6 +55,12 @@ from tests.support.project import GOLDEN
 from tests.support.repository.golden import COMPACTED, FIRST, MERGED, SECOND, T0
 
 APPLICATION = "golden"
+IN_FORCE = {
+    "cleanup.policy": InForce(value="compact", source=SettingSource.TOPIC),
+    "max.message.bytes": InForce(value="1048588", source=SettingSource.DEFAULT),
+    "min.insync.replicas": InForce(value="2", source=SettingSource.DYNAMIC_BROKER),
+    "retention.ms": InForce(value="-1", source=SettingSource.STATIC_BROKER),
+}
 LAYOUT = Layout(APPLICATION)
 CHANGELOG, REPARTITION, INPUT = "golden-totals-changelog", "golden-by-region-repartition", "orders"
 
@@ -97,6 +104,8 @@ def topic(name: str, role: TopicRole, partitions: tuple[PartitionImage, ...], *,
         topic_id=f"{name}-id",
         replication_factor=1,
         config={"cleanup.policy": "compact" if role is TopicRole.CHANGELOG else "delete"},
+        in_force=IN_FORCE
+        | {"cleanup.policy": InForce(value="compact" if role is TopicRole.CHANGELOG else "delete", source=SettingSource.TOPIC)},
         store=StoreKind.KEY_VALUE if role is TopicRole.CHANGELOG else None,
         archived=archived,
         full_since=T0,

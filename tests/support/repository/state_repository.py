@@ -210,6 +210,7 @@ def _changelog(store: str, images: Sequence[PartitionImage], *, archived: bool =
         topic_id=f"{store}-id",
         replication_factor=1,
         config=_CONFIGS.get(kind, {"cleanup.policy": "compact"}),
+        in_force={},
         store=kind,
         archived=archived,
         full_since=T0,
@@ -227,6 +228,7 @@ def _input() -> TopicImage:
         topic_id="orders-id",
         replication_factor=1,
         config={},
+        in_force={},
         store=None,
         archived=False,
         full_since=T0,
@@ -245,7 +247,7 @@ def _manifest(savepoint_id: str, hour: int, topics: Sequence[TopicImage], consis
         reasons=() if consistency is Consistency.EXACT else ("the offsets moved",),
     )
     return Manifest(
-        format_version=6,
+        format_version=7,
         savepoint_id=savepoint_id,
         application_id=APPLICATION,
         cluster_id="c",

@@ -66,6 +66,7 @@ def as_written(directory: Path, table: pa.Table, **options: Any) -> SegmentFile:
         payload_bytes=sum(len(value or b"") for name in ("key", "value") for value in table.column(name).to_pylist())
         if len(table) < 10**6
         else 0,
+        largest_record=0,
     )
 
 

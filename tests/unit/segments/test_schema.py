@@ -13,6 +13,7 @@ from streams_recovery.segments.schema import (
     check_schema,
     header_array,
     header_lists,
+    largest_record,
     payload_bytes,
     record_digest,
 )
@@ -91,6 +92,15 @@ def test_a_batch_of_nothing_is_like_no_batch():
 def test_payload_counts_keys_and_values():
     assert payload_bytes(batch_of([(1, b"ab", None, [("h", b"long value")]), (1, None, b"cde", None)])) == 5
     assert payload_bytes(batch_of([])) == 0
+
+
+@given(st.lists(row, max_size=9), st.integers(0, 9))
+def test_the_largest_record_counts_key_value_and_headers_also_of_a_slice(rows, start):
+    def size(one):
+        _, key, value, headers = one
+        return len(key or b"") + len(value or b"") + sum(len(name.encode()) + len(what or b"") for name, what in headers or [])
+
+    assert largest_record(batch_of(rows).slice(start)) == max(map(size, rows[start:]), default=0)
 
 
 def test_a_file_with_other_columns_is_not_a_segment():

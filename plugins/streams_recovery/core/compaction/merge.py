@@ -247,6 +247,7 @@ def _problem(group: GroupToMerge, one: GroupMerged) -> str | None:
     facts = {
         "rows": sum(file.rows for file in old),
         "payload_bytes": sum(file.payload_bytes for file in old),
+        "largest_record": max(file.largest_record for file in old),
         "first_offset": old[0].first_offset,
         "last_offset": old[-1].last_offset,
         "min_timestamp": min(file.min_timestamp for file in old),

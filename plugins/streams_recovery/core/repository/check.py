@@ -322,7 +322,7 @@ def size_problem(wanted: FileToCheck, size: int | None) -> Finding | None:
 
 def content_problems(wanted: FileToCheck, seen: SegmentFile, *, ascending: bool) -> tuple[str, ...]:
     """Differences between the rows that were ``seen`` in a file and what its manifest says of them."""
-    fields = ("rows", "first_offset", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes")
+    fields = ("rows", "first_offset", "last_offset", "min_timestamp", "max_timestamp", "payload_bytes", "largest_record")
     found = [
         f"has {name} {getattr(seen, name)}, not {getattr(wanted.file, name)}"
         for name in fields

@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: format version 6, as docs/format.md lays it down.
+"""The manifest of a savepoint: format version 7, as docs/format.md lays it down.
 
 A savepoint exists only when its manifest does. A manifest is written once, last, and never changed. Its ranges stand in range tables: a reader who needs
 them asks for them.
@@ -26,12 +26,13 @@ from streams_recovery.core.kafka_types import (
 from streams_recovery.core.repository.compaction_proof import CompactedFrom, MergedFrom
 from streams_recovery.core.repository.ranges import Ranges, TableRef
 from streams_recovery.core.repository.segment_file import CopiedRange, Gap, SegmentFile
+from streams_recovery.core.topic_settings import InForce
 
 __all__ = [
     "FORMAT_VERSION", "CopiedRange", "CutProof", "Gap", "Manifest", "PartitionCut", "PartitionImage", "Provenance", "SegmentFile", "TopicImage",
 ]  # fmt: skip
 
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +92,9 @@ class PartitionImage(LogAtCut):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicAtCut:
-    """A topic at the cut. ``config`` has the overrides from before our hold was applied. ``archived`` tells whether its records are in the savepoint; an
-    input that is not archived still has its committed offsets there. ``evidence`` says why an internal topic was taken for the application's own, None where
-    only its name did.
+    """A topic at the cut. ``config`` has the overrides from before our hold was applied, and ``in_force`` what counted on it then, whoever had set it.
+    ``archived`` tells whether its records are in the savepoint; an input that is not archived still has its committed offsets there. ``evidence`` says why an
+    internal topic was taken for the application's own, None where only its name did.
     """
 
     name: str
@@ -101,6 +102,7 @@ class TopicAtCut:
     topic_id: str
     replication_factor: int
     config: dict[str, str]
+    in_force: dict[str, InForce]
     store: StoreKind | None
     archived: bool
     evidence: Evidence | None = None
@@ -170,7 +172,7 @@ class Manifest(CutFacts):
     ``previous_sha256`` and ``encryption_key_id`` are reserved.
     """
 
-    format_version: Literal[6]
+    format_version: Literal[7]
     savepoint_id: str
     application_id: str
     guarantee: Guarantee

@@ -19,7 +19,7 @@ from streams_recovery.core.repository.ranges import ATTEMPT, COMPACTED, FILE, Ra
 from streams_recovery.core.repository.segment_file import HASH
 
 MOST_RANGES: Final = 1 << 22
-STEPS: Final = ("skip", "span", "lead", "tail", "rows", "bytes", "payload_bytes", "min_timestamp", "time_span")
+STEPS: Final = ("skip", "span", "lead", "tail", "rows", "bytes", "payload_bytes", "largest_record", "min_timestamp", "time_span")
 _WIDTH: Final = 8
 _MOST_HEADER: Final = 16 << 20
 _ATTEMPTS: Final = re.compile(rf"{ATTEMPT.pattern}(\n{ATTEMPT.pattern})*".encode())

@@ -23,7 +23,7 @@ from streams_recovery.core.repository.segment_file import HASH, CopiedRange, Seg
 # What a segment has besides its rows.
 _FILE_OVERHEAD_BYTES: Final = 8_192
 FILE, COMPACTED = 1, 2
-NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "min_timestamp", "max_timestamp")
+NUMBERS: Final = ("start", "end", "first", "last", "rows", "bytes", "payload_bytes", "largest_record", "min_timestamp", "max_timestamp")
 _ENDING: Final = ".parquet"
 ATTEMPT: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,199}")
 _HALF: Final = 1 << 63
@@ -34,8 +34,8 @@ MOST_TABLES: Final = 16
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveFacts:
     """Facts of ``ranges`` ranges from ``start`` to ``end`` (None when there is none), with so many files and rows and ``bytes`` as they are stored.
-    ``payload_a_row`` and ``bytes_a_row`` are the largest means over one file: of keys and values, and of the stored bytes. ``min_timestamp`` is None
-    without a file. ``savepoints`` have added files since it was last copied from its beginning.
+    ``payload_a_row`` and ``bytes_a_row`` are the largest means over one file: of keys and values, and of the stored bytes. ``largest_record`` is that of
+    the file that has the largest one. ``min_timestamp`` is None without a file. ``savepoints`` have added files since it was last copied from its beginning.
     """
 
     start: int | None
@@ -46,6 +46,7 @@ class ArchiveFacts:
     bytes: int
     payload_a_row: int
     bytes_a_row: int
+    largest_record: int
     min_timestamp: int | None
     savepoints: int
 
@@ -53,7 +54,7 @@ class ArchiveFacts:
     def possible(self) -> bool:
         """False when no archive can have these numbers."""
         counts = 0 <= self.files <= self.ranges and self.files <= self.rows and (self.rows > 0) == (self.files > 0)
-        positive = min(self.bytes, self.payload_a_row, self.bytes_a_row, self.savepoints) >= 0
+        positive = min(self.bytes, self.payload_a_row, self.bytes_a_row, self.largest_record, self.savepoints) >= 0
         if self.start is None or self.end is None:
             return self == NOTHING
         inside = self.ranges > 0 and 0 <= self.start < self.end and self.rows <= self.end - self.start
@@ -73,6 +74,7 @@ class ArchiveFacts:
             bytes=sum(file.bytes for file in files),
             payload_a_row=max((-(-file.payload_bytes // file.rows) for file in files if file.rows), default=0),
             bytes_a_row=max((stored_bytes_a_row(file.bytes, file.rows) for file in files if file.rows), default=0),
+            largest_record=max((file.largest_record for file in files), default=0),
             min_timestamp=min((file.min_timestamp for file in files), default=None),
             savepoints=1 if files else 0,
         )
@@ -89,6 +91,7 @@ class ArchiveFacts:
             bytes=self.bytes + new.bytes,
             payload_a_row=max(self.payload_a_row, new.payload_a_row),
             bytes_a_row=max(self.bytes_a_row, new.bytes_a_row),
+            largest_record=max(self.largest_record, new.largest_record),
             min_timestamp=min(stamps, default=None),
             savepoints=self.savepoints + new.savepoints,
         )
@@ -250,7 +253,7 @@ class RangeColumns(Sequence[CopiedRange]):
         if isinstance(at, slice):
             return tuple(self[one] for one in range(*at.indices(len(self))))
         at = range(len(self))[at]
-        start, end, first, last, rows, size, payload, oldest, newest = (self.numbers[name][at] for name in NUMBERS)
+        start, end, first, last, rows, size, payload, largest, oldest, newest = (self.numbers[name][at] for name in NUMBERS)
         file = None
         if self.flags[at] & FILE:
             number = self.at_file[at]
@@ -264,6 +267,7 @@ class RangeColumns(Sequence[CopiedRange]):
                 min_timestamp=oldest,
                 max_timestamp=newest,
                 payload_bytes=payload,
+                largest_record=largest,
             )
         return CopiedRange(start=start, end=end, file=file, compacted=Compaction.LATEST_PER_KEY if self.flags[at] & COMPACTED else None)
 
@@ -286,7 +290,7 @@ class RangeColumns(Sequence[CopiedRange]):
         if self._goes_on(piece.start, flag):
             self.numbers["end"][-1] = self.numbers["last"][-1] = piece.end
             return
-        numbers = (piece.start, piece.end, *(_numbers(file) if file else (piece.start, piece.end, 0, 0, 0, 0, 0)))
+        numbers = (piece.start, piece.end, *(_numbers(file) if file else (piece.start, piece.end, 0, 0, 0, 0, 0, 0)))
         self.at_file.append(len(self.attempts))
         if file:
             self.attempts.append(self._attempt(piece, file))
@@ -352,7 +356,7 @@ class RangeColumns(Sequence[CopiedRange]):
         # The last offset of a file is below the end.
         inside = all(map(le, of["start"], of["first"])) and all(map(le, holding, map(sub, of["end"], of["last"])))
         room = all(map(le, of["rows"], map(sub, of["last"], map(sub, of["first"], holding))))
-        positive = min(min(of[name]) for name in ("start", "rows", "bytes", "payload_bytes")) >= 0
+        positive = min(min(of[name]) for name in ("start", "rows", "bytes", "payload_bytes", "largest_record")) >= 0
         return apart and counted and inside and room and positive and all(map(le, of["min_timestamp"], of["max_timestamp"]))
 
     @property
@@ -374,6 +378,7 @@ class RangeColumns(Sequence[CopiedRange]):
             bytes=sum(of["bytes"]),
             payload_a_row=max((-(-payload // rows) for rows, payload, _ in full), default=0),
             bytes_a_row=max((stored_bytes_a_row(size, rows) for rows, _, size in full), default=0),
+            largest_record=max(of["largest_record"], default=0),
             min_timestamp=min(stamps, default=None),
             savepoints=savepoints,
         )
@@ -397,6 +402,7 @@ class RangeColumns(Sequence[CopiedRange]):
             "rows": of["rows"],
             "bytes": of["bytes"],
             "payload_bytes": of["payload_bytes"],
+            "largest_record": of["largest_record"],
             "min_timestamp": _wrapped(map(sub, of["min_timestamp"], array("q", [0]) + of["min_timestamp"][:-1])),
             "time_span": _wrapped(map(sub, of["max_timestamp"], of["min_timestamp"])),
         }
@@ -408,7 +414,7 @@ class RangeColumns(Sequence[CopiedRange]):
         of["start"], of["end"] = edges[::2], edges[1::2]
         of["first"] = array("q", map(add, of["start"], steps["lead"]))
         of["last"] = array("q", map(sub, of["end"], steps["tail"]))
-        for name in ("rows", "bytes", "payload_bytes"):
+        for name in ("rows", "bytes", "payload_bytes", "largest_record"):
             of[name] = steps[name]
         of["min_timestamp"] = _wrapped(accumulate(steps["min_timestamp"]))
         of["max_timestamp"] = _wrapped(map(add, of["min_timestamp"], steps["time_span"]))
@@ -417,7 +423,16 @@ class RangeColumns(Sequence[CopiedRange]):
 
 
 def _numbers(file: SegmentFile) -> tuple[int, ...]:
-    return file.first_offset, file.last_offset, file.rows, file.bytes, file.payload_bytes, file.min_timestamp, file.max_timestamp
+    return (
+        file.first_offset,
+        file.last_offset,
+        file.rows,
+        file.bytes,
+        file.payload_bytes,
+        file.largest_record,
+        file.min_timestamp,
+        file.max_timestamp,
+    )
 
 
 def _wrapped(numbers: Iterable[int]) -> array[int]:

@@ -28,6 +28,7 @@ GONE_MEANWHILE: Final = "deleted by retention while it was copied"
 class SegmentFile:
     """One immutable Parquet file. ``key`` is relative to the repository, and empty while the file is not stored. Timestamps are the true minimum and
     maximum, not first and last. ``payload_bytes`` counts keys and values: what a restore will have to send, headers and framing aside.
+    ``largest_record`` is the most that one row has of keys, values and headers.
     """
 
     key: str
@@ -39,12 +40,17 @@ class SegmentFile:
     min_timestamp: int
     max_timestamp: int
     payload_bytes: int
+    largest_record: int
 
     @property
     def possible(self) -> bool:
         """False when no file can have these numbers, whatever is in it."""
         counted = 0 < self.rows <= self.last_offset - self.first_offset + 1
-        return counted and min(self.bytes, self.payload_bytes, self.first_offset) >= 0 and self.min_timestamp <= self.max_timestamp
+        return (
+            counted
+            and min(self.bytes, self.payload_bytes, self.largest_record, self.first_offset) >= 0
+            and self.min_timestamp <= self.max_timestamp
+        )
 
     def stored_as(self, key: str) -> SegmentFile:
         """A copy that says that the file is stored under ``key``."""
@@ -129,6 +135,7 @@ class StoredFiles:
     min_timestamp: str
     max_timestamp: str
     payload_bytes: str
+    largest_record: str
 
     def __post_init__(self) -> None:
         count, rest = divmod(len(self.sha256), _DIGITS)

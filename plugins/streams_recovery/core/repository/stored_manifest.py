@@ -98,6 +98,7 @@ def _check_topic(topic: TopicImage, where: str) -> None:
     """Raise ``Damaged`` for settings and epochs that Kafka does not have."""
     check_replicas(topic.replication_factor, topic=topic.name, where=where)
     check_settings(topic.config, topic=topic.name, where=where)
+    check_settings({name: setting.value for name, setting in topic.in_force.items()}, topic=topic.name, where=where)
     for image in topic.partitions:
         for epoch in (image.leader_epoch, image.committed.leader_epoch if image.committed is not None else None):
             check_epoch(epoch, what=f"{topic.name}-{image.partition}", where=where)

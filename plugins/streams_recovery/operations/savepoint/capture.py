@@ -14,6 +14,7 @@ from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPar
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
 from streams_recovery.core.savepoint.cut import CutEvidence, Readings, proof, purged_tails, read_cut
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
+from streams_recovery.core.topic_settings import held, without_hold
 from streams_recovery.kafka.application_logs import ApplicationLogs
 from streams_recovery.kafka.range_copy import announce, copy_range
 from streams_recovery.kafka.reader import Consumers
@@ -142,9 +143,12 @@ def _copied(recovery: RecoveryContext, ticket: Ticket, consumers: Consumers, tai
 
 def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[RangeCopied, ...], assumed: tuple[str, ...]) -> CutDraft:
     topics = []
+    owners = {name: owner_config(topic.config) for name, topic in found.topics.items()}
+    hidden = any(held(topic.in_force, owners[name]) for name, topic in found.topics.items())
+    defaults = recovery.cluster.defaults_of_one() if hidden else {}
     for entry in found.inventory.topics:
         description = found.topics[entry.name]
-        config = owner_config(description.config)
+        config = owners[entry.name]
         topics.append(
             DraftTopic(
                 name=entry.name,
@@ -152,6 +156,7 @@ def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[R
                 topic_id=description.topic_id,
                 replication_factor=description.replication_factor,
                 config=config,
+                in_force=without_hold(description.in_force, config, defaults),
                 store=found.store_kind(entry.name, recovery.application_id, config),
                 archived=entry.archived,
                 evidence=entry.evidence,

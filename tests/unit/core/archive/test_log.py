@@ -142,6 +142,7 @@ class World:
             min_timestamp=0,
             max_timestamp=0,
             payload_bytes=len(offsets),
+            largest_record=1,
         )
 
     def add(self, event: ArchiveEvent, logs: tuple[ArchivedLog, ...] = (), *, at: int | None = None, safe_at: int | None = None) -> None:
@@ -432,7 +433,8 @@ def test_an_entry_that_skips_offsets_without_a_word_is_refused() -> None:
 
 def test_a_forged_key_is_no_file_of_an_archive() -> None:
     file = SegmentFile(
-        key="other/segments/t/0/x.parquet", bytes=1, sha256="0" * 64, rows=1, first_offset=0, last_offset=0, min_timestamp=0, max_timestamp=0, payload_bytes=1
+        key="other/segments/t/0/x.parquet", bytes=1, sha256="0" * 64, rows=1, first_offset=0, last_offset=0, min_timestamp=0, max_timestamp=0,
+        payload_bytes=1, largest_record=1,
     )  # fmt: skip
     forged = replace(log_of(0, 1), ranges=(CopiedRange(start=0, end=1, file=file),))
     with pytest.raises(Damaged, match="not below orders/segments/"):

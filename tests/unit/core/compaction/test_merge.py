@@ -52,6 +52,7 @@ def piece(start: int, rows: int, *, idle: int = 0, size: int | None = None, comp
         min_timestamp=start,
         max_timestamp=start + rows,
         payload_bytes=10 * rows,
+        largest_record=1,
     )
     return CopiedRange(start=start, end=end, file=file, compacted=compacted)
 
@@ -76,6 +77,7 @@ def joined(group: Sequence[CopiedRange]) -> CopiedRange:
         last_offset=files[-1].last_offset,
         max_timestamp=max(one.max_timestamp for one in files),
         payload_bytes=sum(one.payload_bytes for one in files),
+        largest_record=1,
     )
     return CopiedRange(start=start, end=end, file=file, compacted=group[0].compacted)
 

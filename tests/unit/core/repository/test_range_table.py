@@ -55,6 +55,7 @@ def files(draw: st.DrawFn, partition: int, start: int, end: int) -> SegmentFile:
         min_timestamp=oldest,
         max_timestamp=newest,
         payload_bytes=draw(st.integers(0, 2**40)),
+        largest_record=draw(st.integers(0, 2**40)),
     )
 
 
@@ -136,6 +137,7 @@ HONEST = [
                 min_timestamp=5,
                 max_timestamp=9,
                 payload_bytes=7,
+                largest_record=1,
             ),
         )
         for at in (10, 20)
@@ -164,6 +166,7 @@ def forged(name: str, at: int, value: int) -> bytes:
         ("rows", 0, 1),
         ("bytes", 1, -1),
         ("payload_bytes", 2, -1),
+        ("largest_record", 2, -1),
         ("max_timestamp", 1, 4),
     ],
 )

@@ -54,6 +54,7 @@ def file_of(rows: tuple[tuple[int, int], ...]) -> SegmentFile:
         min_timestamp=min(stamps),
         max_timestamp=max(stamps),
         payload_bytes=1,
+        largest_record=1,
     )
 
 

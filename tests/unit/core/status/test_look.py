@@ -86,6 +86,7 @@ def image(*, archived: bool, committed: int | None = 40, end: int = 50) -> Topic
         topic_id="x",
         replication_factor=1,
         config={},
+        in_force={},
         store=None,
         archived=archived,
         full_since=0,
