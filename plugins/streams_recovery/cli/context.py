@@ -27,9 +27,10 @@ from streams_recovery.core import codec
 from streams_recovery.core.connection import StoredConnection, ignored_text
 from streams_recovery.core.errors import ConfigInvalid, NotFound
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.forms import SAVEPOINT, FormField
+from streams_recovery.core.forms import SAVEPOINT, FieldKind, FormField
 from streams_recovery.core.jobs.spec import CutBy
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.names import checked_name
 from streams_recovery.core.offsets.strategies import OffsetStrategy
 from streams_recovery.core.restore.point_in_time import AsOf
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -47,8 +48,18 @@ LOGGER = logger("streams_recovery.cli.context")
 
 
 def option(field: FormField, **more: Any) -> Any:
-    """The option of the command line for a field of a request's form. ``more`` is what only the command line knows of it."""
+    """The option of the command line for a field of a request's form. ``more`` is what only the command line knows of it. Names of topics are held to the
+    same rule as there.
+    """
+    if field.kind is FieldKind.TOPICS:
+        more = {"callback": _topics, **more}
     return typer.Option(field.option_name, help=field.option_help, **more)
+
+
+def _topics(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        checked_name("topic", name)
+    return names
 
 
 Name = Annotated[str, typer.Argument(metavar="APP", help="Name of the application's configuration file.")]

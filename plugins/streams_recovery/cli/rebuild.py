@@ -17,7 +17,6 @@ from streams_recovery.cli.context import (
     Configs,
     Logs,
     Name,
-    Savepoint,
     asked_moment,
     asked_offsets,
     option,
@@ -47,6 +46,7 @@ Topics = Annotated[list[str], option(_TOPICS["topics"])]
 Moment = Annotated[str, option(_TOPICS["as_of"])]
 NewName = Annotated[str, option(_TOPICS["new_name"])]
 Partitions = Annotated[list[int] | None, option(_TOPICS["partitions"], min=0)]
+Savepoint = Annotated[str, option(_TOPICS["savepoint"])]
 WhereOn = Annotated[ReadOn, option(_TOPICS["read_on"])]
 
 # What stands in place of each option of kafka-streams-application-reset that is none here. docs/strategies/rebuild.md has the reasons.

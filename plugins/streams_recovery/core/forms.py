@@ -64,13 +64,15 @@ def with_options(text: str, fields: Iterable[FormField]) -> str:
     return text
 
 
-def savepoint_field(*others: str, **changed: Any) -> FormField:
-    """A savepoint's id, ``latest``, or one of the ``others``. ``changed`` are other values of its fields."""
+def savepoint_field(*others: str, latest: str = "the newest exact one", **changed: Any) -> FormField:
+    """A savepoint's id, ``latest``, or one of the ``others``. ``latest`` says which one that is, in a form and on the command line. ``changed`` are other
+    values of its fields.
+    """
     plain = FormField(
         name="savepoint",
         title="Savepoint",
-        help="latest: the newest exact one",
-        option_help="Id, or `latest` for the newest exact one.",
+        help=f"latest: {latest}",
+        option_help=f"Id, or `latest` for {latest}.",
         default=LATEST,
         required=True,
         pattern="|".join((LATEST, *others, PATTERN)),

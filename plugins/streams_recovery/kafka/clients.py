@@ -29,6 +29,7 @@ from typing import IO, Any, Self, TypeVar, cast
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
+from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from streams_recovery.core.errors import BrokerUnavailable, RecoveryError, TransientError, remember_secrets
@@ -93,7 +94,7 @@ class Clients:
             timeouts = {"bootstrap_timeout_ms": int(self._reach * 1000), "request_timeout_ms": int(self.timeout * 1000)}
             _quiet()
             try:
-                self._pure = KafkaAdminClient(**{**timeouts, **self.connection.admin_config()})
+                self._pure = KafkaAdminClient(**{"kafka_client": unhurried_client, **timeouts, **self.connection.admin_config()})
             except errors.CLIENT_ERRORS as error:
                 raise self._not_reached(error) from error
         return self._pure
@@ -215,6 +216,13 @@ def _quiet() -> None:
     logger = logging.getLogger("kafka")
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.WARNING)
+
+
+def unhurried_client(**config: Any) -> Any:
+    """kafka-python's connections. By default their thread warns of each of its steps that takes a tenth of a second, as reading an answer about a thousand
+    partitions does: nothing else waits for it here.
+    """
+    return KafkaNetClient(**{**config, "slow_task_threshold_secs": 0})
 
 
 def _foreign_threads() -> set[int]:

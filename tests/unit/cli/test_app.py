@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from streams_recovery.cli.app import app
-from streams_recovery.core.errors import EXIT_CODES, NotFound, PlanChanged, Refused
+from streams_recovery.core.errors import EXIT_CODES, ConfigInvalid, NotFound, PlanChanged, Refused
 from streams_recovery.core.forms import SAVEPOINT
 from streams_recovery.core.outputs.comparison import OutputsOptions
 from streams_recovery.core.rollout.cutover import MAX_LAG, RESTORE_FIRST
@@ -115,6 +115,22 @@ def test_latest_is_a_word_for_every_command_that_takes_the_id_of_a_savepoint(run
     assert run("state", "shop", "totals", "--savepoint", SECOND, "--format", "json", "--out", str(table)).exit_code == 0
     written = run("state-write", "shop", "totals", "--from", str(table), "--savepoint", "latest", "--reason", "x")
     assert "written back over the savepoint that it was made from" in str(written.exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("restore", "--delete"),
+        ("undo", "--delete"),
+        ("rebuild", "--delete"),
+        ("failover", "--to", "dr", "--delete"),
+        ("compatible", "--lose"),
+    ],
+)
+def test_a_name_of_a_topic_that_a_form_refuses_is_refused_here_too(run: Run, words: tuple[str, ...]) -> None:
+    refused = run(words[0], "shop", *words[1:], "totals*")
+    assert isinstance(refused.exception, ConfigInvalid), refused.output
+    assert refused.exception.reason == "topic 'totals*' is not allowed"
 
 
 def test_a_plan_ends_with_the_command_that_carries_it_out(run: Run, tmp_path: Path) -> None:

@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 from kafka import errors as pure
+from kafka.net.compat import KafkaNetClient
 
 from streams_recovery.core.errors import BrokerUnavailable, NotFound, TransientError
 from streams_recovery.kafka import errors
-from streams_recovery.kafka.clients import ClientCredentials, Deadline
+from streams_recovery.kafka.clients import ClientCredentials, Deadline, unhurried_client
 from tests.support.kafka.scripted_clients import Script, ScriptedClients
+
+
+def test_a_long_answer_is_read_without_a_word_on_the_screen(caplog: pytest.LogCaptureFixture) -> None:
+    async def reads_a_long_answer() -> None:
+        time.sleep(0.15)  # as a thousand partitions take
+
+    def said(client: Any) -> list[str]:
+        caplog.clear()
+        client._net.start()
+        client._manager.run(reads_a_long_answer)
+        client._net.close()
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    config = {"bootstrap_servers": ["127.0.0.1:1"], "client_id": "a"}
+    assert any("event loop" in text for text in said(KafkaNetClient(**config))), "or this test proves nothing"
+    assert said(unhurried_client(**config)) == []
 
 
 def test_what_passes_is_asked_again() -> None:

@@ -51,7 +51,7 @@ class RestoreTopics(RestoreStrategy):
             pattern=f"|{NAME}",
             longest=249,
         ),
-        savepoint_field(help="latest: the newest one that has records of all of these topics"),
+        savepoint_field(latest="the newest one that has records of all of these topics"),
         replace(
             AS_OF,
             help="Only records of this moment or earlier. Empty: all of them.",

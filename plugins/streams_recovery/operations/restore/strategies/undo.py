@@ -34,7 +34,7 @@ class Undo(RestoreStrategy):
     DAG: ClassVar = "streams_undo"
     COMMAND: ClassVar = "undo"
     FORM: ClassVar = (
-        savepoint_field(name="restore", title="Restore to undo", help="latest: the last one that took a safety savepoint"),
+        savepoint_field(name="restore", title="Restore to undo", latest="the last one that took a safety savepoint"),
         delete_field("Those that appeared after the restore"),
         replace(ALLOW_AHEAD, title="Allow a safety savepoint that may count some input twice"),
         replace(ALLOW_DAMAGED, title="Allow a safety savepoint that found parts of the application gone"),

@@ -228,6 +228,13 @@ def test_a_default_is_a_value_that_the_field_takes(field: FormField) -> None:
     assert field.required is False or field.default or field is TO
 
 
+@pytest.mark.parametrize("field", [one for strategy in ASKED.values() for one in strategy.FORM if one.name == "savepoint"])
+def test_form_and_command_say_the_same_of_which_savepoint_is_the_latest(field: FormField) -> None:
+    latest = str(field.help).split(". ")[0].removeprefix("latest: ")
+    # Base: in place of a savepoint a moment has one that had read nothing later.
+    assert field.option_help == f"Id, or `latest` for {latest}." or field.title == "Base"
+
+
 def test_a_savepoint_is_an_id_or_a_word() -> None:
     savepoint = "20261121T012345Z-0123456789"
     assert is_id(savepoint)
