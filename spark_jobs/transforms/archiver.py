@@ -46,19 +46,21 @@ from streams_recovery.core.archive.tick import (
     plan_tick,
 )
 from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
-from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
+from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, RecoveryError, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.sites import site_of
 from streams_recovery.core.words import moment
 from streams_recovery.kafka.application_logs import ApplicationLogs, impatient_logs
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.savepoints import SavepointStore
+from streams_recovery.storage.site_log import entry_in
 
 LOGGER = logger("streams_recovery.archiver")
 # Entries that stay.
@@ -106,6 +108,8 @@ class Archiver:
     _waiting: int = field(default=0, init=False)
     _ticket: LockTicket | None = field(default=None, init=False)
     _renewed_at: float = field(default=0.0, init=False)
+    _asked_at: float = field(default=0.0, init=False)
+    _failing: bool = field(default=False, init=False)
     _kept_at: float | None = field(default=None, init=False)
     _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
@@ -115,7 +119,7 @@ class Archiver:
         self._repository = self.access.repository()
         self._layout = Layout(self.spec.application_id)
         self._log = AppendLog(self._repository, self._layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
-        self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.application_id)
+        self._lock = ApplicationLock(self._repository, self._layout.archiving, self.clock, name=self.spec.name)
         self._savepoints = SavepointStore(self._repository, self._layout, self.clock)
         self._joined_at = self._based_at = self.monotonic()
         self._cluster_id = ""
@@ -135,35 +139,70 @@ class Archiver:
         """From its lock to its end."""
         started = self.monotonic()
         ticket = self._ticket = self._lock.acquire(self.spec.run, lease_seconds=ARCHIVER_LEASE_SECONDS, purpose="archiving")
+        try:
+            self._work(started + self.spec.hand_over_seconds, ticket)
+        finally:
+            # Whatever has ended it: nothing is copied any more, and the next one need not wait for a lease. One that is lost by now stays whose it is.
+            self._tidy("the lock of the archive: it ends with its lease", partial(self._lock.release, ticket))
+        return ArchiveResult(entries=self._entries, records=self._records, seconds=self.monotonic() - started)
+
+    def _work(self, until: float, ticket: LockTicket) -> None:
+        """Archive until it is time to hand over, or until the application belongs to another site."""
         self._cluster_id = self.cluster.cluster_id()
         self._archive = self._read()
         self._begin()
-        self._renewed_at = self.monotonic()
+        self._renewed_at = self._asked_at = self.monotonic()
         pause, said = _LEAST_PAUSE, 0.0
-        while self.monotonic() - started < self.spec.hand_over_seconds:
+        while self.monotonic() < until:
             began = self.monotonic()
             try:
-                self._renew(ticket)
+                if self._is_elsewhere():
+                    self._append(self._entry(ArchiveEvent.ENDED))
+                    return
+                if self._failing:
+                    self._renew(ticket)
                 said = self._look(said)
+                self._failing = False
+                self._renew(ticket)
                 pause = _LEAST_PAUSE
             except (TransientError, TaskFailed) as error:
-                cause = error.cause if isinstance(error, TaskFailed) else error
-                if not isinstance(cause, TransientError):
-                    raise
                 # What was copied and not recorded is copied again.
-                LOGGER.warning("nothing was archived: %s", cause.reason)
+                self._failing = True
+                LOGGER.warning("nothing was archived: %s", _passing(error).reason)
                 self.sleep(pause)
                 pause = min(2 * pause, _MOST_PAUSE)
                 continue
             self.sleep(max(0.0, self.spec.interval_seconds - (self.monotonic() - began)))
-        self._join("")
+        try:
+            self._join("")
+        except (TransientError, TaskFailed) as error:
+            LOGGER.warning("small files stay as they are, and the next archiver joins them: %s", _passing(error).reason)
         self._append(self._entry(ArchiveEvent.ENDED))
-        self._lock.release(ticket)
-        return ArchiveResult(entries=self._entries, records=self._records, seconds=self.monotonic() - started)
+
+    def _is_elsewhere(self) -> bool:
+        """True when the application belongs to another site by now, asked once a third of the lease is over, also while nothing succeeds."""
+        if not self.spec.site or self.monotonic() - self._asked_at <= ARCHIVER_LEASE_SECONDS / 3:
+            return False
+        site = site_of(entry_in(self._repository, self._layout))
+        if site == self.spec.site:
+            self._asked_at = self.monotonic()
+            return False
+        LOGGER.warning(
+            "%s belongs to the site %s by now: the archiver at %s ends, and one at %s begins behind the first savepoint there",
+            self.spec.application_id,
+            site,
+            self.spec.site,
+            site,
+        )
+        return True
 
     def _renew(self, ticket: LockTicket) -> None:
-        """Keep the lock, once a third of the lease is over."""
-        if self.monotonic() - self._renewed_at > ARCHIVER_LEASE_SECONDS / 3:
+        """Keep the lock, once a third of the lease is over. One that gets nothing done, because its cluster is lost, does not keep it from the next one: it
+        proves only that nobody has taken it. Raises ``LockLost``.
+        """
+        if self._failing:
+            self._lock.check_no_other_owner(ticket)
+        elif self.monotonic() - self._renewed_at > ARCHIVER_LEASE_SECONDS / 3:
             self._lock.renew(ticket, lease_seconds=ARCHIVER_LEASE_SECONDS)
             self._renewed_at = self.monotonic()
 
@@ -192,10 +231,10 @@ class Archiver:
         self._based_at = self.monotonic()
 
     def _begin(self) -> None:
-        """Say where each partition goes on. Raises ``Refused`` on another cluster than the archive's, unless a savepoint was taken of this one since."""
+        """Say where each partition goes on. Raises ``ApplicationNotReady`` on another cluster than the archive's, until a savepoint is taken of this one."""
         base = self._base()
         if base is None and self._archive.exists and self._archive.cluster_id != self._cluster_id:
-            raise Refused(
+            raise ApplicationNotReady(
                 f"the archive of {self.spec.application_id} is of cluster {self._archive.cluster_id}, and this is {self._cluster_id}",
                 next_step="restore the application here, and take a savepoint; the archive goes on behind that one",
                 application_id=self.spec.application_id,
@@ -410,6 +449,14 @@ class Archiver:
             call()
         except RecoveryError as error:
             LOGGER.warning("%s stay: %s", what, error.reason)
+
+
+def _passing(error: TransientError | TaskFailed) -> TransientError:
+    """What may be over later. Raises the error that is none of these."""
+    cause = error.cause if isinstance(error, TaskFailed) else error
+    if isinstance(cause, TransientError):
+        return cause
+    raise error
 
 
 class _NotNewest(Exception):

@@ -28,11 +28,11 @@ from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.state.inspection import FoundRows, Inspection, Outcome
 from streams_recovery.core.status.report import RunKind, StatusReport
 from streams_recovery.core.words import new_id
-from streams_recovery.operations.sites import site_log
 from streams_recovery.operations.state.inspect import inspection_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
+from streams_recovery.storage.site_log import site_log
 from tests.support.airflow.recovery_page import MOUNTED, SAVEPOINT, Site, at_sites, client_of, dag_ids, parsed, two_applications
 from tests.support.examples.statuses import ADVICE, HOUR, NOW, PROGRESS, report
 

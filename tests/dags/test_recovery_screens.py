@@ -23,9 +23,9 @@ from streams_recovery.core.repository.seal import SEALED, ForgedRecord, forged_t
 from streams_recovery.core.repository.sites import PRIMARY, Fence, SiteEntry
 from streams_recovery.core.status.report import ArchiveStatus, Health, Objectives, Severity, StatusFinding
 from streams_recovery.core.words import new_id
-from streams_recovery.operations.sites import site_log
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.progress_store import store_progress
+from streams_recovery.storage.site_log import site_log
 from tests.support.airflow.recovery_page import MOUNTED, Site, at_sites, dag_ids, log_in, parsed, two_applications
 from tests.support.browser import Watched, chromium, looks
 from tests.support.examples.manifests import copied, manifest_with, partition

@@ -307,12 +307,14 @@ def test_the_command_hands_over_and_one_that_is_killed_leaves_what_it_had_record
     said, _ = second.communicate(timeout=90)
     assert second.returncode == LockHeld.exit_code, said
     assert "archiving" in said
+    (printed,) = [line.strip() for line in said.splitlines() if "unlock" in line]
     behind = archive.archived_behind(recovery, base)
     assert behind is not None
     assert [row["offset"] for row in rows_of(recovery, behind.manifest, source)] == list(range(9))
-    lock = ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock)
+    lock = archive.archive_lock(recovery)
     held = lock.holder()
     assert held is not None
+    assert printed == f"streams-recovery unlock small {held.owner} --archive"
     assert lock.take_from(held.owner)
     third = command(archived, tmp_path, "--for", "2")
     said, _ = third.communicate(timeout=90)

@@ -12,13 +12,19 @@ from typing import Literal
 import pytest
 from confluent_kafka import Producer
 
+from embedded.broker import start_broker
+from embedded.ports import free_ports
+from embedded.processes import Processes
 from streams_recovery.core.archive.log import ArchiveEvent
+from streams_recovery.core.archive.tick import ARCHIVER_LEASE_SECONDS
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.sites import SiteEntry
 from streams_recovery.core.status.report import archive_status
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import archive, status
 from streams_recovery.operations.context import RecoveryContext, wall_clock
+from streams_recovery.storage.site_log import site_log
 from tests.support.applications.archiver import archiving, with_archive
 from tests.support.applications.savepoint_steps import published
 from tests.support.applications.small import Small, rows_of, small_application
@@ -81,6 +87,70 @@ def test_brokers_that_go_and_come_back_cost_and_double_nothing(
         assert checked(recovery, "full").good
 
 
+@pytest.fixture
+def lost(tmp_path: Path) -> Iterator[tuple[Small, Processes]]:
+    """An application whose cluster can be ended, and what ends it."""
+    with Processes(tmp_path / "processes") as processes:
+        port, controller = free_ports(2)
+        address = start_broker(processes, tmp_path / "broker", port=port, controller_port=controller)
+        with small_application(address, tmp_path, tidy=False) as found:
+            yield with_archive(found), processes
+
+
+def moved(recovery: RecoveryContext, to: str) -> None:
+    entry = SiteEntry(site=to, cluster_id="", arrived=True, before="primary", run="a failover", at=1, requested_by="", reason="", fences=())
+    site_log(recovery.repository, recovery.layout).append(entry)
+
+
+@pytest.mark.fault("F94")
+def test_an_archiver_whose_cluster_is_lost_keeps_its_lock_from_nobody_and_ends_once_the_application_is_elsewhere(
+    lost: tuple[Small, Processes], in_session: InSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    archived, processes = lost
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    lock = archive.archive_lock(recovery)
+    with archiving(recovery, in_session, patience=2, site="primary") as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        # The archiver has the site from its log alone.
+        beside.ahead += ARCHIVER_LEASE_SECONDS / 3 + 1
+        produce(recovery, source, 3)
+        beside.upto(source)
+        processes.stop_all()
+        assert poll(lambda: "nothing was archived" in caplog.text or None, seconds=60, interval=0.2)
+        held = lock.holder()
+        assert held is not None
+        beside.ahead += ARCHIVER_LEASE_SECONDS / 3 + 1
+        warned = caplog.text.count("nothing was archived")
+        assert poll(lambda: caplog.text.count("nothing was archived") > warned + 1 or None, seconds=60, interval=0.2)
+        assert lock.holder() == held, "it is not renewed while nothing succeeds"
+        moved(recovery, "dr")
+        beside.ahead += ARCHIVER_LEASE_SECONDS / 3 + 1
+        assert beside.thread is not None
+        beside.thread.join(60)
+        assert not beside.thread.is_alive()
+    assert lock.holder() is None
+    assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
+    assert "belongs to the site dr by now" in caplog.text
+
+
+@pytest.mark.fault("F94")
+def test_an_archiver_whose_cluster_is_lost_at_its_hand_over_ends_as_any_other(
+    lost: tuple[Small, Processes], in_session: InSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    archived, processes = lost
+    recovery, source = archived.recovery, archived.input
+    published(archived)
+    with archiving(recovery, in_session, patience=2) as beside:
+        produce(recovery, source, 3)
+        beside.upto(source)
+        processes.stop_all()
+    assert archive.archive_lock(recovery).holder() is None
+    assert archive.read_archive(recovery).event is ArchiveEvent.ENDED
+    assert "the next archiver joins them" in caplog.text
+
+
 @pytest.mark.fault("F66")
 def test_while_the_store_does_not_answer_records_wait_and_none_is_lost_or_copied_twice(
     in_a_bucket: Small, proxy: Proxy, in_session: InSession, caplog: pytest.LogCaptureFixture
@@ -113,7 +183,7 @@ def test_a_clock_that_steps_changes_nothing_of_what_is_archived(archived: Small,
         produce(recovery, source, 4)
         seen = beside.upto(source)
         assert seen.at is not None
-        told = archive_status(seen, archive.archived_behind(recovery, base), recovery.clock())
+        told = archive_status(seen, base, archive.archived_behind(recovery, base), recovery.clock())
         assert not told.working, "nobody can tell when it was last heard of"
         by[0] = 0
         produce(recovery, source, 2)

@@ -37,7 +37,8 @@ from streams_recovery.core.forms import reason_field
 from streams_recovery.core.repository.check import Cause
 from streams_recovery.core.words import command, moment
 from streams_recovery.operations import compaction, maintenance, quiesce_record, unfinished
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.archive import archive_lock
+from streams_recovery.storage.lock import OF_ARCHIVE, ApplicationLock
 
 # What could not be removed is no error of the run, but somebody has to know.
 LEFT_BEHIND = 8
@@ -267,32 +268,35 @@ def unlock(
     ],
     configs: Configs = DEFAULT_CONFIGS,
     *,
+    of_archive: Annotated[bool, typer.Option(OF_ARCHIVE, help="The lock of the archive, from an archiver that is dead.")] = False,
     plan_only: PlanOnly = False,
     approve: Approve = None,
     as_json: AsJson = False,
 ) -> None:
     """Take an application's lock from a run that is dead. Make sure that it is dead: one that runs stops at its next step. Asks first."""
     with recovery_of(name, configs) as recovery:
-        text = md("Take the lock of {} from {}. Make sure first that this run is dead.", code(recovery.application_id), code(owner))
-        planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the holder": owner})
+        lock = archive_lock(recovery) if of_archive else recovery.lock
+        which = f"lock of the archive of {recovery.application_id}" if of_archive else f"lock of {recovery.application_id}"
+        text = md("Take the {} from {}. Make sure first that this run is dead.", which, code(owner))
+        planned = StatedPlan(application_id=recovery.application_id, text=text, parts={"the lock": which, "the holder": owner})
         if plan_only:
             show_plan(planned, text, as_json=as_json)
             return
-        if _is_held_by(recovery, owner):
+        if _is_held_by(lock, owner):
             approved(planned, text, approve, typed=recovery.application_id)
-        taken = recovery.lock.take_from(owner)
+        taken = lock.take_from(owner)
         if not as_json:
             say("taken" if taken else "no run holds the lock")
-        held = quiesce_record.left(recovery)
+        held = None if of_archive else quiesce_record.left(recovery)
     if as_json:
         print_json({"owner": owner, "taken": taken, "held": held and {"instances": held.instances, "mode": held.mode}})
     elif held is not None:
         say(f"{', '.join(held.instances)} may still be held (mode {held.mode}): the next savepoint brings them back first")
 
 
-def _is_held_by(recovery: RecoveryContext, owner: str) -> bool:
+def _is_held_by(lock: ApplicationLock, owner: str) -> bool:
     try:
-        held = recovery.lock.holder()
+        held = lock.holder()
     except EntryUnreadable:
         return True
     return held is not None and held.owner == owner

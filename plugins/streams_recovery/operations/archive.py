@@ -30,6 +30,7 @@ from streams_recovery.core.words import first_names, milliseconds
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover_remaining
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
 
 SPEC, RESULT = "archive-spec", "archive-result"
 # One look of an archiver: what is left comes with the next one.
@@ -89,6 +90,8 @@ def plan_archiver(recovery: RecoveryContext, ticket: ArchiverTicket) -> JobPlan:
     payload = None if limit.bytes_per_second is None else max(1, int(limit.bytes_per_second * interval))
     spec = ArchiveSpec(
         application_id=recovery.application_id,
+        name=recovery.config.name,
+        site=recovery.site if len(recovery.sites.names) > 1 else "",
         # Each attempt is an archiver of its own: one that nobody hears of any more must not be taken for the one that came after it.
         run=f"{ticket.run}-{uuid.uuid4().hex[:8]}",
         topics=topics,
@@ -106,6 +109,11 @@ def archive_log(recovery: RecoveryContext, application_id: str = "") -> AppendLo
     """The log of an archive, by default the application's own."""
     layout = Layout(application_id or recovery.application_id)
     return AppendLog(recovery.repository, layout.archive, ArchiveEntry, most_bytes=MOST_BYTES_OF_ARCHIVE_ENTRY)
+
+
+def archive_lock(recovery: RecoveryContext) -> ApplicationLock:
+    """The lock of the application's archiver."""
+    return ApplicationLock(recovery.repository, recovery.layout.archiving, recovery.clock, name=recovery.config.name)
 
 
 def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: int | None = None) -> Archive:
@@ -142,11 +150,12 @@ def _word(recovery: RecoveryContext, archive: Archive, event: ArchiveEvent, run:
 
 
 def ask(recovery: RecoveryContext, run: str) -> Archive | None:
-    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none answers, it is what there is, and
-    its files are kept; None where there is no archive.
+    """Have the archiver join what it has, up to a moment after this call, and return the archive as it is then. Where none of this cluster answers, it is what
+    there is, and its files are kept; None where there is no archive.
     """
     archive = read_archive(recovery)
-    if is_at_work(archive, recovery.clock()):
+    # One that still works at a site which was left answers for the inputs there.
+    if is_at_work(archive, recovery.clock()) and archive.cluster_id == recovery.cluster.cluster_id():
         log = archive_log(recovery)
         asked = log.append(_word(recovery, archive, ArchiveEvent.ASKED, run))
 

@@ -14,52 +14,28 @@ from typing import Final, Protocol
 from streams_recovery.application.port import InstanceState
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import SandboxApplication
-from streams_recovery.core.errors import Damaged, RecoveryError, Refused
+from streams_recovery.core.errors import RecoveryError, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.journal import JournalEntry, Phase, may_restart
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.sites import (
     PRIMARY,
     Fence,
     SeenSite,
     SiteEntry,
-    counting,
     require_nowhere_else,
     require_site,
     site_of,
 )
-from streams_recovery.core.words import is_id
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.operations.bring_down import Running, bring_down
-from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.site_log import entry_in, site_log
 
 LOGGER = logger("streams_recovery.operations.sites")
 # Another site is asked before every start. One that is lost must not hold the others up for long.
 LOOK_SECONDS: Final = 5.0
 # Runs of a sandbox do not overlap, so one that has just ended is among the newest.
 _NEWEST: Final = 20
-
-
-def site_log(repository: Repository, layout: Layout) -> AppendLog[SiteEntry]:
-    """The log of an application's sites."""
-    return AppendLog(repository, layout.sites, SiteEntry)
-
-
-def entry_in(repository: Repository, layout: Layout) -> SiteEntry | None:
-    """The entry of the log that says where the application belongs, None without one. An entry that cannot be read is passed over."""
-    return counting(site_log(repository, layout).readable_back(), lambda run: _has_begun(repository, layout, run))
-
-
-def _has_begun(repository: Repository, layout: Layout, restore_id: str) -> bool:
-    """True when this restore has begun to replace topics. So too when nobody can tell how far it came: then nobody may start what it left."""
-    if not is_id(restore_id):
-        return False
-    journal = AppendLog(repository, layout.journal(restore_id), JournalEntry)
-    try:
-        return any(entry.phase is not Phase.CLOSED and not may_restart(entry.phase) for entry in journal.readable_back(whole=False))
-    except Damaged:
-        return True
 
 
 class Elsewhere(Running, Protocol):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from streams_recovery.core.errors import EntryUnreadable, LockHeld, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository import lease
-from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.layout import ArchiverLayout, Layout
 from streams_recovery.core.repository.lease import HolderProcess, LockRecord, LockTicket
 from streams_recovery.core.words import command
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 
 LOGGER = logger("streams_recovery.storage.lock")
+# The option of the command `unlock` for the lock of the archive.
+OF_ARCHIVE: Final = "--archive"
 
 
 class ApplicationLock:
@@ -38,6 +41,7 @@ class ApplicationLock:
         self._log = AppendLog(repository, layout.locks, LockRecord)
         self._clock = clock
         self._name, self._process, self._is_dead = name, process, is_dead
+        self._options = (OF_ARCHIVE,) if isinstance(layout, ArchiverLayout) else ()
 
     def acquire(self, owner: str, *, lease_seconds: int, purpose: str) -> LockTicket:
         """Take the lock, or keep it when ``owner`` has it. That of a run whose process is proven dead is taken at once, and that of a record which nobody
@@ -160,7 +164,7 @@ class ApplicationLock:
 
     def _unlock(self, error: LockHeld | EntryUnreadable) -> tuple[str, ...]:
         held = error.facts["owner" if isinstance(error, LockHeld) else "key"]
-        return (command("unlock", self._name, str(held)),) if self._name else ()
+        return (command("unlock", self._name, str(held), *self._options),) if self._name else ()
 
 
 def _again(last: LockRecord | None, record: LockRecord) -> LockRecord:

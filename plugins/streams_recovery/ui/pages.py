@@ -37,8 +37,8 @@ from streams_recovery.core.status.savepoint_detail import SavepointDetail
 from streams_recovery.core.words import LAST_MOMENT, command, is_id, parse_moment
 from streams_recovery.hooks.connections import AirflowConnections
 from streams_recovery.operations.context import open_repository, storage_credentials
-from streams_recovery.operations.sites import entry_in, site_log
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.site_log import entry_in, site_log
 from streams_recovery.ui import actions, overview
 from streams_recovery.ui.access import Visitor
 from streams_recovery.ui.charts import charts

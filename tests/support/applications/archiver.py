@@ -37,6 +37,7 @@ class Archiver:
     recovery: RecoveryContext
     error: BaseException | None = None
     ahead: float = 0
+    thread: threading.Thread | None = None
 
     def upto(self, tp: TopicPartition, seconds: float = 30) -> Archive:
         """Wait until all that is in a log by now is archived, and return the archive."""
@@ -58,18 +59,20 @@ class Archiver:
 
 
 @contextmanager
-def archiving(recovery: RecoveryContext, session: InSession, *, clock: Callable[[], int] = archiver.wall_clock) -> Iterator[Archiver]:
-    """An archiver beside the block, which looks for a cut each second if it is to. At the block's end it is made to think that a day has passed, and hands
-    over.
+def archiving(
+    recovery: RecoveryContext, session: InSession, *, clock: Callable[[], int] = archiver.wall_clock, patience: float = 60, site: str = ""
+) -> Iterator[Archiver]:
+    """An archiver beside the block, at this ``site``, which looks for a cut each second if it is to. At the block's end it is made to think that a day has
+    passed, and hands over.
     """
     order = archive.plan_archiver(recovery, archive.begin(recovery, f"test-{uuid.uuid4().hex}"))
     found, later = Archiver(recovery), threading.Event()
 
     def run() -> None:
         try:
-            spec = recovery.artifacts.read(ArchiveSpec, order.spec)
+            spec = replace(recovery.artifacts.read(ArchiveSpec, order.spec), site=site)
             with ExitStack() as stack:
-                cluster = stack.enter_context(KafkaCluster(lambda: recovery.connection))
+                cluster = stack.enter_context(KafkaCluster(lambda: recovery.connection, timeout=patience))
                 logs = None
                 if spec.cut_seconds is not None:
                     spec = replace(spec, cut_seconds=1.0)
@@ -89,7 +92,7 @@ def archiving(recovery: RecoveryContext, session: InSession, *, clock: Callable[
         except BaseException as error:  # noqa: BLE001  # the test is told
             found.error = error
 
-    thread = threading.Thread(target=run)
+    found.thread = thread = threading.Thread(target=run)
     thread.start()
     try:
         yield found

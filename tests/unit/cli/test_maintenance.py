@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.errors import LockHeld
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import JournalEntry, Phase
 from streams_recovery.core.repository.retention import Announcement
 from streams_recovery.operations import maintenance, quiesce_record, unfinished
+from streams_recovery.operations.archive import archive_lock
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.unfinished import pin
 from streams_recovery.storage.append_log import AppendLog
@@ -90,6 +93,18 @@ def test_a_lock_that_is_taken_says_so_and_what_may_still_be_held(run: Run, shop:
     assert approved(run, "unlock", "shop", "backup 1") == {"owner": "backup 1", "taken": True, "held": held}
     quiesce_record.end(shop)
     assert printed(run("unlock", "shop", "backup 1")) == {"owner": "backup 1", "taken": False, "held": None}
+
+
+def test_the_command_that_the_refusal_of_an_archiver_prints_gives_its_lock_back(run: Run, shop: RecoveryContext) -> None:
+    shop.lock.acquire("backup 1", lease_seconds=600, purpose="a test")
+    lock = archive_lock(shop)
+    lock.acquire("archiver 1", lease_seconds=600, purpose="archiving")
+    with pytest.raises(LockHeld) as refused:
+        lock.acquire("archiver 2", lease_seconds=600, purpose="archiving")
+    _, *words = shlex.split(refused.value.commands[0])
+    assert approved(run, *words) == {"owner": "archiver 1", "taken": True, "held": None}
+    assert lock.holder() is None
+    assert shop.lock.holder() is not None, "the lock of the application is another one"
 
 
 @pytest.mark.parametrize(

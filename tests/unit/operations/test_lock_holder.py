@@ -67,6 +67,11 @@ def test_a_lock_is_taken_from_a_dead_process_at_once_and_from_nobody_else(tmp_pa
     with pytest.raises(LockHeld) as caught:
         mine.acquire("backup 2", lease_seconds=600, purpose="savepoint")
     assert caught.value.commands == ("streams-recovery unlock shop 'restore 1'",)
+    archives = ApplicationLock(repository, Layout("shop").archiving, lambda: 1_000, name="shop")
+    archives.acquire("archiver 1", lease_seconds=600, purpose="archiving")
+    with pytest.raises(LockHeld) as caught:
+        archives.acquire("archiver 2", lease_seconds=600, purpose="archiving")
+    assert caught.value.commands == ("streams-recovery unlock shop 'archiver 1' --archive",), "each is of the lock it is about"
     other.kill()
     other.wait()
     mine.acquire("backup 2", lease_seconds=600, purpose="savepoint")

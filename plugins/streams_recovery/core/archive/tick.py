@@ -27,7 +27,7 @@ _MOST_LOOKS: Final = 256
 
 
 def is_at_work(archive: Archive, now: int) -> bool:
-    """True if an archiver has said something lately. Of one whose clock is far ahead of ``now`` nobody can tell: it counts as gone."""
+    """True if an archiver has said something lately, of whatever cluster. Of one whose clock is far ahead of ``now`` nobody can tell: it counts as gone."""
     silence = 1000 * (HEARTBEAT_SECONDS + ARCHIVER_LEASE_SECONDS)
     return archive.runs and archive.at is not None and abs(now - archive.at) < silence
 
@@ -82,10 +82,14 @@ class TickLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveSpec:
     """Archive these ``topics`` every ``interval_seconds``, for ``hand_over_seconds``; then the next archiver begins. ``run`` is who archives. With
-    ``cut_seconds`` changelogs too, of an application of exactly once, up to an exact cut each time that these are over. None is no cut.
+    ``cut_seconds`` changelogs too, of an application of exactly once, up to an exact cut each time that these are over. None is no cut. ``name`` is the
+    application's in the configuration, for commands, and ``site`` where the archiver works: it ends when the application belongs to another one; empty where
+    no other one is configured.
     """
 
     application_id: str
+    name: str
+    site: str
     run: str
     topics: tuple[str, ...]
     interval_seconds: float

@@ -232,9 +232,8 @@ def _archive(archive: ArchiveStatus, now: int) -> str:
     waiting = f", {archive.waiting:,} records waited then" if archive.waiting else ""
     left = f"; {archive.left_count:,} partitions do not go on: {archive.left[0]}" if archive.left_count else ""
     state = "" if archive.state_at is None else f"; its newest exact cut of the state is of {_when(archive.state_at, now)}"
-    return (
-        f"{'an archiver is at work' if archive.working else 'NO ARCHIVER IS AT WORK'}{last}{waiting}, {archive.files:,} files{left}{state}"
-    )
+    where = f" HERE, ONE IS ON CLUSTER {archive.elsewhere}" if archive.elsewhere else ""
+    return f"{'an archiver is at work' if archive.working else f'NO ARCHIVER IS AT WORK{where}'}{last}{waiting}, {archive.files:,} files{left}{state}"
 
 
 def _sites(sites: SitesStatus) -> str:

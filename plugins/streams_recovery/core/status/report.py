@@ -14,6 +14,7 @@ from typing import Final
 from streams_recovery.core.archive.log import Archive, Extended
 from streams_recovery.core.archive.tick import is_at_work
 from streams_recovery.core.kafka_types import TopicRole
+from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.repository.sites import PRIMARY
@@ -30,7 +31,8 @@ class ArchiveStatus:
     when none ever did. All that was committed by ``safe_at`` (ms) would be there after a loss of the cluster; None where the archive adds nothing to the
     savepoint. ``waiting`` records were not archived when it was last looked. Partitions that are ``left`` do not go on behind the savepoint, the first ones
     with the reason, ``left_count`` of all. ``lost`` offsets were gone before they could be archived. ``problem`` says why the archive cannot be used, empty
-    when it can. ``state_at`` (ms) is the newest exact cut behind the savepoint, None where there is none: a restore begins from its state.
+    when it can. ``state_at`` (ms) is the newest exact cut behind the savepoint, None where there is none: a restore begins from its state. ``elsewhere`` is the
+    cluster of an archiver that has said something lately, and that is not the savepoint's: it archives nothing that the savepoint could go on with.
     """
 
     working: bool
@@ -43,6 +45,7 @@ class ArchiveStatus:
     lost: int = 0
     problem: str = ""
     state_at: int | None = None
+    elsewhere: str = ""
 
 
 class Severity(enum.StrEnum):
@@ -319,14 +322,17 @@ def recovery_point(newest: SavepointFacts | None, archive: ArchiveStatus | None)
     return newest.captured_at if archived is None else max(newest.captured_at, archived)
 
 
-def archive_status(archive: Archive, behind: Extended | None, now: int) -> ArchiveStatus:
-    """The status of an archive. ``behind`` is the newest exact savepoint with what the archive adds to it, None where it adds nothing. Nothing is promised of a
-    moment that has not come, by an archiver's clock that is ahead.
+def archive_status(archive: Archive, newest: Manifest | None, behind: Extended | None, now: int) -> ArchiveStatus:
+    """The status of an archive. ``newest`` is the newest exact savepoint, and ``behind`` that with what the archive adds to it, None where it adds nothing.
+    Nothing is promised of a moment that has not come, by an archiver's clock that is ahead.
     """
+    at_work = is_at_work(archive, now)
+    elsewhere = archive.cluster_id if at_work and newest is not None and newest.cluster_id != archive.cluster_id else ""
     safe_at = behind.safe_at if behind is not None and not behind.left else None
     cut = archive.cut
     return ArchiveStatus(
-        working=is_at_work(archive, now),
+        working=at_work and not elsewhere,
+        elsewhere=elsewhere,
         said_at=archive.at,
         safe_at=None if safe_at is None or safe_at > now + CLOCK_DIFFERENCE_MS else safe_at,
         waiting=archive.waiting,

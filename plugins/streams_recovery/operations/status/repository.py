@@ -121,7 +121,7 @@ def see_archive(recovery: RecoveryContext, newest: Manifest | None) -> ArchiveSe
             behind = extended(newest, archive)
     except Damaged as error:
         return ArchiveSeen(status=unusable(error.reason), saved=newest)
-    status = archive_status(archive, behind, recovery.clock()) if archive.exists else None
+    status = archive_status(archive, newest, behind, recovery.clock()) if archive.exists else None
     return ArchiveSeen(archive, status, newest if behind is None else behind.manifest)
 
 

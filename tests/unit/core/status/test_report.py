@@ -41,7 +41,7 @@ def savepoint(*, end: int = 10) -> Manifest:
 
 
 def status_of(found: Archive, newest: Manifest) -> ArchiveStatus:
-    return archive_status(found, extended(newest, found, outline=True), NOW)
+    return archive_status(found, newest, extended(newest, found, outline=True), NOW)
 
 
 def point(status: ArchiveStatus | None, **changes: Any) -> int | None:
@@ -56,6 +56,13 @@ def test_what_is_archived_behind_the_savepoint_counts() -> None:
     assert behind is not None
     assert (behind.records, [part.end for part in behind.manifest.topics[0].partitions]) == (2, [20])
     assert point(None) == CAPTURED
+
+
+@pytest.mark.fault("F94")
+def test_an_archiver_of_another_cluster_than_the_newest_savepoint_is_not_at_work_for_it() -> None:
+    status = status_of(archive(log(), cluster_id="old"), savepoint())
+    assert (status.working, status.elsewhere) == (False, "old")
+    assert archive_status(archive(log(), cluster_id="old"), None, None, NOW).working, "without a savepoint nothing says otherwise"
 
 
 @pytest.mark.parametrize(

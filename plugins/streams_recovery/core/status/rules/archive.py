@@ -37,6 +37,9 @@ def _find(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
 def _last_heard(observed: ObservedApplication, archive: ArchiveStatus | None) -> str:
     if archive is None or archive.said_at is None:
         return "none ever was"
+    if archive.elsewhere:
+        heard = span(observed.age(archive.said_at))
+        return f"the one that was heard of {heard} ago works on cluster {archive.elsewhere}, and the newest exact savepoint is of another"
     if archive.said_at > observed.now + CLOCK_DIFFERENCE_MS:
         return "what the last one said is of a time that has not come, by the clock of the monitor"
     return f"the last one was heard of {span(observed.age(archive.said_at))} ago"

@@ -192,6 +192,12 @@ def test_an_archive_that_was_asked_for_and_never_began_is_told() -> None:
     assert (one.kind, one.remedies) == ("archive-stopped", ("streams-recovery archive orders",))
 
 
+def test_an_archiver_at_the_site_that_was_left_is_no_archiver() -> None:
+    (one,) = found(**archive(working=False, elsewhere="old-cluster"))
+    assert one.kind == "archive-stopped"
+    assert "5 s ago works on cluster old-cluster, and the newest exact savepoint is of another" in one.text
+
+
 def test_old_state_is_told_by_its_cut_or_by_the_savepoint_without_one() -> None:
     again = "a restore would process the input since then again"
     (cut,), (none,) = found(**archived_state(state_at=NOW - 17 * MINUTE)), found(**archived_state(state_at=None))
