@@ -121,11 +121,11 @@ def expire(
         line(
             f"{len(report.expired)} savepoints expired, {report.files_removed} files removed{more}, {len(report.left)} could not be removed"
         )
-        for left in report.left:
+        for left in (*report.left, *report.plan.not_judged):
             say(left)
         if report.versions_kept:
             say("The bucket keeps versions: what was removed takes room until a lifecycle rule of the bucket lets older versions go")
-    if report.left:
+    if report.left or report.plan.not_judged:
         raise typer.Exit(LEFT_BEHIND)
 
 

@@ -54,7 +54,7 @@ EXIT_CODES: Final = (
     ("5", "another run holds the application's lock"),
     ("6", "something stored is damaged"),
     ("7", "a broker, the repository, Spark or the application did not answer: try again"),
-    ("8", "`expire`: some objects could not be removed"),
+    ("8", "`expire`: some objects could not be removed, or nobody can tell whether they are needed"),
     ("9", "`state-diff`, `compare-outputs`, `query`: something is different"),
     ("10", "`state-diff`, `compare-outputs`: nothing was compared; `query`: the two cannot be compared"),
     ("11", "`compatible`: topics are orphaned"),

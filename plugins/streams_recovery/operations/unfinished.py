@@ -33,7 +33,7 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
             continue
         if last.phase is not Phase.CLOSED:
             return restore_id
-        if any(_replaced_state(entry) for entry in _readable_back(recovery, restore_id)):
+        if any(_replaced_state(entry) for entry in readable_back(recovery, restore_id)):
             return None
     return None
 
@@ -54,7 +54,7 @@ def restore_journals(recovery: RecoveryContext) -> Iterator[tuple[JournalEntry, 
     """The journal of every restore of the application, as far as it can be read. An entry that is passed over can only make a topic look like one that no
     restore has made, which is told or refused.
     """
-    return (tuple(reversed(list(_readable_back(recovery, restore_id)))) for restore_id in in_order(restores_of(recovery), recovery.clock()))
+    return (tuple(reversed(list(readable_back(recovery, restore_id)))) for restore_id in in_order(restores_of(recovery), recovery.clock()))
 
 
 def created_by_restores(recovery: RecoveryContext) -> dict[str, set[str]]:
@@ -118,7 +118,7 @@ def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
 def _unfinished_copies(recovery: RecoveryContext) -> Iterator[str]:
     """Restores of copies that may be resumed, by the newest entry of each that can be read."""
     for restore_id in restores_of(recovery):
-        last = next(_readable_back(recovery, restore_id), None)
+        last = next(readable_back(recovery, restore_id), None)
         if last is not None and last.scope is RestoreScope.COPIES and last.phase is not Phase.CLOSED and not may_restart(last.phase):
             yield restore_id
 
@@ -146,7 +146,7 @@ def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
     try:
         return journal_of(recovery, restore_id).last()
     except Damaged as error:
-        readable = next(_readable_back(recovery, restore_id), None)
+        readable = next(readable_back(recovery, restore_id), None)
         if readable is not None and readable.phase is Phase.CLOSED:
             return readable
         raise Damaged(
@@ -156,7 +156,8 @@ def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:
         ).then(command("dismiss", recovery.config.name, restore_id)) from None
 
 
-def _readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:
+def readable_back(recovery: RecoveryContext, restore_id: str) -> Iterator[JournalEntry]:
+    """The journal of a restore from its newest entry on, as far as it can be read."""
     return journal_of(recovery, restore_id).readable_back(whole=False)
 
 

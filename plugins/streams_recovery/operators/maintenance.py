@@ -98,6 +98,8 @@ class ExpireOperator(ApplyOperator):
         report = maintenance.expire(recovery, run_id_of(context))
         for left in report.left:
             self.log.warning("Could not be removed: %s", left)
+        for kept in report.plan.not_judged:
+            self.log.warning("Stays: %s", kept)
         return report
 
 

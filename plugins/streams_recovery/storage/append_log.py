@@ -222,8 +222,9 @@ class AppendLog(Generic[T]):
         # A forged entry must not push out one that counts.
         counting = (number for number in self._back(whole=whole) if not self._sealed or not self._is_forged(number))
         kept = list(islice(counting, max(1, keep)))
+        # Where fewer count, the others may be true, and older than the seals: a lock that somebody holds without one.
         before, gone = None, 0
-        while kept:
+        while len(kept) == max(1, keep):
             numbers = [number for number in self._page(before)[0] if number < kept[-1]]
             if not numbers:
                 break

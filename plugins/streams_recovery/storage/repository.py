@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterator
+from copy import copy
 from mmap import mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
@@ -77,6 +78,14 @@ class Repository:
         from streams_recovery.storage.seals import Seals  # noqa: PLC0415
 
         return Seals(keys, self._adopted)
+
+    def without_seals(self) -> Repository:
+        """The same repository as those read it who know no keys, for whoever keeps what it finds there: nothing else may follow from it."""
+        # Opened here, so that both have one store.
+        _ = self._store
+        view = copy(self)
+        view.seals, view.forged = None, {}
+        return view
 
     def get(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """The whole object, without its seal. For small ones: manifests, notes, locks. Raises ``NotFound``, ``Forged``, and ``Damaged`` for one of more than

@@ -22,6 +22,7 @@ from streams_recovery.core.kafka_types import StoreKind, TopicPartition
 from streams_recovery.core.offsets.snapshot import OffsetChange, RollbackPlan
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity
 from streams_recovery.core.repository.retention import Apply, Decision, DeletionOutlook, Harm, KeptWork, StoredFile, Undelete
+from streams_recovery.core.repository.seal import ForgedRecord
 from streams_recovery.core.restore.plan import TopicToDelete
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.restore.report import report_page
@@ -121,6 +122,8 @@ _EXPIRY = ExpirePlan(
         kept=(KeptWork(run="run", why="why"),),
         staged=(StoredFile(key="k#1", bytes=1, modified=0),),
     ),
+    unproven=(ForgedRecord(key="golden/pins/1.json", why="it has no seal"),),
+    unproven_count=1,
     blocked="a manifest cannot be read",
     outlook=_PRESENT,
 )

@@ -182,6 +182,12 @@ class ArchiveEntry:
         """True when it changes what is archived."""
         return bool(self.logs) or self.cut is not None or self.event is ArchiveEvent.JOINED
 
+    @property
+    def keys(self) -> frozenset[str]:
+        """The files that it names."""
+        pieces = itertools.chain(() if self.cut is None else (tail.copied for tail in self.cut.tails), *(log.ranges for log in self.logs))
+        return frozenset(one.file.key for one in pieces if one.file is not None)
+
     def checked(self, application_id: str, where: str) -> ArchiveEntry:
         """Return this entry. Raises ``Damaged`` for one that names what is not this application's."""
         # Only an entry that has them all may have two of one partition: the log before it came anew, and the one behind.

@@ -118,6 +118,15 @@ def forged_text(count: int) -> str:
     return f"{are} forged: no writer of this repository has signed {them}, and nothing uses {them}"
 
 
+def unproven_text(count: int) -> str:
+    """The words of an expiry for so many records that it cannot judge."""
+    records, name, them = ("1 record is", "it names", "it") if count == 1 else (f"{count:,} records are", "they name", "them")
+    return (
+        f"{records} not believed, and may be true: all that {name} stays. "
+        f"Adopt {them} with `streams-recovery seal`, or remove {them} if somebody has forged {them}"
+    )
+
+
 def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:
     """A word for why a savepoint that is listed is believed: nothing but its place in a repository that is not ``sealed``."""
     return "not sealed" if not sealed else "adopted" if adopted else "sealed"

@@ -50,6 +50,7 @@ from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
 from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
@@ -84,7 +85,7 @@ class Holdings:
     keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables or the
     archive does.
     ``broken`` are hashes of tables that are not whole. ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that
-    leads back from it.
+    leads back from it. What is ``unproven`` counts for no rule, and all that it names stays.
     """
 
     savepoints: tuple[Publication, ...]
@@ -98,6 +99,7 @@ class Holdings:
     unreadable: tuple[str, ...]
     pins: Pins
     in_use: frozenset[str]
+    unproven: Unproven
 
     def held(self) -> list[HeldSavepoint]:
         """The savepoints as retention sees them: one is whole when every table that it names is, and every file that these name is there with its size."""
@@ -127,16 +129,18 @@ def holdings(recovery: RecoveryContext) -> Holdings:
     """All that the repository holds at this moment. Damage is noted, not raised. Each table is opened once, whatever names it, and each manifest: a record of
     its publication may be anybody's, and files go by what is found here.
     """
-    savepoints, unreadable = _readable_savepoints(recovery.savepoints)
-    safety, unreadable_safety = _readable_savepoints(recovery.safety)
+    savepoints, unreadable, forged = _readable_savepoints(recovery.savepoints)
+    safety, unreadable_safety, forged_safety = _readable_savepoints(recovery.safety)
     unreadable += unreadable_safety
-    expired, torn = _expired(recovery, {*(one.savepoint_id for one in (*savepoints, *safety)), *unreadable})
+    forged |= forged_safety
+    unproven = find_unproven(recovery, forged)
+    expired, torn = _expired(recovery, {*(one.savepoint_id for one in (*savepoints, *safety)), *unreadable, *ids_of(forged)})
     # What a lost manifest named looks as if nobody needed it.
     gone = [f"{savepoint_id} (lost)" for savepoint_id in lost(recovery)]
     # Before the segments: a table is there after those that it names.
     tables = tuple(recovery.repository.listed(recovery.layout.range_tables))
     segments = tuple(recovery.repository.listed(recovery.layout.segments))
-    needed = (*savepoints, *safety, *(one.summary for one in expired.values() if one.summary is not None))
+    needed = (*savepoints, *safety, *unproven.named, *(one.summary for one in expired.values() if one.summary is not None))
     opened = _opened(recovery, {(topic, ref) for one in needed for topic, refs in one.tables.items() for ref in refs}, segments)
     archived, torn_archive = _archived(recovery)
     return Holdings(
@@ -146,11 +150,14 @@ def holdings(recovery: RecoveryContext) -> Holdings:
         segments=segments,
         tables=tables,
         needed=opened.keys,
-        named=bytes(named or file.key in archived for file, named in zip(segments, opened.named, strict=True)),
+        named=bytes(
+            named or file.key in archived or file.key in unproven.files for file, named in zip(segments, opened.named, strict=True)
+        ),
         broken=opened.broken,
-        unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive),
+        unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive, *unproven.unreadable),
         pins=unfinished.pins_of(recovery),
-        in_use=needed_savepoints(recovery),
+        in_use=needed_savepoints(recovery) | unproven.in_use,
+        unproven=unproven,
     )
 
 
@@ -193,11 +200,16 @@ def _opened(recovery: RecoveryContext, wanted: Iterable[tuple[str, TableRef]], s
     return _Opened(keys=frozenset(keys), named=bytes(named), broken=frozenset(broken), unreadable=tuple(unreadable))
 
 
-def _readable_savepoints(store: SavepointStore) -> tuple[list[Publication], list[str]]:
+def _readable_savepoints(store: SavepointStore) -> tuple[list[Publication], list[str], dict[str, str]]:
+    """Savepoints that are believed, ids of those that cannot be read, and why the others are not believed, by the keys of their manifests."""
     found = store.summaries(by_manifest=True)
     readable = [one for one in found.values() if isinstance(one, Publication)]
-    # What is forged needs no file.
-    return readable, [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)]
+    damaged = [savepoint_id for savepoint_id, one in found.items() if isinstance(one, Damaged) and not isinstance(one, Forged)]
+    return (
+        readable,
+        damaged,
+        {store.key(savepoint_id): str(one.facts["why"]) for savepoint_id, one in found.items() if isinstance(one, Forged)},
+    )
 
 
 def _expired(recovery: RecoveryContext, alive: set[str]) -> tuple[dict[str, Expired], list[str]]:

@@ -18,6 +18,7 @@ from streams_recovery.core.escaping import Markdown, code, joined, logger, md
 from streams_recovery.core.repository import retention
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.retention import Decision, DeletionOutlook, outlook_text
+from streams_recovery.core.repository.seal import ForgedRecord, forged_records, unproven_text
 from streams_recovery.core.words import moment
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
@@ -43,7 +44,8 @@ _SEEN_RECORDS = 50
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
     """The plan of an expiry. ``expire_safety`` are safety savepoints older than anybody is expected to go back. ``files`` with ``bytes`` would be removed for
-    good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``outlook`` says what runs of the schedule do with it.
+    good, and what is in ``leftovers``; ``blocked`` says why no file and no run's work may go. ``unproven`` are records that are not believed, so many in all,
+    and stay with all that they name. ``outlook`` says what runs of the schedule do with it.
     """
 
     application_id: str
@@ -55,12 +57,20 @@ class ExpirePlan:
     forget: tuple[str, ...]
     leftovers: Leftovers
     blocked: str | None
+    unproven: tuple[ForgedRecord, ...]
+    unproven_count: int
     outlook: DeletionOutlook
 
     @property
     def hash(self) -> str:
         """Identifies what is removed."""
         return hash_of([self.application_id, self.parts])
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """What stays because nobody can tell whether it is needed, in words."""
+        unproven = (unproven_text(self.unproven_count),) if self.unproven_count else ()
+        return (*unproven, *(() if self.blocked is None else (self.blocked,)))
 
     @property
     def parts(self) -> dict[str, object]:
@@ -158,6 +168,8 @@ def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> Exp
         forget=tuple(sorted(savepoint_id for savepoint_id, gone in found.expired.items() if gone.summary is None)),
         # What a run has left may be all that is known of a savepoint that is lost.
         leftovers=replace(left, work=()) if found.unreadable else left,
+        unproven=forged_records(found.unproven.records),
+        unproven_count=len(found.unproven.records),
         blocked=f"no file may go while these cannot be read: {', '.join(found.unreadable)}" if found.unreadable else None,
         outlook=deletion_outlook(recovery),
     )
@@ -367,8 +379,17 @@ def expiry_text(plan: ExpirePlan) -> Markdown:
             *(md("| {} | before a restore | - | **expires** |", savepoint_id) for savepoint_id in plan.expire_safety),
             *([md(""), released] if leaving else []),
             *([md(""), md("> **Warning:** {}", plan.blocked)] if plan.blocked else []),
+            *_unproven(plan),
         ]
     )
+
+
+def _unproven(plan: ExpirePlan) -> Iterator[Markdown]:
+    if plan.unproven_count:
+        yield md("")
+        yield md("> **Warning:** {}", unproven_text(plan.unproven_count))
+        yield md("")
+        yield from (md("- {}: {}", code(one.key), one.why) for one in plan.unproven)
 
 
 def _leftovers(found: Leftovers) -> Iterator[Markdown]:
