@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from streams_recovery.application.command import CommandApplication
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode
 from streams_recovery.core.preflight.findings import AUTO_CREATE, PreflightFinding, PreflightSeverity, blocking, blocking_finding
 from streams_recovery.core.restore.plan_text import markdown
-from streams_recovery.operations import preflight, restore
+from streams_recovery.operations import preflight, restore, savepoint
 from streams_recovery.operations.restore import dry_run
 from tests.support.applications.savepoint_steps import take
-from tests.support.applications.small import Small, asked, configured, surviving
+from tests.support.applications.small import Small, asked, configured, lose_state_and_group, surviving
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.topic_settings import alter
 
@@ -33,6 +34,53 @@ def test_a_broker_without_an_authorizer_allows_everything_and_tells_its_release(
     assert preflight.before_backup(surviving(small).recovery) == ()
     take(small)
     assert preflight.before_restore(small.recovery, small.recovery.savepoints.latest()) == ()
+    assert savepoint.before_savepoint(surviving(small).recovery) == ()
+
+
+@pytest.mark.fault("F90")
+def test_what_the_beginning_of_a_savepoint_would_refuse_is_told_by_its_preflight(small: Small) -> None:
+    recovery = replace(small.recovery, config=configured(small.recovery, topics={"outputs": [f"{small.output.topic}-gone"]}))
+    (blocker,) = blocking(savepoint.before_savepoint(recovery))
+    assert (blocker.kind, f"{small.output.topic}-gone" in blocker.text) == ("topics", True)
+    (paused,) = blocking(savepoint.before_savepoint(small.recovery, QuiesceMode.PAUSE))
+    assert (paused.kind, "cannot be paused" in paused.text) == ("hold", True)
+    take(small)
+    small.recovery.cluster.delete_topics([small.changelog.topic])
+    small.recovery.cluster.create_topic(small.changelog.topic, partitions=1, replication_factor=1, config={"cleanup.policy": "compact"})
+    (damaged,) = blocking(savepoint.before_savepoint(small.recovery))
+    assert (damaged.kind, small.changelog.topic in damaged.text) == ("state", True)
+    lose_state_and_group(small)
+    (empty,) = blocking(savepoint.before_savepoint(small.recovery))
+    assert (empty.kind, "has no committed offsets" in empty.text) == ("topics", True)
+    assert small.recovery.lock.holder() is None
+
+
+def test_a_pattern_that_means_no_topic_is_told_before_a_savepoint(small: Small) -> None:
+    include = [small.input.topic, "nothing-*"]
+    recovery = replace(small.recovery, config=configured(small.recovery, topics={"include": include}))
+    (told,) = [one for one in preflight.before_backup(recovery) if one.kind == "include"]
+    assert (told.severity, "topics.include has nothing-*, and" in told.text) == (PreflightSeverity.WARNING, True)
+
+
+@pytest.mark.fault("F89")
+def test_an_input_that_gets_partitions_is_told_of_before_a_restore_and_by_the_next_savepoint(small: Small) -> None:
+    recovery, before = small.recovery, take(small).savepoint_id
+    manifest = recovery.savepoints.latest()
+    admin = AdminClient({"bootstrap.servers": recovery.connection.bootstrap_servers, "log_level": 0})
+    [done] = admin.create_partitions([NewPartitions(small.input.topic, 2)]).values()
+    done.result(30)
+    said = f"{small.input.topic} has 2 partitions, 1 at the savepoint"
+    with pytest.raises(Refused, match=said) as caught:
+        restore.plan(recovery, asked(recovery, savepoint=before, replace=True))
+    assert "choose a savepoint that was taken since an input got other partitions" in caught.value.next_step
+    assert "survive_cluster_loss" not in caught.value.next_step
+    (blocker,) = blocking(dry_run.before_restore(recovery, manifest))
+    assert (blocker.kind, said in blocker.text) == ("plan", True)
+    (warned,) = [one for one in savepoint.before_savepoint(recovery) if one.kind == "partitions"]
+    assert f"No savepoint up to {before} can be restored" in warned.text
+    assert any(f"No savepoint up to {before} can be restored" in one for one in take(small).warnings)
+    assert [one for one in savepoint.before_savepoint(recovery) if one.kind == "partitions"] == []
+    assert blocking(dry_run.before_restore(recovery, recovery.savepoints.latest())) == ()
 
 
 class Barred(CommandApplication):
@@ -119,9 +167,9 @@ def test_two_topics_of_one_plan_that_are_one_for_kafka_are_refused_too(small: Sm
     mapped = {small.input.topic: f"{name}.same", small.output.topic: f"{name}_same"}
     config = configured(small.recovery, topics={"include": [small.input.topic]}, restore={"topic_map": mapped})
     recovery = replace(small.recovery, config=config)
-    savepoint = take(replace(small, recovery=recovery)).savepoint_id
+    saved = take(replace(small, recovery=recovery)).savepoint_id
     with pytest.raises(Refused, match=f"{name}.same and {name}_same: Kafka takes only one of them"):
-        restore.plan(recovery, asked(recovery, savepoint=savepoint, replace=True))
+        restore.plan(recovery, asked(recovery, savepoint=saved, replace=True))
 
 
 def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) -> None:

@@ -48,9 +48,8 @@ from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.words import command, moment
 from streams_recovery.operations import unfinished
-from streams_recovery.operations.preflight import before_backup
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
-from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
 
 _DAMAGED, _FORGED = "damaged", "forged"
 _HELP = """Savepoints and restores of Kafka Streams applications, from a terminal.
@@ -169,7 +168,7 @@ def backup(
     with recovery_of(name, configs) as recovery:
         planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
         if plan_only:
-            found = look.findings_text(before_backup(recovery, mode))
+            found = look.findings_text(before_savepoint(recovery, mode))
             show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=as_json)
             return
         if changed_state is not ChangedState.REFUSE or approve is not None:

@@ -45,6 +45,7 @@ from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import LATEST
 from streams_recovery.operations import preflight as looking
 from streams_recovery.operations import restore
+from streams_recovery.operations import savepoint as savepoint_steps
 from streams_recovery.operations import state as tables
 from streams_recovery.operations.compatibility import compatibility, described_by_program, described_in_file
 from streams_recovery.operations.context import RecoveryContext
@@ -175,7 +176,7 @@ def preflight(
         if site is not None and site != recovery.sites.current():
             found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))
         elif purpose == "backup":
-            found = looking.before_backup(recovery, mode)
+            found = savepoint_steps.before_savepoint(recovery, mode)
         else:
             found = dry_run.before_restore(recovery, _savepoint(recovery, savepoint))
         found = (*found, *looking.of_repository(recovery))

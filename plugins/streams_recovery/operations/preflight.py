@@ -5,8 +5,12 @@ The pure functions of ``core.preflight`` judge what is found. Their facts are ga
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
+from tempfile import gettempdir
 
 from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
@@ -40,6 +44,7 @@ from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.rebuild import target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
+from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
 from streams_recovery.operations.context import RecoveryContext, not_gone
@@ -57,6 +62,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
     policy = recovery.config.backup.consistency
     stops = QuiesceMode.STOP in (mode or recovery.config.quiesce_mode, policy.fallback)
     needs = backup_needs(recovery.application_id, topics, stops=stops, transactional=_transactional(recovery))
+    declared = recovery.config.declared(recovery.config.backup.profile, roles)
     unknown = [_perhaps_compacted(name) for name, role in sorted(roles.items()) if not role.internal and not _readable(rights.topics[name])]
     return (
         *recovery.application.preflight(stops=stops),
@@ -66,7 +72,9 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_hanging(recovery, facts.values()),
         *_unattributed(recovery),
         *_ahead(recovery),
-        *judge.lost_with_cluster(recovery.application_id, recovery.config.declared(recovery.config.backup.profile, roles)),
+        *judge.lost_with_cluster(recovery.application_id, declared),
+        *_unmatched(recovery, declared),
+        *_room(recovery, facts, [topic.name for topic in topics if topic.archived]),
         *(
             judge.stopped_by_default(recovery.application_id, recovery.config.no_pause_because)
             if mode is None and policy.mode is None and QuiesceMode.LIVE not in recovery.config.dialect.refused
@@ -148,6 +156,54 @@ def _space(recovery: RecoveryContext, images: Mapping[str, TopicImage], describe
         return [warning("space", f"nobody can tell whether there is room for the state: {error.reason}", error.next_step)]
     free = [one for one in found.values() if one is not None]
     return space_there(bytes_to_make(images, described), sum(free) if free else None)
+
+
+def _unmatched(recovery: RecoveryContext, declared: Declared) -> tuple[PreflightFinding, ...]:
+    if not judge.unmatched(declared, ()):
+        return ()
+    try:
+        # What it reads without being named anywhere is archived by a pattern too.
+        committed = {tp.topic for tp in recovery.groups.committed_partitions(recovery.application_id)}
+    except Refused:
+        return ()
+    return judge.unmatched(declared, committed)
+
+
+def _room(recovery: RecoveryContext, facts: Mapping[str, TopicFacts], archived: Collection[str]) -> tuple[PreflightFinding, ...]:
+    """Findings about the disks that can be asked from here: that of a repository that is a directory, and that of a Spark of this machine."""
+    found: tuple[PreflightFinding, ...] = ()
+    location = recovery.repository.location
+    free = None if location.backend != "filesystem" or location.path is None else _free(Path(location.path))
+    partitions = {name: facts[name].partitions for name in archived if name in facts}
+    if free is not None and partitions:
+        try:
+            disks = recovery.cluster.log_dirs(partitions)
+        except RecoveryError:
+            # Without the right to ask nothing is known.
+            disks = ()
+        needed = sum(size // facts[name].replication_factor for disk in disks for name, size in disk.topics.items())
+        found += judge.room_for_copy(needed, free, first=not recovery.savepoints.ids())
+    return (*found, *_spark_room(recovery))
+
+
+def _spark_room(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    try:
+        if not recovery.spark_master().startswith("local"):
+            return ()
+        named = os.environ.get("SPARK_LOCAL_DIRS") or spark_defaults().get("spark.local.dir") or gettempdir()
+    except (NotFound, ConfigInvalid):
+        return ()
+    rooms = {one: room for one in named.split(",") if (room := _free(Path(one))) is not None}
+    return tuple(finding for one, room in rooms.items() for finding in judge.room_for_spark(one, room))
+
+
+def _free(directory: Path) -> int | None:
+    """The bytes that are free where a directory is, or will be made; None where nobody can tell."""
+    there = next((one for one in (directory, *directory.parents) if one.exists()), None)
+    try:
+        return None if there is None else shutil.disk_usage(there).free
+    except OSError:
+        return None
 
 
 def topics_as_they_are(recovery: RecoveryContext) -> tuple[tuple[TopicFacts, ...], tuple[str, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
     AUTO_CREATE,
     BROKER_DEFAULTS,
@@ -33,6 +34,7 @@ from streams_recovery.core.words import abort_command, first_names, not_open, si
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
 # What is left of a disk that is nearly full.
 _TIGHT = 2
+_SPARK_ROOM = 1 << 30
 
 
 def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
@@ -119,6 +121,16 @@ def lost_with_cluster(application_id: str, declared: Declared) -> tuple[Prefligh
         return ()
     what = f"savepoints of {application_id} do not survive the loss of the cluster: the records of {first_names(absent)} are not in them"
     return (warning("cluster-loss", what, "set backup.survive_cluster_loss: true, unless these topics are kept safe in another way"),)
+
+
+def unmatched(declared: Declared, committed: Collection[str]) -> tuple[PreflightFinding, ...]:
+    """A warning for patterns that mean none of the application's topics. ``committed`` are topics on which its group has offsets."""
+    names = {*declared.inputs, *declared.outputs, *declared.globals, *committed}
+    idle = [one for one in declared.include if not any(matches_any(topic, (one,)) for topic in names)]
+    if not idle:
+        return ()
+    text = f"topics.include has {first_names(idle)}, and no input, output or global of the application is called so: nothing is archived for it"
+    return (warning("include", text, "correct it, or name the topic in topics.inputs, topics.outputs or topics.globals"),)
 
 
 def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFinding, ...]:
@@ -217,6 +229,30 @@ def bytes_to_make(images: Mapping[str, TopicImage], described: Collection[str]) 
         image.replication_factor * facts.rows * facts.payload_a_row
         for image in made
         for facts in (partition.ranges.facts for partition in image.partitions)
+    )
+
+
+def room_for_copy(needed: int, free: int, *, first: bool) -> tuple[PreflightFinding, ...]:
+    """A finding if the repository's disk cannot take a copy of everything, or hardly. ``needed`` are the bytes that one replica has of what is archived. A
+    savepoint that is not the ``first`` copies what is new, and everything from time to time.
+    """
+    if needed * _TIGHT <= free:
+        return ()
+    text = f"a copy of everything that is archived is about {size(needed)}, and the disk of the repository has {size(free)} free"
+    remedy = "give that disk more room, or expire savepoints"
+    return (blocking_finding("space", text, remedy) if first and needed > free else warning("space", text, remedy),)
+
+
+def room_for_spark(directory: str, free: int) -> tuple[PreflightFinding, ...]:
+    """A warning if the disk on which Spark keeps what does not fit into memory is nearly full."""
+    if free >= _SPARK_ROOM:
+        return ()
+    return (
+        warning(
+            "space",
+            f"{directory}, where Spark keeps what does not fit into memory, has {size(free)} free",
+            "make room there, or let spark.local.dir name another disk",
+        ),
     )
 
 

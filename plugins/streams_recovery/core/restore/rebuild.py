@@ -294,27 +294,48 @@ def target_name(topic: TopicImage, manifest: Manifest, application_id: str, topi
 def place(manifest: Manifest, target: Target) -> tuple[Placed, ...]:
     """The decision for every topic. Raises ``Refused`` with all problems at once."""
     placed, problems, topics = [], _output_problems(manifest, target), []
+    remedies = ["map topics of another application (restore.topic_map)"] if problems else []
     for topic in manifest.topics:
         name = target_name(topic, manifest, target.application_id, target.topic_map, target.dialect)
         made, problem = _decided(topic, name, manifest, target)
         placed.append(Placed(image=topic, name=name, made=made))
         if problem:
-            problems.append(problem)
+            problems.append(problem[0])
+            remedies.append(problem[1])
             topics.append(name)
     names = [one.name for one in placed]
-    problems += [f"{name} would stand for two topics of the savepoint" for name in sorted({n for n in names if names.count(n) > 1})]
+    doubled = [f"{name} would stand for two topics of the savepoint" for name in sorted({n for n in names if names.count(n) > 1})]
+    problems += doubled
+    remedies += ["give each topic a name of its own (restore.topic_map)"] if doubled else []
     if problems:
         raise Refused(
             f"savepoint {manifest.savepoint_id} of {manifest.application_id} cannot be restored as {target.application_id}: {'; '.join(problems)}",
-            next_step="nothing was changed; archive the inputs (backup.survive_cluster_loss: true) to restore where they are not, map topics of another "
-            "application (restore.topic_map), or rebuild from the input",
+            next_step=f"nothing was changed; {'; '.join(dict.fromkeys(remedies))}",
             problems=problems,
             topics=topics,
         )
     return tuple(placed)
 
 
-def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -> tuple[bool, str | None]:
+_OTHER_PARTITIONS = (
+    "choose a savepoint that was taken since an input got other partitions, or rebuild the state from the input; an archived input can also be restored "
+    "under a name of its own, with the partitions that it had (restore.topic_map)"
+)
+_MADE_SINCE = (
+    "choose a savepoint that was taken since an input was created again; or, if all that is needed of it is in this savepoint, delete the topic: it comes "
+    "back from there"
+)
+_NOT_ARCHIVED = (
+    "choose a savepoint that has the records of the inputs, or rebuild the state from the input that is there; from now on archive them "
+    "(backup.survive_cluster_loss: true)"
+)
+_MADE_SINCE_UNSAVED = (
+    "choose a savepoint that was taken since an input was created again, or rebuild the state from the input that is there"
+)
+
+
+def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -> tuple[bool, tuple[str, str] | None]:
+    """True when the topic is made; and what is in the way, with what to do about it."""
     if topic.role.internal:
         return True, None
     found = target.existing.get(name)
@@ -322,17 +343,20 @@ def _decided(topic: TopicImage, name: str, manifest: Manifest, target: Target) -
     what = f"{topic.role} {name}"
     if found is not None and (same or name in target.proven or topic.role in (TopicRole.OUTPUT, TopicRole.GLOBAL)):
         if topic.role is TopicRole.INPUT and found.partitions != len(topic.partitions):
-            return False, f"{what} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint"
+            return False, (f"{what} has {found.partitions} partitions, {len(topic.partitions)} at the savepoint", _OTHER_PARTITIONS)
         return False, None
     if found is not None and name in target.contained:
         return True, None
     if found is not None and name in target.filled:
         return (
             False,
-            f"{what} holds records and is not the topic of the savepoint (id {topic.topic_id}, here {found.topic_id}): offsets mean nothing",
+            (
+                f"{what} holds records and is not the topic of the savepoint (id {topic.topic_id}, here {found.topic_id}): offsets mean nothing",
+                _MADE_SINCE if topic.archived else _MADE_SINCE_UNSAVED,
+            ),
         )
     if not topic.archived and topic.role is not TopicRole.OUTPUT:
-        return False, f"{what} is {'gone' if found is None else 'empty'}, and its records are not in the savepoint"
+        return False, (f"{what} is {'gone' if found is None else 'empty'}, and its records are not in the savepoint", _NOT_ARCHIVED)
     return True, None
 
 

@@ -39,8 +39,10 @@ def of_savepoint(manifest: Manifest, parent: Manifest | None) -> tuple[str, ...]
     )
 
 
-def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None) -> Iterable[str]:
-    """Inputs that the savepoint before did not have, and those that are inputs no more: with patterns nobody has to have changed a configuration."""
+def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None, partitions: Mapping[str, int]) -> Iterable[str]:
+    """Inputs that the savepoint before did not have, and those that are inputs no more: with patterns nobody has to have changed a configuration. Of those
+    that have other numbers of ``partitions`` now, what that means for older savepoints.
+    """
     if last is None:
         return
     before = {topic.name for topic in last.topics if topic.role is TopicRole.INPUT}
@@ -49,6 +51,19 @@ def inputs_changed(topics: Iterable[TopicAtCut], last: Manifest | None) -> Itera
         yield f"new among the inputs since {last.savepoint_id}: {first_names(joined)}"
     if left := sorted(before - now):
         yield f"no longer among the inputs, and gone unless the configuration was changed: {first_names(left)}; {last.savepoint_id} was the last with them"
+    yield from repartitioned(partitions, last)
+
+
+def repartitioned(partitions: Mapping[str, int], last: Manifest) -> Iterable[str]:
+    """A sentence for inputs that have other numbers of ``partitions`` than in the savepoint ``last``."""
+    then = {topic.name: len(topic.partitions) for topic in last.topics if topic.role is TopicRole.INPUT}
+    other = {name: (then[name], count) for name, count in partitions.items() if name in then and then[name] != count}
+    if other:
+        named = first_names([f"{name} ({before} partitions, now {count})" for name, (before, count) in other.items()])
+        yield (
+            f"inputs have other partitions than in {last.savepoint_id}: {named}. No savepoint up to {last.savepoint_id} can be restored beside them any more: "
+            "their keys are in other partitions than their state"
+        )
 
 
 def of_restore(manifest: Manifest) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Taking a savepoint: begin, quiesce, capture, resume, plan_copy, (Spark), gather, publish, finish, in this order."""
 
 from streams_recovery.core.savepoint.request import SavepointRequest
-from streams_recovery.operations.savepoint.begin import begin, begin_safety, finish
+from streams_recovery.operations.savepoint.begin import before_savepoint, begin, begin_safety, finish
 from streams_recovery.operations.savepoint.capture import capture
 from streams_recovery.operations.savepoint.copy import gather, has_news, plan_copy
 from streams_recovery.operations.savepoint.publish import publish
@@ -25,6 +25,7 @@ __all__ = [
     "ResumeReport",
     "SavepointRequest",
     "Ticket",
+    "before_savepoint",
     "begin",
     "begin_safety",
     "capture",

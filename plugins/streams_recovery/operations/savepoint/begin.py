@@ -5,20 +5,22 @@ The checks at the end tell whether the logs that were read are still those the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from streams_recovery.core.errors import Damaged, LockLost, RecoveryError, Refused, TransientError
+from streams_recovery.core.errors import Damaged, LockLost, PermanentError, RecoveryError, Refused, StateDamaged, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.savepoint.damage import ChangedState, require_whole
 from streams_recovery.core.savepoint.request import CHANGED_STATE, SavepointRequest
+from streams_recovery.core.savepoint.warnings import repartitioned
 from streams_recovery.core.words import new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
-from streams_recovery.operations.savepoint.damage import damage_before
+from streams_recovery.operations.savepoint.damage import damage_before, last_savepoint
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic, FinishReport, Ticket
 from streams_recovery.operations.unfinished import refuse_if_unfinished
 
@@ -50,8 +52,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         topic_holds.release_copy_holds(recovery)
         found = discover(recovery)
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
-        if recovery.config.backup.profile is Profile.FULL:
-            require_whole(recovery.application_id, damage_before(recovery, found), request.changed_state)
+        _check_state(recovery, found, request)
         mark = topic_holds.guard(recovery, savepoint_id, found.to_read)
         # Asked last: what was brought back above is to run after this savepoint too.
         running = tuple(i.name for i in not_gone(recovery))
@@ -74,6 +75,47 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         expected=(),
         site=recovery.site,
     )
+
+
+def before_savepoint(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
+    """Findings that block or weaken a savepoint taken now: those of the preflight, and what the beginning of a savepoint would refuse then. Changes nothing."""
+    found = preflight.before_backup(recovery, mode)
+    if blocking(found):
+        return found
+    request = SavepointRequest(run_id="preflight", requested_by="preflight", reason="preflight", mode=mode)
+    asked: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("hold", lambda: _check_mode(recovery, request)),
+        ("unfinished", lambda: refuse_if_unfinished(recovery)),
+        ("site", lambda: recovery.sites.require_current(recovery.site)),
+        ("topics", lambda: _check_state(recovery, discover(recovery), request)),
+    )
+    refused = (one for kind, ask in asked if (one := _refusal(kind, ask)) is not None)
+    return (*found, *refused, *_repartitioned(recovery))
+
+
+def _repartitioned(recovery: RecoveryContext) -> Iterator[PreflightFinding]:
+    last = last_savepoint(recovery)
+    if last is None:
+        return
+    inputs = recovery.cluster.describe_topics([topic.name for topic in last.topics if topic.role is TopicRole.INPUT])
+    for text in repartitioned({name: found.partitions for name, found in inputs.items()}, last):
+        yield warning("partitions", text, "take a savepoint now, and keep the older ones for what rebuilds from their inputs")
+
+
+def _refusal(kind: str, ask: Callable[[], object]) -> PreflightFinding | None:
+    try:
+        ask()
+    except StateDamaged as error:
+        return blocking_finding("state", error.reason, error.next_step)
+    except PermanentError as error:
+        return blocking_finding(kind, error.reason, error.next_step)
+    return None
+
+
+def _check_state(recovery: RecoveryContext, found: Discovery, request: SavepointRequest) -> None:
+    """Raise ``StateDamaged`` when state was lost or replaced since the last savepoint, unless the request says what to do then."""
+    if recovery.config.backup.profile is Profile.FULL:
+        require_whole(recovery.application_id, damage_before(recovery, found), request.changed_state)
 
 
 def _check_mode(recovery: RecoveryContext, request: SavepointRequest) -> None:

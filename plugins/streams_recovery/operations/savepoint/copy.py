@@ -171,7 +171,10 @@ def copy_plan(
     return CopyPlan(
         parent_id=parent.savepoint_id if parent and shared else None,
         partitions=partitions,
-        begun_anew=(*inputs_changed(draft.topics, last), *_begun_anew(draft, parent, last, partitions)),
+        begun_anew=(
+            *inputs_changed(draft.topics, last, {topic.name: len(topic.partitions) for topic in draft.topics}),
+            *_begun_anew(draft, parent, last, partitions),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
     before_backup,
     before_restore,
@@ -17,8 +17,11 @@ from streams_recovery.core.preflight.checks import (
     hanging,
     inputs_there,
     loses_unread,
+    room_for_copy,
+    room_for_spark,
     space_there,
     stopped_by_default,
+    unmatched,
     written_again,
 )
 from streams_recovery.core.preflight.findings import (
@@ -35,6 +38,7 @@ from streams_recovery.core.preflight.findings import (
     TopicFacts,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.savepoint.topology import Declared
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
 SAFE = {MIN_IN_SYNC: "2", UNCLEAN: "false", TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE: "1048588"}
@@ -311,3 +315,31 @@ def test_too_little_space_blocks_and_tight_space_warns(needed: int, free: int | 
         assert severities == []
     else:
         assert severities == [PreflightSeverity.BLOCKING if free < needed else PreflightSeverity.WARNING]
+
+
+@pytest.mark.fault("F90")
+def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_told_of() -> None:
+    assert room_for_copy(100, 200, first=True) == ()
+    assert kinds(room_for_copy(100, 199, first=True)) == [("space", PreflightSeverity.WARNING)]
+    assert kinds(room_for_copy(100, 99, first=True)) == [("space", PreflightSeverity.BLOCKING)]
+    assert kinds(room_for_copy(100, 99, first=False)) == [("space", PreflightSeverity.WARNING)], "it may copy little"
+    assert room_for_copy(0, 0, first=True) == ()
+    assert room_for_spark("/scratch", 1 << 30) == ()
+    (told,) = room_for_spark("/scratch", 1000)
+    assert told.text == "/scratch, where Spark keeps what does not fit into memory, has 1.0 kB free"
+
+
+def test_patterns_that_mean_nothing_are_named_and_those_of_topics_that_are_only_read_are_not() -> None:
+    declared = Declared(
+        inputs=("orders",),
+        outputs=("totals",),
+        globals=(),
+        include=("tot*", "nothing-*", "rates"),
+        exclude=("none",),
+        stores={},
+        profile=Profile.FULL,
+        all_read=True,
+    )
+    assert ["nothing-*" in one.text and "rates" in one.text and "tot*" not in one.text for one in unmatched(declared, ())] == [True]
+    assert ["rates" in one.text for one in unmatched(declared, ["rates"])] == [False]
+    assert unmatched(declared, ["rates", "nothing-1"]) == ()

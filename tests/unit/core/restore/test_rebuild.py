@@ -472,6 +472,24 @@ def test_in_place_partitions_of_an_input_must_be_what_they_were() -> None:
     assert problems(saved(), target) == ["input orders has 2 partitions, 1 at the savepoint"]
 
 
+@pytest.mark.fault("F89")
+def test_the_advice_is_about_what_is_in_the_way() -> None:
+    def advice(found: Manifest, target: Target) -> str:
+        with pytest.raises(Refused) as caught:
+            place(found, target)
+        return caught.value.next_step
+
+    wider = replace(IN_PLACE, existing={**IN_PLACE.existing, "orders": replace(IN_PLACE.existing["orders"], partitions=2)})
+    made_since = replace(IN_PLACE, existing=there(*ROLES, ids={"orders": "another"}))
+    gone = replace(IN_PLACE, existing={name: found for name, found in IN_PLACE.existing.items() if name != "orders"})
+    assert "taken since an input got other partitions" in advice(saved(orders=True), wider)
+    assert "delete the topic: it comes back from there" in advice(saved(orders=True), made_since)
+    assert "delete the topic" not in advice(saved(), made_since)
+    assert "survive_cluster_loss" in advice(saved(), gone)
+    for told in (advice(saved(orders=True), wider), advice(saved(orders=True), made_since)):
+        assert "survive_cluster_loss" not in told, "they are archived already"
+
+
 def test_an_emptied_cluster_gets_everything_and_what_was_not_archived_is_named_all_at_once() -> None:
     empty = replace(IN_PLACE, cluster_id="elsewhere", existing={}, filled=set())
     assert made(place(saved(orders=True, customers=True), empty)) == list(ROLES), "an output without records is made empty"
