@@ -1,19 +1,7 @@
 """An application behind programs of the user's own: systemd, kubectl, docker compose, whatever runs it.
 
-Every verb is an argument list, run without a shell, with nothing in its environment but what is configured and a few variables of the login.
-
-| verb | finds | prints |
-|---|---|---|
-| status | | JSON list of all instances, each an object with the fields of ``InstanceStatus`` |
-| stop | ``STOP_TIMEOUT_SECONDS`` in its environment | the same, after the stop |
-| start | the environment of a scratch application or a clone in its own | nothing |
-| pause, resume | | nothing; ``status`` is asked afterwards |
-| wipe | | JSON object with the fields of ``WipeReport`` |
-| query | the store's name in place of ``{store}`` in its arguments | JSON object, a field for each key |
-| query_keys | on standard input a JSON list of objects with ``store``, ``key``, ``start`` and ``end`` | JSON list of what each has: docs/your-application.md |
-
-Exit status 0 means done, 2 that it is configured wrongly, 3 that it refuses, 4 that the answer to a query is too large to be printed, 5 that it cannot be
-asked for such a key; any other that it may succeed later. Of what it prints 32 MiB are read. What it prints on standard error goes into the error.
+Every verb is an argument list, run without a shell, with nothing in its environment but what is configured and a few variables of the login. What
+each finds and prints, and its exit status, is in docs/your-application.md, "Programs of your own". Of what it prints 32 MiB are read.
 """
 
 from __future__ import annotations

@@ -1,0 +1,121 @@
+"""Programs of the user, as the page says and as its example does it: gone is proven, and so is a clean end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from streams_recovery.application.command import CommandApplication
+from streams_recovery.application.port import InstanceState, InstanceStatus, WipeReport
+from streams_recovery.config.runs import CommandRuns
+from streams_recovery.core.errors import ApplicationRunning
+from tests.support.project import PROJECT
+
+CONTROL = PROJECT / "examples" / "programs" / "control.py"
+PAGE = (PROJECT / "docs" / "your-application.md").read_text(encoding="utf-8").split("## Programs of your own")[1].split("\n## ")[0]
+# It ends by itself when it is asked to, as Kafka Streams does behind its hook; "deaf" does not.
+PROGRAM = """
+import signal, sys, time
+if sys.argv[1] != "deaf":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(sys.argv[1])))
+else:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("up", flush=True)
+while True:
+    time.sleep(0.05)
+"""
+
+Application = Callable[[str], CommandApplication]
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert true()
+
+
+@pytest.fixture
+def application(tmp_path: Path) -> Iterator[Application]:
+    """One whose program ends with this status when it is asked to, and is up."""
+    import json
+
+    made: list[CommandApplication] = []
+
+    def application(ends_with: str) -> CommandApplication:
+        program = [sys.executable, "-c", PROGRAM, ends_with]
+        environment = {"RECORDS": str(tmp_path / "records"), "STATE": str(tmp_path / "state"), "PROGRAM": json.dumps(program)}
+        verbs = {verb: [sys.executable, str(CONTROL), verb] for verb in ("status", "stop", "start", "wipe")}
+        made.append(CommandApplication(CommandRuns.model_validate({**verbs, "environment": environment}), "shop"))
+        return made[-1]
+
+    yield application
+    for one in made:
+        one.stop(timeout=0)
+
+
+def started(application: CommandApplication, tmp_path: Path) -> InstanceStatus:
+    log = tmp_path / "records" / "log"
+    before = log.read_text() if log.exists() else ""
+    application.start()
+    until(lambda: log.exists() and log.read_text() != before)
+    [found] = application.status()
+    return found
+
+
+def test_the_example_starts_once_stops_cleanly_and_wipes_only_what_is_gone(application: Application, tmp_path: Path) -> None:
+    shop = application("0")
+    [never] = shop.status()
+    assert (never.state, never.closed_cleanly, never.stopped_here) == (InstanceState.GONE, False, None)
+    up = started(shop, tmp_path)
+    assert (up.state, up.streams_state, up.closed_cleanly) == (InstanceState.RUNNING, "RUNNING", None)
+    shop.start()
+    assert shop.status() == (up,), "what runs is left alone"
+    with pytest.raises(ApplicationRunning):
+        shop.wipe_state()
+    [down] = shop.stop(timeout=20).instances
+    assert (down.state, down.closed_cleanly, down.stopped_here) == (InstanceState.GONE, True, True)
+    state = tmp_path / "state" / "shop"
+    state.mkdir(parents=True)
+    assert shop.wipe_state() == WipeReport(removed=(str(state),), remaining=())
+    assert shop.wipe_state() == WipeReport(removed=(), remaining=())
+
+
+@pytest.mark.parametrize("ends_with", ["1", "deaf"])
+def test_an_end_that_is_not_clean_is_told(application: Application, tmp_path: Path, ends_with: str) -> None:
+    shop = application(ends_with)
+    started(shop, tmp_path)
+    [down] = shop.stop(timeout=0.5 if ends_with == "deaf" else 20).instances
+    assert (down.state, down.closed_cleanly, down.stopped_here) == (InstanceState.GONE, False, True)
+
+
+def test_a_process_whose_attendant_was_killed_still_runs_and_one_that_crashed_has_not_closed(
+    application: Application, tmp_path: Path
+) -> None:
+    shop = application("0")
+    up = started(shop, tmp_path)
+    [group] = map(int, re.findall(r"\d+", up.detail))
+    os.kill(group, signal.SIGKILL)
+    assert [one.state for one in shop.status()] == [InstanceState.RUNNING], "the lock is held by the program"
+    os.killpg(group, signal.SIGKILL)
+    until(lambda: shop.status()[0].state is InstanceState.GONE)
+    [down] = shop.status()
+    assert (down.closed_cleanly, down.stopped_here) == (False, False)
+
+
+def test_the_page_has_every_program_every_field_and_every_exit_status() -> None:
+    rows = {name for row in re.findall(r"^\| (`[^|]*) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    verbs = {name for name in CommandRuns.model_fields if name not in ("environment", "timeout_seconds")}
+    assert rows == verbs | {one.name for one in fields(InstanceStatus)}
+    assert all(f'"{one.name}"' in PAGE for one in fields(WipeReport))
+    assert all(f"`{state.value}`" in PAGE for state in InstanceState)
+    for page in ("quick-start.md", "configuration.md", "kubernetes-native.md"):
+        assert "](your-application.md#programs-of-your-own)" in (PROJECT / "docs" / page).read_text(encoding="utf-8"), page
