@@ -43,7 +43,7 @@ def compare_outputs(
     as_json: AsJson = False,
 ) -> None:
     """Compare the real outputs with those of APP, a clone, or with the results of an interval of APP, key by key. Exit code 0 when they are equal, 9 when not,
-    10 when nothing was compared.
+    10 when nothing of them, or of one of them, was compared.
     """
     run = requester()
     asked = OutputsOptions(against=against or "", interval=interval, tolerance=tolerance, relative_tolerance=relative_tolerance)
@@ -65,7 +65,7 @@ def compare_outputs(
             print_table(found.found.columns, found.found.rows, folded=found.found.columns)
             if found.found.more:
                 say(f"{found.found.more:,} more are not shown")
-    if report.outcome is Outcome.NOTHING_COMPARED:
+    if report.outcome in (Outcome.NOTHING_COMPARED, Outcome.PARTLY):
         raise typer.Exit(NOTHING_COMPARED)
     if report.outcome is not Outcome.EQUAL:
         raise typer.Exit(DIFFERENT)

@@ -223,11 +223,13 @@ class OutputsReport:
 
 
 def outputs_outcome(counts: Iterable[KeyCounts]) -> Outcome:
-    """The outcome of all outputs together. One key that is wrong outweighs everything that is equal, and outputs without one compared key prove nothing."""
+    """The outcome of all outputs together. One key that is wrong outweighs everything that is equal, and an output without one compared key proves nothing."""
     every = list(counts)
     if any(one.wrong for one in every):
         return Outcome.DIFFERENT
-    return Outcome.EQUAL if any(one.equal for one in every) else Outcome.NOTHING_COMPARED
+    if not any(one.equal for one in every):
+        return Outcome.NOTHING_COMPARED
+    return Outcome.EQUAL if all(one.equal for one in every) else Outcome.PARTLY
 
 
 def report_of(ticket: OutputsTicket, spec: OutputsSpec, result: OutputsResult, *, at: int) -> OutputsReport:

@@ -85,10 +85,11 @@ class PeekRecord:
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a comparison or a look-up."""
+    """The outcome of a comparison or a look-up. ``PARTLY``: what was compared is equal, and something was not compared."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
+    PARTLY = "partly compared"
     NOTHING_COMPARED = "nothing compared"
     FOUND = "found"
     NOT_FOUND = "not found"
@@ -233,11 +234,13 @@ def without_data(found: Inspection) -> Inspection:
     return replace(found, question=question, sentences=sentences, found=FoundRows(), has_data=False)
 
 
-def compared_outcome(counts: Sequence[DiffCounts]) -> Outcome:
-    """The outcome of all stores together."""
+def compared_outcome(counts: Sequence[DiffCounts], *, alone: int = 0, left_out: int = 0) -> Outcome:
+    """The outcome of all stores together. ``alone`` is how many only one side has, ``left_out`` how many could not be compared."""
+    if alone or any(one.compared and not one.equal for one in counts):
+        return Outcome.DIFFERENT
     if not any(one.compared for one in counts):
         return Outcome.NOTHING_COMPARED
-    return Outcome.EQUAL if all(one.equal or not one.compared for one in counts) else Outcome.DIFFERENT
+    return Outcome.PARTLY if left_out else Outcome.EQUAL
 
 
 def store_names(text: str) -> tuple[str, ...]:

@@ -63,19 +63,24 @@ class Comparison:
 
 def compare_savepoints(recovery: RecoveryContext, request: CompareRequest) -> Inspection:
     """Compare the stores of two savepoints, or of a savepoint with the running application. Raises what reading one of ``stores`` raises; when none is named,
-    a store that cannot be compared is told of.
+    a store that cannot be compared is told of, and one that only one of the savepoints has is a difference.
     """
     manifest = chosen(recovery, request.savepoint)
-    other = LIVE if request.other == LIVE else chosen(recovery, request.other).savepoint_id
+    second = None if request.other == LIVE else chosen(recovery, request.other)
+    other = LIVE if second is None else second.savepoint_id
+    here = _stores(manifest)
+    there = here if second is None else _stores(second)
     found = _Comparisons(recovery, manifest, other)
-    for store in request.stores or _stores(manifest):
+    for store in request.stores or sorted(here & there):
         found.add(store, named=bool(request.stores))
+    for store in () if request.stores else sorted(here ^ there):
+        found.add_alone(store, manifest.savepoint_id if store in here else other)
     inspection = Inspection(
         savepoint_id=manifest.savepoint_id,
         other=other,
         question=f"{manifest.savepoint_id} compared with {other}",
-        outcome=compared_outcome(found.counts),
-        sentences=_few(found.sentences),
+        outcome=found.outcome,
+        sentences=found.sentences,
         found=found.rows(),
         has_data=found.shown,
         at=recovery.clock(),
@@ -93,7 +98,9 @@ class _Comparisons:
         self._recovery, self._manifest, self._other = recovery, manifest, other
         self.shown = recovery.config.access.show_values
         self.counts: list[DiffCounts] = []
-        self.sentences: list[str] = []
+        self._alone: list[str] = []
+        self._left_out: list[str] = []
+        self._sentences: list[str] = []
         self._rows: list[tuple[str, ...]] = []
 
     def add(self, store: str, *, named: bool) -> None:
@@ -103,14 +110,27 @@ class _Comparisons:
         except (NotFound, Refused) as error:
             if named:
                 raise
-            self.sentences.append(f"{store}: not compared: {error.reason}")
+            self._left_out.append(f"{store}: not compared: {error.reason}")
+
+    def add_alone(self, store: str, side: str) -> None:
+        """Tell of a store that only the savepoint ``side`` has."""
+        self._alone.append(f"{store}: only {side} has this store")
+
+    @property
+    def outcome(self) -> Outcome:
+        return compared_outcome(self.counts, alone=len(self._alone), left_out=len(self._left_out))
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is missing comes first: only so many are shown."""
+        return _few([*self._alone, *self._left_out, *self._sentences])
 
     def _compare(self, store: str) -> None:
         one, other = side_of(self._recovery, store, self._manifest), open_side(self._recovery, store, self._other)
         done = compare(one, other, most=MOST_ROWS - len(self._rows) if self.shown else 0)
         self._rows += [(store, *difference_cells(row, one, other)) for row in done.rows]
         self.counts.append(done.counts)
-        self.sentences.append(counts_text(store, done.counts))
+        self._sentences.append(counts_text(store, done.counts))
 
     def rows(self) -> FoundRows:
         """The first of the keys that differ."""
@@ -120,8 +140,8 @@ class _Comparisons:
         return replace(bounded(_COLUMNS, self._rows), more=differing - len(self._rows))
 
 
-def _stores(manifest: Manifest) -> list[str]:
-    return sorted(store_name(one.name, manifest.application_id) for one in manifest.topics if one.role is TopicRole.CHANGELOG)
+def _stores(manifest: Manifest) -> frozenset[str]:
+    return frozenset(store_name(one.name, manifest.application_id) for one in manifest.topics if one.role is TopicRole.CHANGELOG)
 
 
 def _few(sentences: list[str]) -> tuple[str, ...]:

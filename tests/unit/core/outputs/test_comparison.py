@@ -77,7 +77,9 @@ counts = st.builds(
 @given(st.lists(counts, max_size=4))
 def test_equal_needs_a_key_that_is_equal_and_none_that_is_not(every):
     outcome = outputs_outcome(every)
-    assert (outcome is Outcome.EQUAL) == (not any(one.wrong for one in every) and any(one.equal for one in every))
+    right = bool(every) and not any(one.wrong for one in every)
+    assert (outcome is Outcome.EQUAL) == (right and all(one.equal for one in every)), "one of which nothing was compared is not equal"
+    assert (outcome is Outcome.PARTLY) == (right and any(one.equal for one in every) and not all(one.equal for one in every))
     assert (outcome is Outcome.DIFFERENT) == any(one.different or one.behind or one.only_here or one.only_there for one in every)
 
 
@@ -133,6 +135,6 @@ def test_a_plan_of_a_cut_over_says_how_old_the_newest_comparison_is_or_that_ther
     assert newest_text(found, now=NOW + 3 * 60_000) == "Outputs compared 3 min ago (2025-11-26 12:00:00 UTC): equal, 1,234 keys compared."
     empty, some = (PairCompared(counts=counts, differing=()) for counts in (KeyCounts(in_flux=7), KeyCounts(equal=1)))
     assert newest_text(report(some, empty, tolerance="0.5"), now=NOW).endswith(
-        "equal, 1 keys compared; 7 keys were in flux; nothing was compared of real1; numbers may differ by 0.5, or by 0 of the larger one."
+        "partly compared, 1 keys compared; 7 keys were in flux; nothing was compared of real1; numbers may differ by 0.5, or by 0 of the larger one."
     )
     assert newest_text(None, now=NOW) == "The outputs of the clone were not compared with the real ones since it was made."

@@ -17,6 +17,7 @@ from streams_recovery.core.state.inspection import (
     PeekRecord,
     PeekRequest,
     bounded,
+    compared_outcome,
     first_offset,
     hidden,
     hidden_columns,
@@ -24,6 +25,7 @@ from streams_recovery.core.state.inspection import (
     store_names,
     without_data,
 )
+from streams_recovery.core.state.table import DiffCounts
 
 
 def test_rows_and_cells_are_bounded_and_the_rest_is_counted() -> None:
@@ -96,3 +98,13 @@ def test_text_is_shown_as_it_is_and_other_bytes_in_hex() -> None:
         "value": None,
         "headers": [{"key": "trace", "value": "x"}, {"key": "none", "value": None}],
     }
+
+
+@pytest.mark.parametrize(
+    ("alone", "left_out", "outcome"),
+    [(0, 0, Outcome.EQUAL), (0, 1, Outcome.PARTLY), (1, 0, Outcome.DIFFERENT), (1, 1, Outcome.DIFFERENT)],
+)
+def test_stores_are_equal_only_if_all_of_both_sides_were_compared(alone: int, left_out: int, outcome: Outcome) -> None:
+    same = DiffCounts(compared=3, before=3, after=3, added=0, removed=0, changed=0)
+    assert compared_outcome([same], alone=alone, left_out=left_out) is outcome
+    assert compared_outcome([], left_out=left_out) is Outcome.NOTHING_COMPARED

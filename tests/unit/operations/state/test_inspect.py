@@ -18,7 +18,7 @@ from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.state import compare_savepoints, look_up
 from streams_recovery.operations.state.inspect import KEPT, newest
 from tests.support.applications.key_answers import key_program, write_answers
-from tests.support.repository.state_repository import FIRST, SECOND, T0, environment
+from tests.support.repository.state_repository import FIRST, MINIMAL, SECOND, STORES, T0, environment
 
 
 @pytest.fixture
@@ -61,6 +61,14 @@ def test_the_keys_that_differ_are_stored_where_that_is_allowed(showing: Recovery
 
 def test_a_savepoint_is_equal_to_itself(shop: RecoveryContext) -> None:
     assert compared(shop, "totals", other=FIRST).outcome is Outcome.EQUAL
+
+
+def test_a_store_that_only_one_savepoint_has_is_a_difference_whichever_way_they_are_compared(shop: RecoveryContext) -> None:
+    missing = sorted(set(STORES) - {"totals"})
+    for savepoint, other in ((FIRST, MINIMAL), (MINIMAL, FIRST)):
+        found = compare_savepoints(shop, CompareRequest(savepoint=savepoint, other=other, stores=(), run_id="r", requested_by="anna"))
+        assert found.outcome is Outcome.DIFFERENT
+        assert [one for one in missing if f"{one}: only {FIRST} has this store" not in found.sentences] == []
 
 
 def test_a_store_that_is_named_and_is_not_there_is_an_error(shop: RecoveryContext) -> None:
