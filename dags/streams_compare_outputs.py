@@ -4,7 +4,8 @@ Choose the clone, or for an interval the application itself. *begin* finds the r
 processed the input that there is. *compare_outputs* is the Spark job: it reads both sides and compares each key. *conclude* keeps the report for the page
 and logs it. It changes nothing of any application and takes no lock. Keys and values are logged and kept only with `access.show_values`.
 
-The result of *conclude* has `outcome`: `equal`, `different`, `partly compared` or `nothing compared`. A run succeeds whatever the outcome. See docs/compare-outputs.md.
+The result of *conclude* has `outcome`: `equal`, `different`, `partly compared` or `nothing compared`. A run succeeds whatever the outcome.
+See docs/compare-outputs.md.
 """
 
 from __future__ import annotations
