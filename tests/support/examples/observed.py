@@ -96,6 +96,7 @@ CLUSTER = ClusterFacts(
     unattributed=(),
     refused=(),
     all_archived=False,
+    committed=1_000,
 )
 DISKS = DiskFacts(
     disks=(DiskStatus(name="repository", total_bytes=1000 * GIB, free_bytes=500 * GIB),),

@@ -24,7 +24,17 @@ from streams_recovery.core.status.facts import (
     SavepointRun,
     TransactionState,
 )
-from streams_recovery.core.status.report import ArchiveStatus, DiskStatus, FencedSite, Part, SitesStatus, StandbySite, TopicStatus, unusable
+from streams_recovery.core.status.report import (
+    ArchiveStatus,
+    DiskStatus,
+    FencedSite,
+    HistoryPoint,
+    Part,
+    SitesStatus,
+    StandbySite,
+    TopicStatus,
+    unusable,
+)
 from tests.support.examples.observed import CLUSTER, DAY, DISKS, GIB, HOUR, MINUTE, NOW, observed, point, summary
 
 DEFAULTS = Monitor().limits_for(None)
@@ -36,6 +46,11 @@ ARCHIVE = ArchiveStatus(working=True, said_at=NOW - 5_000, safe_at=NOW - 9_000, 
 
 def growing(name: str, daily: float, until: int = 100 * GIB) -> dict[str, Any]:
     return {"history": tuple(point(NOW - hour * HOUR, **{name: round(until - daily * hour / 24)}) for hour in range(24, -1, -1))}
+
+
+def uncommitted(minutes: int, **changes: Any) -> tuple[HistoryPoint, ...]:
+    """A history of so long in which input comes and nobody commits."""
+    return tuple(point(NOW - ago * MINUTE, **{"lag": 10 + minutes - ago, "committed": 1_000, **changes}) for ago in range(minutes, -1, -1))
 
 
 def emptying(daily: float) -> dict[str, Any]:
@@ -209,6 +224,7 @@ CAUSES: dict[str, dict[str, Any]] = {
     "outputs-owned-twice": owned(role=Role.LIVE),
     "retired-runs": owned(),
     "application-down": DOWN,
+    "application-stalled": instances(("running", "CREATED"), ("running", None)) | {"cluster": {"group": EMPTY}, "history": uncommitted(40)},
     "standby-not-ready": {"sites": SitesStatus(standbys=(replace(STANDBY, lacks=("orders is not there",)),))},
     "site-fenced": {"sites": SitesStatus(belongs="dr", fences=(FENCE,))},
     "runs-at-two-sites": {

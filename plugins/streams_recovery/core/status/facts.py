@@ -223,7 +223,7 @@ class TransactionState:
 class ClusterFacts:
     """Facts of the cluster. ``all_archived``: there was no record of an input or global, at a moment of this look, that the archive did not have. ``missing``
     topics are declared, or in the newest exact savepoint, and not there. ``unattributed`` internal topics may be another application's. ``refused`` is why a
-    restore of the newest exact savepoint would be refused now.
+    restore of the newest exact savepoint would be refused now. ``committed`` is the sum of the committed offsets of inputs.
     """
 
     bootstrap_servers: str
@@ -235,6 +235,7 @@ class ClusterFacts:
     unattributed: tuple[str, ...]
     refused: tuple[str, ...]
     all_archived: bool
+    committed: int
 
     @property
     def lag(self) -> int:

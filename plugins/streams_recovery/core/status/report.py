@@ -184,7 +184,7 @@ class DiskStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
     """Values at one moment, for curves. None where it was not measured. ``free_bytes`` are those of disks, by their names. ``loss_seconds`` is the age of the
-    recovery point.
+    recovery point. ``committed`` is the sum of the committed offsets of inputs.
     """
 
     at: int
@@ -196,6 +196,7 @@ class HistoryPoint:
     free_bytes: dict[str, int] = field(default_factory=dict)
     repartition_bytes: int | None = None
     loss_seconds: float | None = None
+    committed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

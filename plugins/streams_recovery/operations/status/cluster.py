@@ -58,6 +58,7 @@ def cluster_facts(recovery: RecoveryContext, newest: Manifest | None, archive: A
         unattributed=found.inventory.unattributed,
         refused=refusals(recovery, newest) if newest is not None else (),
         all_archived=_all_archived(found, archive.archive, logs),
+        committed=_committed(found, logs),
     )
 
 
@@ -81,6 +82,11 @@ def _all_archived(found: Discovery, archive: Archive, logs: Logs) -> bool:
         for name in names
         for tp in _of(found, name)
     )
+
+
+def _committed(found: Discovery, logs: Logs) -> int:
+    names = [topic.name for topic in found.inventory.topics if topic.role is TopicRole.INPUT and topic.name in found.topics]
+    return sum(logs[tp].committed or 0 for name in names for tp in _of(found, name))
 
 
 def _of(found: Discovery, name: str) -> list[TopicPartition]:

@@ -337,6 +337,7 @@ def _point(report: StatusReport, cluster: ClusterFacts | None, disks: DisksSeen)
         state_bytes=disks.state_bytes,
         repository_bytes=report.repository_bytes,
         lag=cluster.lag if cluster is not None else None,
+        committed=cluster.committed if cluster is not None else None,
         newest_age_seconds=report.newest_age_seconds,
         free_bytes={disk.name: disk.free_bytes for disk in disks.facts.disks},
         repartition_bytes=disk_bytes(known, TopicRole.REPARTITION),

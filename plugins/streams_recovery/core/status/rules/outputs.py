@@ -10,9 +10,12 @@ from streams_recovery.core.status.facts import HOUR, InstanceFacts, Limits, Obse
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import command, span
 
-UNOWNED, BOTH, RETIRED_RUNS, NOTHING_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs", "application-down"
+UNOWNED, BOTH, RETIRED_RUNS = "outputs-unowned", "outputs-owned-twice", "retired-runs"
+NOTHING_RUNS, STALLED = "application-down", "application-stalled"
 # Of a running process: a state in which Kafka Streams processes nothing and goes on by itself to none in which it does.
 _IDLE: Final = ("PAUSED", "PENDING_SHUTDOWN", "NOT_RUNNING")
+# A rebalance, and the restore of large stores after one, is over by then.
+_STALLED_SECONDS: Final = 1_800.0
 
 
 def _owners(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
@@ -97,6 +100,41 @@ def _down(observed: ObservedApplication, limits: Limits) -> Iterator[StatusFindi
     )
 
 
+def _stalled(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusFinding]:
+    """Whatever instances say of themselves: input comes, and nobody commits."""
+    cluster, instances = observed.cluster, observed.application
+    if cluster is None or not observed.used_before or not _expected(observed):
+        return
+    if instances is not None and all(_idle(one) for one in instances):
+        return
+    seconds, more = _uncommitted(observed)
+    if seconds < _STALLED_SECONDS or not more:
+        return
+    said = ", ".join(f"{one.name} {one.streams_state or 'in no known state'}" for one in instances or ()) or "nothing"
+    group = cluster.group
+    yield finding(
+        STALLED,
+        Severity.CRITICAL,
+        f"nothing was committed for {span(seconds)}, and {more:,} more offsets of the inputs wait, {cluster.lag:,} now. The consumer group is "
+        f"{group.state if group.kind != 'absent' else 'absent'}, with {len(group.members):,} members; the instances say: {said}",
+        remedies=[command("preflight", observed.name, "--for", "backup")],
+        numbers={"lag": float(cluster.lag), "grown": float(more), "seconds": seconds},
+    )
+
+
+def _uncommitted(observed: ObservedApplication) -> tuple[float, int]:
+    """For how many seconds, up to the newest look, no committed offset has changed while the lag never fell, and by how many offsets it has grown since."""
+    known = [point for point in observed.history if point.lag is not None and point.committed is not None and point.at <= observed.now]
+    if not known:
+        return 0.0, 0
+    first = known[-1]
+    for point in reversed(known[:-1]):
+        if point.committed != first.committed or (point.lag or 0) > (first.lag or 0):
+            break
+        first = point
+    return (known[-1].at - first.at) / 1000, (known[-1].lag or 0) - (first.lag or 0)
+
+
 def _expected(observed: ObservedApplication) -> bool:
     """True unless it is to be down, or another finding says why it is: a run works on it, has left it so, or failed half way through a restore."""
     facts = observed.repository
@@ -126,4 +164,5 @@ RULES: Final = (
     Rule(kinds=(UNOWNED, BOTH), parts=(PartName.REPOSITORY,), find=_owners),
     Rule(kinds=(RETIRED_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_retired_runs),
     Rule(kinds=(NOTHING_RUNS,), parts=(PartName.REPOSITORY, PartName.CLUSTER, PartName.APPLICATION), find=_down),
+    Rule(kinds=(STALLED,), parts=(PartName.REPOSITORY, PartName.CLUSTER), find=_stalled),
 )

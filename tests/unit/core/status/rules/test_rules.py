@@ -12,7 +12,7 @@ from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.status.facts import Limits, LockState, PartName, finding, health, judge
 from streams_recovery.core.status.report import Health, HistoryPoint, Part, Severity, SitesStatus, StatusFinding
 from streams_recovery.core.status.rules import RULES
-from tests.support.examples.observed import DAY, GIB, HOUR, MINUTE, NOW, observed, point, summary
+from tests.support.examples.observed import DAY, GIB, GROUP, HOUR, MINUTE, NOW, observed, point, summary
 from tests.support.examples.status_causes import (
     BY_SCHEDULE,
     CAUSES,
@@ -43,6 +43,7 @@ from tests.support.examples.status_causes import (
     restore,
     retention,
     transaction,
+    uncommitted,
     unseen,
 )
 
@@ -321,6 +322,45 @@ def test_an_application_that_processes_nothing_is_told_and_is_critical_where_inp
     assert (one.kind, one.severity) == ("application-down", severity)
     assert (one.numbers["grown"] > 0) is (severity is Severity.CRITICAL)
     assert health([one], [NOW]) is not Health.GOOD
+
+
+@pytest.mark.fault("F95")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        instances(("running", None)) | {"cluster": {"group": EMPTY}},
+        instances(("running", "CREATED"), ("running", None)) | {"cluster": {"group": EMPTY}},
+        instances(("running", "REBALANCING")) | {"cluster": {"group": replace(GROUP, state="PreparingRebalance")}},
+        instances(("running", "RUNNING")),
+        {"application": None},
+    ],
+    ids=["in no known state", "created", "rebalancing for ever", "running", "not asked"],
+)
+def test_where_input_comes_and_nobody_commits_it_is_trouble_whatever_instances_say(changes: dict[str, Any]) -> None:
+    (one,) = found(**changes | {"history": uncommitted(31)})
+    assert (one.kind, one.severity, one.numbers) == (
+        "application-stalled",
+        Severity.CRITICAL,
+        {"lag": 10.0, "grown": 31.0, "seconds": 1860.0},
+    )
+    assert health([one], [NOW]) is Health.TROUBLE
+    assert kinds(**changes | {"history": uncommitted(29)}) == [], "a rebalance takes a while"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"history": (*uncommitted(40)[:-1], point(NOW, lag=60, committed=1_001))},
+        {"history": uncommitted(40, lag=10)},
+        {"history": uncommitted(40, committed=None)},
+        {"history": uncommitted(40), "used_before": False},
+        {"history": uncommitted(40), "repository": {"lock": LockState(owner="x", purpose="y", since=NOW, unreadable="")}},
+        {"history": (point(NOW - 40 * MINUTE, lag=99, committed=1_000), *uncommitted(10))},
+    ],
+    ids=["a commit came", "no input came", "not known", "never used", "a run works on it", "the lag fell"],
+)
+def test_what_commits_or_need_not_is_not_stalled(changes: dict[str, Any]) -> None:
+    assert "application-stalled" not in kinds(**changes)
 
 
 @pytest.mark.parametrize(
