@@ -49,7 +49,8 @@ from streams_recovery.core.compaction.merge import Accepted, MergeSpec, judge
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost, RecoveryError, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.jobs.spec import BackupResult, BackupSpec, RangeToCopy
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.repository.cleaning import compacted, looked_too_late
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import Manifest
@@ -109,6 +110,8 @@ class Archiver:
     _ticket: LockTicket | None = field(default=None, init=False)
     _renewed_at: float = field(default=0.0, init=False)
     _asked_at: float = field(default=0.0, init=False)
+    _saved_at: int | None = field(default=None, init=False)
+    _compacted: dict[str, tuple[Mapping[str, str], ...]] = field(default_factory=dict, init=False)
     _failing: bool = field(default=False, init=False)
     _kept_at: float | None = field(default=None, init=False)
     _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
@@ -227,7 +230,17 @@ class Archiver:
     def _go_on_behind(self, base: Manifest | None) -> None:
         if self._state is not None:
             self._state.go_on_behind(base)
-        self._positions = archived_to(self._archive, base, self._ids(), state=self._state is not None)
+        ids = self._ids()
+        self._positions = archived_to(self._archive, base, ids, state=self._state is not None)
+        self._saved_at = None if base is None else base.captured_at
+        before = {} if base is None else {topic.name: topic.config for topic in base.topics}
+        names = [name for name in self.spec.topics if name in ids]
+        settings = self.cluster.settings(names) if names else {}
+        self._compacted = {
+            name: (known, before.get(name, {}))
+            for name, known in settings.items()
+            if compacted(TopicRole.INPUT, known, before.get(name, {}))
+        }
         self._based_at = self.monotonic()
 
     def _begin(self) -> None:
@@ -294,12 +307,13 @@ class Archiver:
         # Before the ends of inputs are read: what it has read is archived then.
         found = None if self._state is None else self._state.look(self._archive, self._positions)
         at, logs = self.clock(), self._now()
-        tick = plan_tick(logs, self._positions, self._limits())
+        late = self._late(at)
+        tick = plan_tick(logs, self._positions, self._limits(), late=dict.fromkeys(late, at))
         if tick.begun_anew:
             self._safety.forget()
         self._safety.look(at, {log.tp: log.high for log in logs})
         self._waiting = tick.waiting
-        for what in (*tick.begun_anew, *tick.gaps):
+        for what in (*tick.begun_anew, *tick.gaps, *(f"{name}: {why}" for name, why in late.items() if tick.parts)):
             LOGGER.warning("archived anew or not at all: %s", what)
         if tick.parts:
             copied = archived_logs(tick, self._copied(tick.ranges) if tick.ranges else None)
@@ -309,6 +323,11 @@ class Archiver:
         # Inputs first: nobody can make them again.
         state = found is not None and self._copy_state(found, sum(part.end - part.start for part in tick.parts))
         return bool(tick.parts) or state
+
+    def _late(self, at: int) -> dict[str, str]:
+        """The compacted topics of which deletions may be gone since all of them was archived, or saved, each with the reason."""
+        moments = [moment for moment in (self._archive.safe_at, self._saved_at) if moment is not None]
+        return looked_too_late(self._compacted, last=max(moments), now=at) if moments else {}
 
     def _copy_state(self, found: FoundCut, taken: int) -> bool:
         """Copy what was written up to a cut, with what inputs have left of the limit, and record both."""

@@ -64,7 +64,8 @@ class ArchiveEvent(enum.StrEnum):
 class ArchivedLog:
     """The offsets ``[start, end)`` of one partition: ``ranges`` and ``gaps`` tile them, read in this leader epoch. ``anew`` is why they are not behind what was
     archived before, empty where they are. ``since_epoch`` is the leader epoch in which a log was read anew that was truncated: what a savepoint has of epochs
-    before it may be other records.
+    before it may be other records. ``deletions_since`` (ms): before, deletions may have been removed that nobody had read; a savepoint from before may have
+    keys that were deleted since, and does not go on with this.
     """
 
     tp: TopicPartition
@@ -76,6 +77,7 @@ class ArchivedLog:
     gaps: tuple[Gap, ...] = ()
     anew: str = ""
     since_epoch: int | None = None
+    deletions_since: int | None = None
 
     def __post_init__(self) -> None:
         pieces = sorted([*((one.start, one.end) for one in self.ranges), *((gap.start, gap.end) for gap in self.gaps)])
@@ -110,6 +112,7 @@ class ArchivedLog:
             gaps=(*self.gaps, *more.gaps),
             anew=self.anew,
             since_epoch=self.since_epoch,
+            deletions_since=max((at for at in (self.deletions_since, more.deletions_since) if at is not None), default=None),
         )
 
     def up_to(self, at: int) -> ArchivedLog | None:
@@ -349,7 +352,7 @@ def extended(
         return None
     left: list[str] = []
     found = [
-        _topic(topic, archive, left, outline=outline)
+        _topic(topic, archive, left, manifest.captured_at, outline=outline)
         if goes_into_archive(topic) and (topics_wanted is None or topic.name in topics_wanted)
         else (topic, 0)
         for topic in manifest.topics
@@ -367,11 +370,11 @@ def extended(
     )
 
 
-def _topic(topic: TopicImage, archive: Archive, left: list[str], *, outline: bool) -> tuple[TopicImage, int]:
+def _topic(topic: TopicImage, archive: Archive, left: list[str], captured_at: int, *, outline: bool) -> tuple[TopicImage, int]:
     images, rows = [], 0
     for image in topic.partitions:
         tp = TopicPartition(topic.name, image.partition)
-        found = _longer(image, tp, topic.topic_id, archive.logs.get(tp, ()), outline=outline)
+        found = _longer(image, tp, topic.topic_id, archive.logs.get(tp, ()), captured_at, outline=outline)
         if isinstance(found, str):
             left.append(found)
             images.append(image)
@@ -387,7 +390,7 @@ def _topic(topic: TopicImage, archive: Archive, left: list[str], *, outline: boo
 
 
 def _longer(
-    image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog], *, outline: bool
+    image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog], captured_at: int, *, outline: bool
 ) -> tuple[PartitionImage, int] | str:
     """The image with what is archived behind it, and how many rows that adds; or why it does not go on."""
     mine = [log for log in logs if log.topic_id == topic_id]
@@ -395,6 +398,8 @@ def _longer(
         return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
     # An older one is of a log that was truncated since: what is promised is not promised of it.
     log = mine[-1]
+    if log.deletions_since is not None and log.deletions_since > captured_at:
+        return f"nobody had read {tp} for longer than its deletions stay: keys that were deleted would come back"
     other = log.replaces(image)
     # Of a savepoint from before a log was truncated nothing counts that this log has itself.
     ends = (at for at in ((image.end,) if outline else _ends(image)) if not other or at == log.start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, Self
 
 from streams_recovery.core.archive.log import Archive, ArchivedLog, goes_into_archive, is_state
@@ -111,7 +112,7 @@ class ArchiveResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickPart:
     """One partition in a look, which copies ``[start, end)`` behind ``gap``. ``anew`` is why that is not behind what is archived, empty when it is.
-    ``truncated``: because the log was cut back.
+    ``truncated``: because the log was cut back. ``deletions_since``: see ``ArchivedLog``.
     """
 
     now: LogNow
@@ -120,6 +121,7 @@ class TickPart:
     gap: Gap | None = None
     anew: str = ""
     truncated: bool = False
+    deletions_since: int | None = None
 
     @property
     def begins(self) -> int:
@@ -178,9 +180,17 @@ def archived_to(
     return found
 
 
-def plan_tick(logs: Iterable[LogNow], archived: Mapping[TopicPartition, ArchivedTo], limits: TickLimits) -> Tick:
-    """The look that copies ``logs`` behind what is ``archived``. Where there is more than the limit every partition gets a part of it."""
-    several = [_part(now, archived.get(now.tp)) for now in logs]
+def plan_tick(
+    logs: Iterable[LogNow],
+    archived: Mapping[TopicPartition, ArchivedTo],
+    limits: TickLimits,
+    *,
+    late: Mapping[str, int] = MappingProxyType({}),
+) -> Tick:
+    """The look that copies ``logs`` behind what is ``archived``. Where there is more than the limit every partition gets a part of it. ``late`` are topics
+    of which deletions may be gone since the look before, and the moment (ms) of this one: see ``core.repository.cleaning``.
+    """
+    several = [replace(_part(now, archived.get(now.tp)), deletions_since=late.get(now.tp.topic)) for now in logs]
     backlog = sum(part.end - part.start for part in several)
     share = min(1.0, limits.records / backlog) if backlog else 1.0
     parts = [_shortened(part, share) for part in several]
@@ -249,6 +259,7 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
         ranges=joined(piece.copied for piece in copied),
         anew=part.anew,
         since_epoch=part.now.leader_epoch if part.truncated else None,
+        deletions_since=part.deletions_since,
         gaps=(*gaps, *(Gap(start=gone.start, end=gone.end, reason=GONE_MEANWHILE) for gone in lost)),
     )
 

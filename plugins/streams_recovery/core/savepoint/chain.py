@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
+from streams_recovery.core.repository.cleaning import compacted, deletions_gone
 from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import GONE_BEFORE
 
 _DAY_MS = 86_400_000
-_POLICY, _DELETE_RETENTION = "cleanup.policy", "delete.retention.ms"
-# Kafka's default of delete.retention.ms, if the broker does not report the effective value: how long the cleaner keeps a tombstone after it has first
-# cleaned it.
-_DEFAULT_DELETE_RETENTION_MS = _DAY_MS
+_POLICY = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +122,11 @@ def topic_full_reason(
         return "the last savepoint did not archive it"
     if before.topic_id != topic_id:
         return f"the topic was created again: id {before.topic_id} became {topic_id}"
-    if (
-        compacted(role, settings, before.config)
-        and (forgotten := _forgotten(settings, before, captured_at, parent.captured_at)) is not None
-    ):
-        return forgotten
+    if compacted(role, settings, before.config):
+        known = (settings, before.config)
+        gone = deletions_gone(known, last=parent.captured_at, now=captured_at, after="the last savepoint")
+        if gone is not None:
+            return gone
     if role is not TopicRole.CHANGELOG:
         # Files of an archived input are shared as long as the topic exists. The archive may go back further than the log.
         return None
@@ -138,23 +136,6 @@ def topic_full_reason(
     age = captured_at - before.full_since
     if age >= policy.max_age_days * _DAY_MS:
         return f"the last full copy is {age // _DAY_MS} days old, the limit is {policy.max_age_days}"
-    return None
-
-
-def compacted(role: TopicRole, *settings: Mapping[str, str]) -> bool:
-    """True if the cleaner may come to a topic of this role with any of these settings."""
-    return role is TopicRole.CHANGELOG or any("compact" in known.get(_POLICY, "") for known in settings)
-
-
-def _forgotten(settings: Mapping[str, str], before: TopicImage, captured_at: int, last: int) -> str | None:
-    """The reason tombstones may have been dropped since the last savepoint. Then shared files would bring deleted keys back."""
-    if captured_at < last:
-        return f"the last savepoint was taken {last - captured_at} ms from now by its clock: tombstones may be gone"
-    # The cleaner sets the deletion time of a tombstone when it first cleans it, from the setting at that time.
-    known = [int(found[_DELETE_RETENTION]) for found in (settings, before.config) if _DELETE_RETENTION in found]
-    retention = min(known, default=_DEFAULT_DELETE_RETENTION_MS)
-    if captured_at - last >= retention:
-        return f"tombstones may be gone: {captured_at - last} ms since the last savepoint, {_DELETE_RETENTION} is {retention}"
     return None
 
 

@@ -14,6 +14,7 @@ from streams_recovery.core import codec
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.repository.cleaning import compacted
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
     CopiedRange,
@@ -32,7 +33,6 @@ from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import GONE_MEANWHILE, joined
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
-from streams_recovery.core.savepoint.chain import compacted
 from streams_recovery.core.savepoint.cut import deletions_kept
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import command, first_names
