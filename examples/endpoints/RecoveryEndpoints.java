@@ -119,6 +119,9 @@ public final class RecoveryEndpoints {
     body.put("restoring", remaining.records());
     body.put("standby_tasks", streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.standbyTasks().size()).sum());
     body.put("commit_interval_ms", commitIntervalMs);
+    // By these the members of the group are known to be its own.
+    var clients = body.putArray("client_ids");
+    streams.metadataForLocalThreads().forEach(thread -> clients.add(thread.consumerClientId()));
     answer(exchange, streams.state().isRunningOrRebalancing() ? 200 : 503, body);
   }
 

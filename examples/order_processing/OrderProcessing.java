@@ -421,6 +421,9 @@ public class OrderProcessing {
       // Tasks that are warmed up are standby tasks too.
       body.put("standby_tasks", streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.standbyTasks().size()).sum());
       body.put("commit_interval_ms", COMMIT_INTERVAL_MS);
+      // By these the members of the group are known to be its own.
+      var clients = body.putArray("client_ids");
+      streams.metadataForLocalThreads().forEach(thread -> clients.add(thread.consumerClientId()));
       answer(exchange, well ? 200 : 503, body);
     }
 

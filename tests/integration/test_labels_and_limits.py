@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,13 +17,17 @@ from kafka import KafkaAdminClient
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
+from streams_recovery.core.group_members import UnknownMembers
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore, savepoint
+from streams_recovery.operations.bring_down import bring_down, empty_group, roll_of
+from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.applications.rig import wait
 from tests.support.applications.savepoint_steps import begun, cut, published, take
 from tests.support.applications.small import (
     RUNNING,
@@ -96,11 +103,54 @@ def test_an_application_that_does_not_stop_gives_no_savepoint(application: Appli
 
 @pytest.mark.fault("F44")
 def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small) -> None:
-    with member(small), pytest.raises(ApplicationRunning) as caught:
-        take(small)
+    with member(small):
+        with pytest.raises(Refused, match=r"no known instance accounts for, stranger at .*; no instance is known to run"):
+            take(small)
+        with pytest.raises(UnknownMembers) as caught:
+            bring_down(small.recovery)
     assert caught.value.facts["group"] == small.recovery.application_id
     assert str(caught.value.facts["members"]).startswith("stranger at")
     assert untouched(small)
+
+
+@pytest.mark.fault("F72")
+@pytest.mark.parametrize("told", [True, False], ids=["it tells its names", "it is counted"])
+def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bootstrap: str, tmp_path: Path, told: bool) -> None:
+    stopped = tmp_path / "stopped"
+    running = [{**RUNNING[0], "client_ids": ["small-1"] if told else []}]
+    say = f"import pathlib; pathlib.Path({str(stopped)!r}).touch(); print({json.dumps(STOPPED)!r})"
+    programs = {"status": either(stopped, STOPPED, running), "stop": [sys.executable, "-c", say]}
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
+        recovery, name, topic = small.recovery, small.recovery.application_id, small.input.topic
+        with living(recovery, topic, "small-1-StreamThread-1-consumer"):
+            ticket = begun(recovery)
+            try:
+                with living(recovery, topic, "small-2-StreamThread-1-consumer"):
+                    with pytest.raises(UnknownMembers, match="nothing was stopped"):
+                        savepoint.quiesce(recovery, ticket)
+                    assert not stopped.exists()
+                    ahead = savepoint.quiesce(with_policy(recovery, unknown_members="ahead"), ticket)
+                    assert (ahead.mode, ahead.still, ahead.unknown, stopped.exists()) == (QuiesceMode.LIVE, False, True, False)
+                    taken = savepoint.capture(with_policy(recovery, unknown_members="ahead"), ticket, ahead)
+                    assert taken.consistency is Consistency.AHEAD
+                    assert "no known instance accounts for" in "; ".join(taken.reasons)
+                    assert len(recovery.groups.describe(name).members) == 2, "nobody was removed"
+                # The one that is left is accounted for, and removed once its instance is proven gone; it lives after all, and comes back.
+                with pytest.raises(UnknownMembers, match="are stopped"):
+                    savepoint.quiesce(recovery, ticket)
+                assert stopped.exists()
+            finally:
+                stopped.unlink(missing_ok=True)
+                savepoint.finish(recovery, ticket)
+
+
+@pytest.mark.fault("F72")
+def test_a_process_that_comes_while_the_known_one_is_stopped_is_not_removed(bootstrap: str, tmp_path: Path) -> None:
+    with small_application(bootstrap, tmp_path, programs={"status": says(RUNNING)}) as small:
+        recovery, topic = small.recovery, small.input.topic
+        known = roll_of(recovery)
+        with living(recovery, topic, "small-2-StreamThread-1-consumer"), pytest.raises(UnknownMembers, match="small-2"):
+            empty_group(recovery, recovery.application.stop(timeout=1), known)
 
 
 def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
@@ -112,6 +162,45 @@ def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> No
     finally:
         savepoint.finish(small.recovery, ticket)
     assert untouched(small)
+
+
+@contextmanager
+def living(recovery: RecoveryContext, topic: str, client: str) -> Iterator[None]:
+    """A consumer of the application's group as a thread of Kafka Streams has it: whoever removes it sees it again after a heartbeat."""
+    settings = {
+        "group.id": recovery.application_id,
+        "client.id": client,
+        "heartbeat.interval.ms": 500,
+        "session.timeout.ms": 6_000,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(recovery.connection.client_config(**settings))
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            consumer.poll(0.1)
+        consumer.close()
+
+    consumer.subscribe([topic])
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        wait(lambda: any(one.client_id == client for one in recovery.groups.describe(recovery.application_id).members), seconds=60)
+        yield
+    finally:
+        over.set()
+        worker.join()
+
+
+def either(file: Path, then: object, before: object) -> list[str]:
+    """A program that says the one once a file is there, and else the other."""
+    return [
+        sys.executable,
+        "-c",
+        f"import pathlib; print({json.dumps(then)!r} if pathlib.Path({str(file)!r}).exists() else {json.dumps(before)!r})",
+    ]
 
 
 class member:  # noqa: N801

@@ -135,10 +135,12 @@ def rebalancing(recovery: RecoveryContext, topic: str) -> Iterator[Consumer]:
     """A group that waits for its first member, which is given here, to join again: librdkafka does so when it is polled, and it is not. Whoever closes it
     ends the rebalance.
     """
-    first = joining(recovery, recovery.application_id, topic, on_revoke=lambda _consumer, _partitions: None)
+    # Two threads of the one instance there is.
+    client = "small-StreamThread-{}-consumer".format
+    first = joining(recovery, recovery.application_id, topic, client=client(1), on_revoke=lambda _consumer, _partitions: None)
     while not first.assignment():
         first.poll(0.2)
-    second = joining(recovery, recovery.application_id, topic)
+    second = joining(recovery, recovery.application_id, topic, client=client(2))
     try:
         while recovery.groups.describe(recovery.application_id).state != "PreparingRebalance":
             second.poll(0.1)

@@ -2,11 +2,13 @@ package com.example.recovery;
 
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
+import org.apache.kafka.streams.ThreadMetadata;
 import org.apache.kafka.streams.errors.InvalidStateStoreException;
 import org.apache.kafka.streams.errors.UnknownStateStoreException;
 import org.apache.kafka.streams.state.KeyValueIterator;
@@ -49,8 +51,11 @@ public class RecoveryController {
       return ResponseEntity.status(503).body(Map.of("state", "NOT_RUNNING"));
     }
     int standby = streams.metadataForLocalThreads().stream().mapToInt(thread -> thread.standbyTasks().size()).sum();
+    // By these the members of the group are known to be its own.
+    List<String> clients = streams.metadataForLocalThreads().stream().map(ThreadMetadata::consumerClientId).toList();
     Map<String, Object> body =
-        Map.of("state", streams.state().name(), "paused", paused, "standby_tasks", standby, "commit_interval_ms", commitIntervalMs);
+        Map.of(
+            "state", streams.state().name(), "paused", paused, "standby_tasks", standby, "commit_interval_ms", commitIntervalMs, "client_ids", clients);
     return ResponseEntity.status(streams.state().isRunningOrRebalancing() ? 200 : 503).body(body);
   }
 

@@ -36,7 +36,7 @@ _ERRORS: Mapping[int, type[PermanentError]] = {
 _COMPLAINT_BYTES = 4096
 
 # What a program need not tell of an instance.
-_MAY_LACK = {one.name: one.default for one in fields(InstanceStatus) if one.default is not MISSING}
+_MAY_LACK = {one.name: codec.encode(one.default) for one in fields(InstanceStatus) if one.default is not MISSING}
 
 
 class CommandApplication:

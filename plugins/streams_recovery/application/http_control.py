@@ -61,13 +61,15 @@ _MOST_TOKEN_BYTES = 8192
 class Reported:
     """The state of an instance by its own word. ``state`` is ``PAUSED`` while it works but is paused, None when it does not answer; ``restoring`` are the
     records that its stores still have to read, ``standby_tasks`` the tasks that it only keeps ready, ``commit_interval_ms`` how often it commits, each
-    None when it does not tell. ``problem`` is why an instance that answers does not say how it is.
+    None when it does not tell; ``client_ids`` are the names of its Kafka Streams or of their consumers. ``problem`` is why an instance that answers does not
+    say how it is.
     """
 
     state: str | None
     restoring: int | None = None
     standby_tasks: int | None = None
     commit_interval_ms: int | None = None
+    client_ids: tuple[str, ...] = ()
     problem: str | None = None
 
     def on(self, look: InstanceStatus) -> InstanceStatus:
@@ -78,6 +80,7 @@ class Reported:
             restoring=self.restoring,
             standby_tasks=self.standby_tasks,
             commit_interval_ms=self.commit_interval_ms,
+            client_ids=self.client_ids,
             detail=f"{look.detail}, {self.problem}" if self.problem else look.detail,
         )
 
@@ -86,8 +89,8 @@ _SILENT = Reported(state=None)
 
 
 def reported(url: str, path: str, *, token: str | None = None) -> Reported:
-    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ..., "commit_interval_ms": ...}``, all
-    but the first if it likes, with any status: an unhealthy instance has a state too.
+    """Ask an instance how it is. The answer is ``{"state": ..., "paused": ..., "restoring": ..., "standby_tasks": ..., "commit_interval_ms": ...,
+    "client_ids": [...]}``, all but the first if it likes, with any status: an unhealthy instance has a state too.
     """
     try:
         answer = exchange("GET", url, path, seconds=_SECONDS, limit=_MAX_BYTES, token=token)
@@ -102,6 +105,7 @@ def reported(url: str, path: str, *, token: str | None = None) -> Reported:
         restoring=_counted(found.get("restoring")),
         standby_tasks=_counted(found.get("standby_tasks")),
         commit_interval_ms=_counted(found.get("commit_interval_ms")),
+        client_ids=_names(found.get("client_ids")),
     )
 
 
@@ -297,6 +301,10 @@ def _plain(answer: Answer) -> Mapping[str, object]:
 
 def _counted(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < _TOO_MANY else None
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 def _key_path(template: str, question: KeyQuestion) -> str:

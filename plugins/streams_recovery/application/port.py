@@ -44,7 +44,9 @@ class InstanceStatus:
     stores still have to read from their changelogs, ``standby_tasks`` the tasks it keeps ready for others, warm-up tasks among them,
     ``commit_interval_ms`` the interval at which it commits; None when it does not tell. ``reported_closed`` is True when it said itself that Kafka Streams was
     closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True for one that is gone because this software asked
-    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record.
+    its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``client_ids`` are the names of its Kafka Streams
+    or of their consumers, ``host`` is the address that the brokers see it at: by them the members of the group are known to be its own. Empty when it does not
+    tell.
     """
 
     name: str
@@ -57,11 +59,31 @@ class InstanceStatus:
     commit_interval_ms: int | None = None
     reported_closed: bool = False
     stopped_here: bool | None = None
+    client_ids: tuple[str, ...] = ()
+    host: str = ""
 
 
-def standing(name: str, state: InstanceState, detail: str, *, clean: bool | None = None, **more: bool) -> InstanceStatus:
-    """An instance as it is seen from outside, without a word of its own. ``more`` are ``reported_closed`` and ``stopped_here``."""
-    return InstanceStatus(name=name, state=state, streams_state=None, closed_cleanly=clean, detail=detail, **more)
+def standing(
+    name: str,
+    state: InstanceState,
+    detail: str,
+    *,
+    clean: bool | None = None,
+    reported_closed: bool = False,
+    stopped_here: bool | None = None,
+    host: str = "",
+) -> InstanceStatus:
+    """An instance as it is seen from outside, without a word of its own."""
+    return InstanceStatus(
+        name=name,
+        state=state,
+        streams_state=None,
+        closed_cleanly=clean,
+        detail=detail,
+        reported_closed=reported_closed,
+        stopped_here=stopped_here,
+        host=host,
+    )
 
 
 def require_gone(instances: Iterable[InstanceStatus]) -> None:

@@ -43,7 +43,8 @@ SURVIVE_CLUSTER_LOSS = (
 
 class ConsistencyPolicy(Section):
     """The way in which the application is held for a cut, and what to do when exactness could not be proven. Without a ``mode`` it is paused where it can be,
-    and stopped where it cannot: see ``ApplicationConfig.quiesce_mode``.
+    and stopped where it cannot: see ``ApplicationConfig.quiesce_mode``. ``unknown_members`` is what to do when the group has members that no known instance
+    accounts for: to refuse, or to take the savepoint of the application as it runs, which is ``ahead`` unless transactions prove more.
     """
 
     mode: QuiesceMode | None = None
@@ -51,6 +52,7 @@ class ConsistencyPolicy(Section):
     fallback: Literal["none", "pause", "stop"] = "none"
     attempts: Annotated[Integer, Field(ge=1, le=100)] = 5
     timeout_seconds: Seconds = 120
+    unknown_members: Literal["refuse", "ahead"] = "refuse"
 
 
 class Backup(Section):

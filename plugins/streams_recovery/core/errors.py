@@ -16,7 +16,7 @@
         │   ├── NotFound
         │   ├── LockHeld
         │   ├── LockLost
-        │   ├── ApplicationRunning
+        │   ├── ApplicationRunning (UnknownMembers: core.group_members)
         │   ├── ScaledByAnother
         │   ├── ManagedByAnother
         │   ├── TargetNotEmpty

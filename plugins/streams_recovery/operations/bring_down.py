@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from streams_recovery.application.port import InstanceState, StopReport, StreamsApplication
+from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
+from streams_recovery.core.group_members import NOT_IN_GROUP, WHAT_TO_DO, KnownInstance, Roll, UnknownMembers, rejoin_seconds, roll
 from streams_recovery.core.waiting import WaitNotice, poll
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 
 # A killed instance's transaction is aborted after transaction.timeout.ms (10 s in Kafka Streams) at the coordinator's next look (10 s).
 _TRANSACTION_SECONDS = 60.0
+# The coordinator looks for ended sessions a moment after they have ended.
+_LATE_SECONDS = 5.0
+# Where nobody was removed, nobody has to come back.
+_SETTLE_SECONDS = 2.0
 
 
 class Running(Protocol):
@@ -35,14 +40,53 @@ class Running(Protocol):
     def transactions(self) -> Transactions: ...
 
 
-def bring_down(recovery: Running) -> StopReport:
-    """Stop every instance, prove it, empty the group, and wait until its transactions are decided. Raises ``ApplicationRunning`` naming instances
-    or members that remain.
+def bring_down(recovery: Running, *, anyway: bool = False) -> StopReport:
+    """The one door for every stop: ask who is in the group, stop every instance, prove it, empty the group, and wait until its transactions are decided.
+
+    Raises ``UnknownMembers`` before anything is stopped when a process is in the group that no known instance accounts for. ``anyway`` stops the known
+    instances first even then: for one that must do no more harm, whatever else runs. Raises ``ApplicationRunning`` naming instances or members that remain.
     """
+    known = roll_of(recovery) if anyway else require_known_members(recovery)
     report = stop_instances(recovery)
-    empty_group(recovery, report)
+    empty_group(recovery, report, known)
     await_decided(recovery)
     return report
+
+
+def roll_of(recovery: Running) -> Roll:
+    """The members of the group as they are now, by the instances that account for them."""
+    members = recovery.groups.describe(recovery.application_id).members
+    alive = [_known(one) for one in recovery.application.status() if one.state is not InstanceState.GONE] if members else ()
+    return roll(members, alive, threads=recovery.config.dialect.members)
+
+
+def settled_roll(recovery: Running) -> Roll:
+    """The members of the group once nobody in it is a stranger, or once the session of any that has died must have ended: an instance that was started again a
+    moment ago leaves the member that it was.
+    """
+    last: list[Roll] = []
+
+    def known() -> Roll | None:
+        last[:] = [roll_of(recovery)]
+        return None if last[0].strangers else last[0]
+
+    what = f"sessions of members of the group {recovery.application_id} to end that no known instance accounts for"
+    found = poll(
+        known, seconds=_session_seconds(recovery), interval=1.0, what=what, message=lambda: last[0].problem(recovery.application_id)
+    )
+    return found or last[0]
+
+
+def require_known_members(recovery: Running) -> Roll:
+    """The members of the group, each of which belongs to a known instance. Raises ``UnknownMembers``."""
+    found = settled_roll(recovery)
+    if found.strangers:
+        raise found.refusal(recovery.application_id, before="nothing was stopped")
+    return found
+
+
+def _known(status: InstanceStatus) -> KnownInstance:
+    return KnownInstance(name=status.name, client_ids=status.client_ids, host=status.host, joins=status.streams_state not in NOT_IN_GROUP)
 
 
 def stop_instances(recovery: Running, *, where: str = "") -> StopReport:
@@ -58,41 +102,39 @@ def stop_instances(recovery: Running, *, where: str = "") -> StopReport:
     return report
 
 
-def empty_group(recovery: Running, report: StopReport) -> None:
-    """Evict the members that instances proven gone left behind, and wait until the group stays empty.
+def empty_group(recovery: Running, report: StopReport, known: Roll) -> None:
+    """Evict the members that instances proven gone left behind, and wait until the group stays empty. ``known`` are its members as they were before the stop.
 
     A classic member stays in the group after a clean close until its session times out. Evicting the member of a running instance would
-    show an empty group for a moment, let offsets be written, and then the instance would rejoin on top of them: so only what the
-    application port has proven gone is evicted, never a member that is no stream thread. Raises ``ApplicationRunning`` naming members that
-    stay: those, or all when the port cannot prove that its instances are gone.
+    show an empty group for a moment, let offsets be written, and then the instance would rejoin on top of them: so only a member is evicted whose process
+    was accounted for while it ran and is proven gone now. Any other leaves by itself, or when its session ends. Raises ``UnknownMembers`` naming those that
+    stay.
     """
     group = recovery.groups.describe(recovery.application_id)
     if group.empty:
         return
-    gone, known = bool(report.instances) and report.gone, recovery.config.dialect.members
-    if gone and (group.kind != "classic" or known is None):
-        # Only members of the classic protocol can be removed, and only known ones. Others leave when they close, and else when their sessions end.
-        _wait_empty(recovery)
-        return
-    proven = gone and bool(group.members)
-    staying = [member for member in group.members if not proven or known is None or not known.search(member.client_id)]
-    if staying or not proven:
-        hosts = ", ".join(f"{member.client_id} at {member.host}" for member in staying) or f"a {group.kind} group in state {group.state}"
-        raise ApplicationRunning(
-            f"the group {recovery.application_id} is in use: {hosts}",
-            next_step="stop these instances; they are not among those this configuration can stop",
-            group=recovery.application_id,
-            members=hosts,
-        )
-    recovery.groups.evict(recovery.application_id, group.members)
-    _wait_empty(recovery)
-
-
-def _wait_empty(recovery: Running) -> None:
+    ended = known.evictable(group.members) if report.instances and report.gone else ()
+    # Only members of the classic protocol can be removed, and only ones whose names tell.
+    evicted = ended if group.kind == "classic" and recovery.config.dialect.members is not None else ()
+    recovery.groups.evict(recovery.application_id, evicted)
     notice = WaitNotice(f"group {recovery.application_id} to become empty")
-    # A member that still lives rejoins within a heartbeat; one session timeout covers it.
-    patience = recovery.config.application.session_timeout_ms / 1000 + 5
-    recovery.groups.wait_empty(recovery.application_id, timeout=patience, waiting=notice.waiting)
+    config = recovery.config.application
+    settle = rejoin_seconds(config.streams_config, config.session_timeout_ms)
+    try:
+        recovery.groups.wait_empty(
+            recovery.application_id,
+            timeout=_session_seconds(recovery),
+            settle=settle if evicted else _SETTLE_SECONDS,
+            waiting=notice.waiting,
+        )
+    except ApplicationRunning as error:
+        raise UnknownMembers(
+            f"{error.reason}, and the known instances of {recovery.application_id} are stopped", next_step=WHAT_TO_DO, **error.facts
+        ) from error
+
+
+def _session_seconds(recovery: Running) -> float:
+    return recovery.config.application.session_timeout_ms / 1000 + _LATE_SECONDS
 
 
 def await_decided(recovery: Running) -> None:

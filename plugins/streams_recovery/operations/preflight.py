@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -47,6 +47,7 @@ from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
+from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics
 
@@ -68,7 +69,8 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *recovery.application.preflight(stops=stops),
         *_spark(recovery),
         *missing([*needs, *unknown, _see_all(recovery)], rights),
-        *judge.before_backup(recovery.cluster.facts(), facts.values(), _application_facts(recovery, rights)),
+        *judge.before_backup(recovery.cluster.facts(), facts.values()),
+        *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values()),
         *_unattributed(recovery),
         *_ahead(recovery),
@@ -118,6 +120,7 @@ def before_restore(
         *_unattributed(recovery),
         *(_hanging(recovery, facts.values()) if saves else ()),
         *judge.loses_unread(recovery.application_id, recovery.config.dialect),
+        *_strangers(recovery, rights, refused=True),
     )
     if manifest is None:
         return lacking
@@ -283,7 +286,8 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
-    return required(before_backup(recovery, mode), f"a savepoint of {recovery.application_id}", look_again=(look_again,))
+    found = _once_settled(recovery, lambda: before_backup(recovery, mode))
+    return required(found, f"a savepoint of {recovery.application_id}", look_again=(look_again,))
 
 
 def _ahead(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
@@ -301,8 +305,18 @@ def required_for_restore(
     """The warnings before a restore in place of ``manifest``. Raises ``Refused`` naming everything that blocks it at once. Inputs that are
     ``cut`` are made again.
     """
-    found = before_restore(recovery, manifest, replacing=safeguards.replace, saving=safeguards.safety is SafetyPolicy.REQUIRED, cut=cut)
+    saving = safeguards.safety is SafetyPolicy.REQUIRED
+    found = _once_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut))
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
+
+
+def _once_settled(recovery: RecoveryContext, look: Callable[[], tuple[PreflightFinding, ...]]) -> tuple[PreflightFinding, ...]:
+    """The findings, once members that have died cannot be taken for strangers any more: a run that is refused for them would be right a moment later."""
+    found = look()
+    if not any(one.kind == judge.STRANGERS for one in found):
+        return found
+    settled_roll(recovery)
+    return look()
 
 
 def _look_again(recovery: RecoveryContext, manifest: Manifest) -> tuple[str, ...]:
@@ -317,7 +331,7 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     ``required_for_restore``.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = before_restore(recovery, None, saving=saving)
+    found = _once_settled(recovery, lambda: before_restore(recovery, None, saving=saving))
     if archive is not None:
         found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")
@@ -433,9 +447,20 @@ def _transactional(recovery: RecoveryContext) -> bool:
 
 def _application_facts(recovery: RecoveryContext, rights: Rights) -> ApplicationFacts:
     me = recovery.application_id
-    alive = tuple(instance.name for instance in not_gone(recovery))
-    if rights.group is not None and DESCRIBE not in rights.group:
-        return ApplicationFacts(application_id=me, group_kind="unknown", client_ids=(), instances=alive)
-    group = recovery.groups.describe(me)
-    clients = tuple(member.client_id for member in group.members)
-    return ApplicationFacts(application_id=me, group_kind=group.kind, client_ids=clients, instances=alive)
+    kind = recovery.groups.describe(me).kind if _group_is_seen(rights) else "unknown"
+    return ApplicationFacts(application_id=me, group_kind=kind)
+
+
+def _group_is_seen(rights: Rights) -> bool:
+    return rights.group is None or DESCRIBE in rights.group
+
+
+def _strangers(recovery: RecoveryContext, rights: Rights, *, refused: bool) -> tuple[PreflightFinding, ...]:
+    """The question that every stop asks first, with the same function."""
+    return judge.strangers(roll_of(recovery), recovery.application_id, refused=refused) if _group_is_seen(rights) else ()
+
+
+def _held(recovery: RecoveryContext, mode: QuiesceMode | None) -> bool:
+    """True where a savepoint holds the application in a way in which it cannot be exact with members that nobody holds."""
+    how = mode or recovery.config.quiesce_mode
+    return how is QuiesceMode.STOP or (how is QuiesceMode.PAUSE and not _transactional(recovery)) or not not_gone(recovery)

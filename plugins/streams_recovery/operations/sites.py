@@ -168,7 +168,7 @@ class Sites:
             )
             # Also where nothing is seen yet: machines and pods may come up later than their cluster, and what was told to stop does not.
             with self._at(fence.site) as there:
-                bring_down(there)
+                bring_down(there, anyway=True)
             current = self.entry()
             if current is not None:
                 self.log.append(current.without(fence.site, at=self._clock()))

@@ -73,7 +73,7 @@ def small_application(  # noqa: PLR0913  # each is what some test changes
     config: dict[str, Any] = {
         "version": 1,
         "name": "small",
-        "application": {"id": name, "guarantee": guarantee},
+        "application": {"id": name, "guarantee": guarantee, "session_timeout_ms": 1_000},
         "topics": {"inputs": names[:1], "outputs": names[1:2], **(topics or {})},
         "storage": {"backend": "filesystem", "path": str(directory / "repository")},
         "backup": {

@@ -26,18 +26,20 @@ def committed(recovery: RecoveryContext, *partitions: TopicPartition, group: str
     return [None if (known := found[tp]) is None else (known.offset, known.metadata) for tp in partitions]
 
 
-def joining(recovery: RecoveryContext, group: str, topic: str, **callbacks: Callable[[Consumer, list[Any]], None]) -> Consumer:
+def joining(
+    recovery: RecoveryContext, group: str, topic: str, *, client: str = "it-member", **callbacks: Callable[[Consumer, list[Any]], None]
+) -> Consumer:
     """A consumer that begins to join, with what ``Consumer.subscribe`` is to call."""
-    settings = {"group.id": group, "client.id": "it-member", "enable.auto.commit": False, "auto.offset.reset": "error"}
+    settings = {"group.id": group, "client.id": client, "enable.auto.commit": False, "auto.offset.reset": "error"}
     consumer = Consumer(recovery.connection.client_config(**settings))
     consumer.subscribe([topic], **callbacks)
     return consumer
 
 
 @contextmanager
-def member(recovery: RecoveryContext, group: str, topic: str) -> Iterator[Consumer]:
+def member(recovery: RecoveryContext, group: str, topic: str, *, client: str = "it-member") -> Iterator[Consumer]:
     """A consumer that has joined."""
-    consumer = joining(recovery, group, topic)
+    consumer = joining(recovery, group, topic, client=client)
     try:
         while not consumer.assignment():
             consumer.poll(0.2)

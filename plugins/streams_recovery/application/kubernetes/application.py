@@ -271,7 +271,7 @@ def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceSt
     if pod.ended is not None or pod.waiting:
         why = f"container ended with {pod.ended.exit_code}" if pod.ended else pod.waiting
         return standing(name, InstanceState.RUNNING, f"{where}: {why}, and may be started again at any moment")
-    return standing(name, InstanceState.RUNNING, where)
+    return standing(name, InstanceState.RUNNING, where, host=pod.ip or "")
 
 
 def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf, now: datetime) -> InstanceStatus:

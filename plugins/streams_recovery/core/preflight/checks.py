@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streams_recovery.core.application_kind import Dialect
+from streams_recovery.core.group_members import WHAT_TO_DO, Roll
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
@@ -32,12 +33,14 @@ from streams_recovery.core.words import abort_command, first_names, not_open, si
 
 # Levels of metadata.version of the releases 4.1 and 4.2 (MetadataVersion). The defect is in 4.1.x and 4.2.0, and is fixed in 4.2.1.
 _LEVELS_41, _LEVELS_42 = range(26, 28), range(28, 30)
+# The kind of a finding about members that no known instance accounts for.
+STRANGERS = "instances"
 # What is left of a disk that is nearly full.
 _TIGHT = 2
 _SPARK_ROOM = 1 << 30
 
 
-def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], application: ApplicationFacts) -> tuple[PreflightFinding, ...]:
+def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
     """Findings before a savepoint of these topics. Only the internal topics and the inputs are needed."""
     internal = [topic for topic in topics if topic.role.internal]
     settings = {topic.name: topic.settings for topic in internal}
@@ -45,7 +48,6 @@ def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts], applicatio
     return (
         *_weak_topics(cluster, replicas, settings),
         *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
-        *_strangers(application),
     )
 
 
@@ -72,7 +74,6 @@ def before_restore(
         *_group_trap(cluster, manifest, application),
         *_weak_topics(cluster, replicas, settings),
         *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
-        *_strangers(application),
     )
 
 
@@ -369,19 +370,15 @@ def _group_trap(cluster: BrokerFacts, manifest: Manifest, application: Applicati
     ]
 
 
-def _strangers(application: ApplicationFacts) -> list[PreflightFinding]:
-    """More member processes than known instances. All threads of one process share a client id prefix (StreamThread#create)."""
-    processes = {client.rsplit("-StreamThread-", 1)[0] for client in application.client_ids if "-StreamThread-" in client}
-    if len(processes) <= len(application.instances):
-        return []
-    return [
-        warning(
-            "instances",
-            f"the group has members of {len(processes)} processes, and {len(application.instances)} instances run here as far as is known: one "
-            "that is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error",
-            "add every instance to the configuration, or wait until the sessions of those that died have timed out",
-        )
-    ]
+def strangers(found: Roll, application_id: str, *, refused: bool) -> tuple[PreflightFinding, ...]:
+    """Members of the group of processes that no known instance accounts for: they are not held or stopped, and their local state is not wiped, which Kafka
+    Streams takes up without an error. ``refused``: nothing is stopped while they are there.
+    """
+    problem = found.problem(application_id)
+    if not problem:
+        return ()
+    text = f"{problem}: what is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error"
+    return ((blocking_finding if refused else warning)(STRANGERS, text, WHAT_TO_DO),)
 
 
 def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:

@@ -103,11 +103,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationFacts:
-    """``application_id`` is that of the target. ``group_kind`` is as in ``GroupDescription``. ``client_ids`` are those of the group's members,
-    ``instances`` those that are not stopped.
-    """
+    """``application_id`` is that of the target. ``group_kind`` is as in ``GroupDescription``."""
 
     application_id: str
     group_kind: str
-    client_ids: tuple[str, ...]
-    instances: tuple[str, ...]

@@ -8,10 +8,11 @@ from typing import Final
 
 from streams_recovery.core.errors import ApplicationRunning, LockLost, OffsetsUnstable, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.group_members import Roll
 from streams_recovery.core.repository.sites import Fence, SeenSite
 from streams_recovery.core.restore.failover import check_left
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.bring_down import await_decided, empty_group, stop_instances
+from streams_recovery.operations.bring_down import await_decided, empty_group, require_known_members, stop_instances
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.values import ArrivedSummary, RestoreTicket, StopSummary
 
@@ -48,6 +49,14 @@ def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext
     ``ApplicationRunning`` where it answers and something goes on running, whatever was typed; ``Refused`` where it does not answer and nothing was typed.
     """
     unproven: list[str] = []
+    known = Roll(accounted={})
+    try:
+        # Before anything is stopped. Of a cluster that does not answer nothing is known, and of instances that cannot be asked neither: see below.
+        known = require_known_members(old)
+    except _ANSWERED:
+        raise
+    except RecoveryError as error:
+        LOGGER.warning("who is in the group of %s at the site %s is not known: %s", old.application_id, old.site, error.reason)
     try:
         if on_record:
             quiesce_record.begin_stop(old, ticket.restore_id, ticket.running)
@@ -61,7 +70,7 @@ def leave(recovery: RecoveryContext, ticket: RestoreTicket, old: RecoveryContext
     try:
         cluster_id = old.cluster.cluster_id()
         if report is not None:
-            empty_group(old, report)
+            empty_group(old, report, known)
             await_decided(old)
         elif not (group := old.groups.describe(old.application_id)).empty:
             raise ApplicationRunning(

@@ -307,7 +307,7 @@ def stop_failed(recovery: RecoveryContext, ticket: RestoreTicket) -> None:
     """
     lock = lock_within(recovery, ticket.lock.owner, f"stop of what upgrade {ticket.restore_id} has deployed", LOCK_WAIT_SECONDS)
     try:
-        bring_down(recovery)
+        bring_down(recovery, anyway=True)
     finally:
         recovery.lock.release(lock)
 

@@ -84,7 +84,7 @@ def _take(
 ) -> tuple[Cut, tuple[RangeCopied, ...]]:
     policy = recovery.config.backup.consistency
     # What a restore is about to replace is saved as it is.
-    exact_only |= policy.require == "exact" and not ticket.safety
+    exact_only |= policy.require == "exact" and not ticket.safety and not quiesced.unknown
     reasons: tuple[str, ...] = ()
     gone: OffsetsGone | None = None
     # As many attempts again for a cut that may be `ahead`: its tails can be gone before they are copied, too.

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.config.model import NO_PAUSE_WITH_STANDBY
 from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import Guarantee, QuiesceMode
 from streams_recovery.core.savepoint import cut
-from streams_recovery.core.waiting import pause, poll
+from streams_recovery.core.waiting import WaitNotice, poll
 from streams_recovery.kafka.range_consumer import load_libraries
 from streams_recovery.operations import quiesce_record
-from streams_recovery.operations.bring_down import bring_down
+from streams_recovery.operations.bring_down import bring_down, require_known_members, roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
 
+LOGGER = logger("streams_recovery.operations.savepoint.quiesce")
 # A commit starts up to one interval after the pause and takes a moment to become visible. One that takes longer shows as an open transaction; without
 # transactions nothing would tell.
 _COMMIT_SECONDS = {Guarantee.EXACTLY_ONCE_V2: 0.3, Guarantee.AT_LEAST_ONCE: 1.0}
 # KafkaStreams.State before every task has its owner, and the words of all group protocols for the same.
 _NOT_ASSIGNED = ("CREATED", "REBALANCING")
-_REBALANCES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_LOOK_SECONDS = 1.0
+_REBALANCES = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady")
 
 
 def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
@@ -30,20 +36,41 @@ def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
     since = recovery.clock()
     _check_none_started(recovery, ticket)
     if ticket.mode is QuiesceMode.LIVE and ticket.running:
-        return Quiesced(
-            savepoint_id=ticket.savepoint_id,
-            mode=QuiesceMode.LIVE,
-            since=since,
-            members=(),
-            still=False,
-            why_not="the application was not held",
-            assumed=(),
-        )
+        return _as_it_runs(ticket, since, "the application was not held")
+    if unknown := _unknown_members(recovery, ticket):
+        LOGGER.warning("%s is saved as it runs: %s", recovery.application_id, unknown)
+        return replace(_as_it_runs(ticket, since, unknown), unknown=True)
     if ticket.running:
         quiesce_record.begin(recovery, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(recovery, ticket, since)
     return _stop(recovery, ticket, since)
+
+
+def _as_it_runs(ticket: Ticket, since: int, why_not: str) -> Quiesced:
+    return Quiesced(
+        savepoint_id=ticket.savepoint_id,
+        mode=QuiesceMode.LIVE,
+        since=since,
+        members=(),
+        still=False,
+        why_not=why_not,
+        assumed=(),
+    )
+
+
+def _unknown_members(recovery: RecoveryContext, ticket: Ticket) -> str:
+    """The members that would go on beside an application that is held, where the configuration asks for ``ahead`` then; else empty. Nothing was touched yet.
+
+    Raises ``UnknownMembers``. Of one that is paused and works exactly once the transactions tell enough.
+    """
+    guarantee = recovery.config.application.guarantee
+    if ticket.running and ticket.mode is QuiesceMode.PAUSE and guarantee is Guarantee.EXACTLY_ONCE_V2:
+        return ""
+    if recovery.config.backup.consistency.unknown_members == "ahead" and not ticket.safety:
+        return settled_roll(recovery).problem(recovery.application_id)
+    require_known_members(recovery)
+    return ""
 
 
 def _check_none_started(recovery: RecoveryContext, ticket: Ticket) -> None:
@@ -95,20 +122,44 @@ def _pause(recovery: RecoveryContext, ticket: Ticket, since: int) -> Quiesced:
     reported = {status.name: status.commit_interval_ms for status in recovery.application.status()}
     # A paused application still commits what it had processed (KafkaStreams#pause). Wait until that has happened.
     seconds = cut.commit_interval(reported, configured_ms) / 1000 + _COMMIT_SECONDS[own.guarantee]
-    pause(seconds, f"{recovery.application_id} to commit what it has processed")
+    _await_commit(recovery, seconds)
     unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
     members = _members(recovery)
-    why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else ""
+    why_not = f"not every instance is paused: {', '.join(unpaused)}" if unpaused else _group_problem(recovery)
     assumed = cut.of_pause(own.guarantee, reported, configured_ms)
     return Quiesced(
         savepoint_id=ticket.savepoint_id,
         mode=QuiesceMode.PAUSE,
         since=since,
         members=members,
-        still=not unpaused,
+        still=not why_not,
         why_not=why_not,
         assumed=assumed,
     )
+
+
+def _await_commit(recovery: RecoveryContext, seconds: float) -> None:
+    """Wait for a commit interval in which the group does not rebalance: until every task has its owner, Kafka Streams commits nothing. One that lasts shows
+    afterwards.
+    """
+    notice = WaitNotice(f"{recovery.application_id} to commit what it has processed")
+    deadline = time.monotonic() + seconds + recovery.config.backup.consistency.timeout_seconds
+    while True:
+        began, moved = time.monotonic(), False
+        while (left := began + seconds - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+            notice.waiting()
+            moved = moved or recovery.groups.describe(recovery.application_id).state in _REBALANCES
+        if not moved or time.monotonic() + seconds > deadline:
+            return
+
+
+def _group_problem(recovery: RecoveryContext) -> str:
+    """The reason why a paused application may hold work that it has not committed, as its group tells. Empty when nothing is known against it."""
+    group = recovery.groups.describe(recovery.application_id)
+    if group.state in _REBALANCES:
+        return f"the consumer group was in state {group.state}, and Kafka Streams commits nothing while it rebalances"
+    return roll_of(recovery).problem(recovery.application_id)
 
 
 def _members(recovery: RecoveryContext) -> tuple[str, ...]:
@@ -149,7 +200,10 @@ def still_held(recovery: RecoveryContext, quiesced: Quiesced) -> tuple[bool, str
     if members != quiesced.members:
         return False, "the members of the group changed during the cut"
     unpaused = [status.name for status in recovery.application.status() if not _is_paused(status)]
-    return not unpaused, f"resumed during the cut: {', '.join(unpaused)}"
+    if unpaused:
+        return False, f"resumed during the cut: {', '.join(unpaused)}"
+    problem = _group_problem(recovery)
+    return not problem, problem
 
 
 def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:

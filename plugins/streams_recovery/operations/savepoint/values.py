@@ -40,7 +40,8 @@ class Ticket:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiesced:
     """The application as it is held for one savepoint. ``members`` are the group's member ids, to be found unchanged after the cut. ``still`` is True when the
-    hold was proven, else ``why_not`` says what is missing. ``assumed`` says in sentences what that proof takes for granted.
+    hold was proven, else ``why_not`` says what is missing. ``assumed`` says in sentences what that proof takes for granted. ``unknown`` is True for one
+    that was left running because the configuration asks for ``ahead`` where the group has members that no known instance accounts for.
     """
 
     savepoint_id: str
@@ -50,6 +51,7 @@ class Quiesced:
     still: bool
     why_not: str
     assumed: tuple[str, ...]
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

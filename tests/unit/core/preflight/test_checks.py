@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams_recovery.core.application_kind import ApplicationKind
-from streams_recovery.core.kafka_types import Profile, TopicDescription, TopicPartition, TopicRole
+from streams_recovery.core.group_members import KnownInstance, roll
+from streams_recovery.core.kafka_types import GroupMember, Profile, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight.checks import (
     before_backup,
     before_restore,
@@ -21,6 +22,7 @@ from streams_recovery.core.preflight.checks import (
     room_for_spark,
     space_there,
     stopped_by_default,
+    strangers,
     unmatched,
     written_again,
 )
@@ -50,7 +52,7 @@ BROKERS = {
     AUTO_CREATE: "false",
 }
 NAME = "orders-totals-changelog"
-IDLE = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(), instances=())
+IDLE = ApplicationFacts(application_id="orders", group_kind="classic")
 
 
 def cluster(brokers: int = 3, level: int | None = 30, **settings: str) -> BrokerFacts:
@@ -86,7 +88,7 @@ def restoring(
 
 
 def test_a_safe_cluster_has_no_findings() -> None:
-    assert before_backup(cluster(), [existing()], IDLE) == ()
+    assert before_backup(cluster(), [existing()]) == ()
     assert restoring(cluster(), saved(), [existing()], IDLE) == ()
     assert restoring(cluster(), saved(), [], IDLE) == ()
 
@@ -110,7 +112,7 @@ def test_each_transaction_that_hangs_blocks_with_the_command_that_ends_it() -> N
 
 
 def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
-    assert before_backup(cluster(1), [existing(replicas=1, min_insync_replicas="1")], IDLE) == ()
+    assert before_backup(cluster(1), [existing(replicas=1, min_insync_replicas="1")]) == ()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_one_broker_is_no_reason_to_complain_about_one_replica() -> None:
     ],
 )
 def test_unsafe_settings_warn_before_a_savepoint(topic_facts: TopicFacts, says: str) -> None:
-    (only,) = before_backup(cluster(), [topic_facts], IDLE)
+    (only,) = before_backup(cluster(), [topic_facts])
     assert only.severity is PreflightSeverity.WARNING
     assert NAME in only.text
     assert says in only.text
@@ -131,12 +133,12 @@ def test_unsafe_settings_warn_before_a_savepoint(topic_facts: TopicFacts, says: 
 
 def test_inputs_are_other_people_s_business_and_so_are_the_times_of_repartition_topics() -> None:
     careless = {"min_insync_replicas": "1", "unclean_leader_election_enable": "true", "message_timestamp_type": LOG_APPEND}
-    assert before_backup(cluster(), [existing(TopicRole.INPUT, replicas=1, **careless)], IDLE) == ()
-    assert before_backup(cluster(), [existing(TopicRole.REPARTITION, message_timestamp_type=LOG_APPEND)], IDLE) == ()
+    assert before_backup(cluster(), [existing(TopicRole.INPUT, replicas=1, **careless)]) == ()
+    assert before_backup(cluster(), [existing(TopicRole.REPARTITION, message_timestamp_type=LOG_APPEND)]) == ()
 
 
 def test_topics_on_first_use_are_warned_of() -> None:
-    assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()], IDLE)) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
+    assert kinds(before_backup(cluster(auto_create_topics_enable="true"), [existing()])) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
     assert kinds(restoring(cluster(auto_create_topics_enable="true"), saved(), [], IDLE)) == [(AUTO_CREATE, PreflightSeverity.WARNING)]
 
 
@@ -205,27 +207,34 @@ def test_a_restored_changelog_that_would_replace_times_is_warned_of() -> None:
 def test_offsets_for_a_streams_group_that_is_not_there_are_a_trap_on_some_releases(
     level: int | None, severity: PreflightSeverity | None, now: str
 ) -> None:
-    application = ApplicationFacts(application_id="orders", group_kind=now, client_ids=(), instances=())
+    application = ApplicationFacts(application_id="orders", group_kind=now)
     found = restoring(cluster(level=level), saved(group="streams"), [], application)
     trapped = severity is not None and now != "streams"
     assert kinds(found) == ([("group-trap", severity)] if trapped and severity else [])
     assert restoring(cluster(level=level), saved(group="classic"), [], application) == ()
 
 
-def test_members_of_a_process_that_nobody_configured_are_warned_of() -> None:
-    threads = tuple(f"orders-{process}-StreamThread-{thread}-consumer" for process in ("p1", "p2") for thread in (1, 2))
-    two = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=threads, instances=("one", "two"))
-    assert before_backup(cluster(), [existing()], two) == ()
-    one = ApplicationFacts(application_id="orders", group_kind="classic", client_ids=(*threads, "some-tool"), instances=("one",))
-    for found in (before_backup(cluster(), [existing()], one), restoring(cluster(), saved(), [], one)):
-        assert kinds(found) == [("instances", PreflightSeverity.WARNING)]
-        assert "2 processes, and 1 instances" in found[0].text
+def test_members_of_a_process_that_nobody_configured_block_whatever_stops_and_are_warned_of_else() -> None:
+    threads = [
+        GroupMember(
+            member_id=f"{process}{thread}", client_id=f"orders-{process}-StreamThread-{thread}-consumer", host="h", group_instance_id=None
+        )
+        for process in ("p1", "p2")
+        for thread in (1, 2)
+    ]
+    pattern = ApplicationKind.KAFKA_STREAMS.dialect.members
+    assert strangers(roll(threads, [KnownInstance(name="one"), KnownInstance(name="two")], threads=pattern), "orders", refused=True) == ()
+    alone = roll(threads, [KnownInstance(name="one")], threads=pattern)
+    for refused, severity in ((True, PreflightSeverity.BLOCKING), (False, PreflightSeverity.WARNING)):
+        found = strangers(alone, "orders", refused=refused)
+        assert kinds(found) == [("instances", severity)]
+        assert "1 of orders-p1 at h; orders-p2 at h; 1 of its instances are known to run: one" in found[0].text
 
 
 def test_settings_that_may_not_be_read_are_not_guessed() -> None:
     blind = BrokerFacts(brokers=3, settings={}, metadata_level=None)
     unread = dataclasses.replace(existing(), settings={})
-    assert before_backup(blind, [unread], IDLE) == ()
+    assert before_backup(blind, [unread]) == ()
     assert restoring(blind, saved(), [unread], IDLE) == ()
 
 
