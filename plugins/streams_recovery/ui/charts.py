@@ -114,9 +114,22 @@ class Chart:
     image: Markup | None
 
 
+def _present(report: StatusReport) -> HistoryPoint:
+    """The values that the status has anew since the monitor last looked: the page says them beside the charts."""
+    return HistoryPoint(
+        at=report.taken_at,
+        changelog_bytes=None,
+        state_bytes=None,
+        repository_bytes=report.repository_bytes,
+        lag=None,
+        newest_age_seconds=report.newest_age_seconds,
+        loss_seconds=report.loss_seconds,
+    )
+
+
 def charts(report: StatusReport) -> tuple[Chart, ...]:
     """In the order of the questions: how savepoints go, what grows, what lags, how long recoveries take."""
-    points, objective = report.history[-_MOST:], report.objectives
+    points, objective = (*report.history, _present(report))[-_MOST:], report.objectives
     savepoints = report.savepoints[-_MOST:]
     drills = [run for run in report.runs if run.kind is RunKind.DRILL and run.ended_at is not None]
 

@@ -27,15 +27,34 @@ def estimate_of(recovery: RecoveryContext, manifest: Manifest, cluster: ClusterF
     return estimate(_sizes_now(manifest, cluster), earlier_restores(recovery), throttle(recovery))
 
 
+def estimate_by_earlier(recovery: RecoveryContext, manifest: Manifest) -> Estimate | None:
+    """The estimate while nobody has seen the cluster: what is replaced and caught up with is as it was for the newest restore or drill. None where there was
+    none: what default rates say of half a restore would be too little.
+    """
+    earlier = earlier_restores(recovery)
+    if not earlier:
+        return None
+    last = earlier[-1].sizes
+    return estimate(_sizes(manifest, replaced=last.replaced, to_catch_up=last.to_catch_up), earlier, throttle(recovery))
+
+
 def _sizes_now(manifest: Manifest, cluster: ClusterFacts) -> Sizes:
+    return _sizes(
+        manifest,
+        replaced=sum(topic.records for topic in cluster.topics if topic.role.internal),
+        to_catch_up=sum(topic.since_savepoint for topic in cluster.inputs),
+    )
+
+
+def _sizes(manifest: Manifest, *, replaced: int, to_catch_up: int) -> Sizes:
     loaded = [image for topic in manifest.topics if topic.role.internal and topic.archived for image in topic.partitions]
     return Sizes(
         records=sum(image.rows for image in loaded),
         # The largest mean of one file: rather too much than too little.
         payload_bytes=sum(image.ranges.facts.rows * image.ranges.facts.payload_a_row for image in loaded),
         partitions=len(loaded),
-        replaced=sum(topic.records for topic in cluster.topics if topic.role.internal),
-        to_catch_up=sum(topic.since_savepoint for topic in cluster.inputs),
+        replaced=replaced,
+        to_catch_up=to_catch_up,
     )
 
 

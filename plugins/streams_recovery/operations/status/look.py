@@ -51,7 +51,7 @@ from streams_recovery.core.status.rules import RULES
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.status import read
 from streams_recovery.operations.status.cluster import DisksSeen, cluster_facts, disks_seen
-from streams_recovery.operations.status.estimate import estimate_of
+from streams_recovery.operations.status.estimate import estimate_by_earlier, estimate_of
 from streams_recovery.operations.status.log import newest, record, shorten, status_log
 from streams_recovery.operations.status.notices import advice
 from streams_recovery.operations.status.repository import ArchiveSeen, repository_facts, savepoints_of_the_past, see_archive
@@ -189,6 +189,7 @@ def _refreshed(recovery: RecoveryContext, earlier: StatusReport | None) -> Statu
     inside = _in_repository(recovery, earlier, now)
     parts = before.parts | {PartName.REPOSITORY.value: Part(looked_at=now, problem=None)}
     report = _with_repository(_begun(recovery, before, parts, now), inside)
+    report = replace(report, estimate=_estimate(recovery, before, inside.newest_exact, None))
     observed = _observed(recovery, report, inside, None, None, None)
     found = judge(RULES, observed, limits(recovery), before.findings)
     seen = health(found, [part.looked_at for part in parts.values()])
@@ -283,10 +284,10 @@ def _topics(before: tuple[TopicStatus, ...], cluster: ClusterFacts | None, disks
 
 
 def _estimate(recovery: RecoveryContext, before: StatusReport, newest: Manifest | None, cluster: ClusterFacts | None) -> Estimate | None:
-    if newest is None or cluster is None:
+    if newest is None or (cluster is None and before.estimate is not None):
         return before.estimate
     try:
-        return estimate_of(recovery, newest, cluster)
+        return estimate_by_earlier(recovery, newest) if cluster is None else estimate_of(recovery, newest, cluster)
     except RecoveryError:
         return before.estimate
 

@@ -16,14 +16,17 @@ from streams_recovery.core.archive.log import ArchivedLog, ArchiveEntry, Archive
 from streams_recovery.core.errors import NotFound, Refused
 from streams_recovery.core.kafka_types import TopicPartition, TopicRole
 from streams_recovery.core.repository.seal import Adoption, ForgedRecord, SealKeys
+from streams_recovery.core.restore.estimate import STEPS
 from streams_recovery.core.status.info import info_lines
 from streams_recovery.core.status.report import Health, Part, StatusReport, TopicStatus
+from streams_recovery.core.words import new_id
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.operations import status
 from streams_recovery.operations.archive import archive_log
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.restore.report import keep_evidence
 from streams_recovery.operations.status import log as logs
 from streams_recovery.operations.status.cluster import disks_seen
 from streams_recovery.operations.status.info import application_info
@@ -31,6 +34,8 @@ from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.savepoints import SavepointStore
 from streams_recovery.storage.seals import new_private_key
+from streams_recovery.ui.overview import headline
+from tests.support.examples.restore_report import REPORT
 from tests.support.examples.statuses import ADVICE
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, OpenGolden, root
 
@@ -73,6 +78,25 @@ def test_a_cluster_that_does_not_answer_takes_nothing_from_the_rest(seen: tuple[
     assert codec.loads(StatusReport, codec.dumps(report), where="here") == report
     # Only reads.
     assert not list((root(recovery) / "status").glob("*"))
+
+
+def test_while_nobody_has_seen_the_cluster_the_estimate_is_what_the_last_restore_or_drill_took(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    status.refresh(recovery)
+    found = logs.newest(recovery.repository, recovery.layout)
+    assert found is not None
+    assert found.estimate is None, "nothing was measured"
+    took = dict.fromkeys(STEPS, 6.0)
+    restored = replace(REPORT, restore_id=new_id(NOW, "drill"), application_id=recovery.application_id, seconds=took)
+    keep_evidence(recovery.repository, recovery.layout, restored)
+    status.refresh(recovery)
+    found = logs.newest(recovery.repository, recovery.layout)
+    assert found is not None
+    assert found.newest_exact is not None
+    assert found.monitored_at is None
+    assert found.estimate is not None
+    assert found.estimate.measured == 1
+    assert "would take about" in str(headline(found, NOW)[1])
 
 
 def test_a_look_names_what_is_forged_and_counts_it_for_nothing(golden: OpenGolden, tmp_path: Path) -> None:
