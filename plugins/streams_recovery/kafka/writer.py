@@ -323,7 +323,7 @@ def check_sizes(batch: pa.RecordBatch, tp: TopicPartition, limit: int) -> None:
             offset = batch.column("offset")[at].as_py()
             raise Refused(
                 f"{tp}: the record with archived offset {offset} has {size} bytes, topic {tp.topic} takes {limit} (max.message.bytes)",
-                next_step=f"raise max.message.bytes of the target cluster or topic above {size}, then start the restore again",
+                next_step=f"raise max.message.bytes of topic {tp.topic} above {size}, then resume the restore, or run the same again: what was loaded stays",
                 topic=tp.topic,
                 partition=tp.partition,
                 archived_offset=offset,

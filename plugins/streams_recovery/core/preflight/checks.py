@@ -14,7 +14,6 @@ from streams_recovery.core.preflight.findings import (
     AUTO_CREATE,
     BROKER_DEFAULTS,
     LOG_APPEND,
-    MAX_MESSAGE,
     MIN_IN_SYNC,
     TIMESTAMP_TYPE,
     UNCLEAN,
@@ -28,6 +27,7 @@ from streams_recovery.core.preflight.findings import (
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
+from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import abort_command, first_names, not_open, size
 
@@ -70,7 +70,6 @@ def before_restore(
         *_partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
         *_too_few_brokers(cluster, replicas),
         *_too_few_replicas(replicas, settings),
-        *_too_large(made, settings),
         *_group_trap(cluster, manifest, application),
         *_weak_topics(cluster, replicas, settings),
         *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
@@ -302,27 +301,6 @@ def _too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mappin
     return [blocking_finding("min-insync", text, f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas")]
 
 
-def _too_large(topics: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Records that may be too large for their topic. A manifest has only the average record size of each file; the largest record is at least that
-    large. A broker checks the compressed size. Records that are too large even with zstd block, because a restore uses lz4. Others only give a
-    warning.
-    """
-    found = []
-    for name, topic in topics.items():
-        limit = _number(settings[name], MAX_MESSAGE, 0)
-        facts = [partition.ranges.facts for partition in topic.partitions]
-        plain = max((one.payload_a_row for one in facts), default=0)
-        packed = max((one.bytes_a_row for one in facts), default=0)
-        if limit and plain > limit:
-            text = f"{name} has records of {plain} bytes and more, and will take {limit} ({MAX_MESSAGE})"
-            remedy = "raise message.max.bytes of the brokers"
-            if packed > limit:
-                found.append(blocking_finding("record-size", text, remedy))
-            else:
-                found.append(warning("record-size", f"{text}: they fit only as far as they can be compressed", remedy))
-    return found
-
-
 def _weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
     """Settings that can lose acknowledged records of these topics, or create wrong topics."""
     single = [name for name, factor in replicas.items() if factor == 1 and cluster.brokers > 1]
@@ -383,7 +361,7 @@ def strangers(found: Roll, application_id: str, *, refused: bool) -> tuple[Prefl
 
 def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:
     defaults = {name: cluster.settings[setting] for name, setting in BROKER_DEFAULTS.items() if setting in cluster.settings}
-    return defaults | topic.config
+    return defaults | restored_overrides(topic, TargetSettings(defaults=defaults))
 
 
 def _number(settings: Mapping[str, str], name: str, default: int) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams_recovery.core.application_kind import Dialect
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.jobs.spec import PartitionToLoad, RestoreSpec
 from streams_recovery.core.kafka_types import CommittedOffset, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import EXACT, OffsetStrategy
@@ -19,7 +20,7 @@ from streams_recovery.core.restore.plan import ArchivedInput, ArchivedState, Par
 from streams_recovery.core.restore.point_in_time import CUT_ROLES, AsOf, LogCut, relevant_gaps
 from streams_recovery.core.restore.rebuild import Placed, Target, target_name
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics
-from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides, to_ask
+from streams_recovery.core.restore.topic_settings import TargetSettings, agreed, restored_overrides, to_ask
 from streams_recovery.core.rollout.upgrade import VersionChange
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
@@ -154,7 +155,12 @@ def target_settings(recovery: RecoveryContext, placed: Iterable[Placed]) -> Targ
     placed = tuple(placed)
     asked = to_ask(one.image.config for one in placed)
     refused = recovery.cluster.refused_settings(placed[0].name, asked) if asked else {}
-    return TargetSettings(refused={one: refused[one] for one in asked if one in refused})
+    try:
+        defaults = agreed(recovery.cluster.topic_defaults()) if placed else {}
+    except Refused:
+        # Whoever may not look at the brokers sets all that was in force.
+        defaults = {}
+    return TargetSettings(refused={one: refused[one] for one in asked if one in refused}, defaults=defaults)
 
 
 def same_input(placed: Placed, existing: TopicDescription | None) -> bool:
@@ -167,7 +173,7 @@ def topic_to_create(
 ) -> TopicToCreate:
     """The topic as it is made. It gets the settings that it had, and until it is loaded those that let nothing expire."""
     topic = placed.image
-    final = restored_overrides(topic.config, target)
+    final = restored_overrides(topic, target)
     if source.point is not None and source.point.slice is not None and topic.role is TopicRole.OUTPUT:
         # Results of the past would expire as soon as they are written.
         final |= {"retention.ms": "-1", "retention.bytes": "-1"}

@@ -20,7 +20,7 @@ from streams_recovery.core.restore.input_offsets import input_images
 from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, place, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
-from streams_recovery.core.restore.topic_settings import left_out
+from streams_recovery.core.restore.topic_settings import told
 from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.words import LATEST, moment
@@ -54,14 +54,14 @@ class BehindSavepoint:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
     """Inputs, globals and outputs that the cluster has lost, as they are made from a savepoint and what is archived ``behind`` it. ``begins`` has for each
-    partition of the inputs among them the offset, in the log that is gone, from which all its records are there; ``left_out`` which of their settings do not
-    come back.
+    partition of the inputs among them the offset, in the log that is gone, from which all its records are there; ``settings`` what to
+    tell of theirs.
     """
 
     behind: BehindSavepoint
     create: tuple[TopicToCreate, ...]
     begins: Mapping[TopicPartition, int]
-    left_out: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
@@ -210,7 +210,7 @@ def _logs(recovery: RecoveryContext, found: _Found, source: RebuildSource) -> Lo
 def _about_archive(archived: Archived | None) -> list[str]:
     if archived is None:
         return []
-    behind, left = archived.behind, [*archived.behind.left, *archived.left_out]
+    behind, left = archived.behind, [*archived.behind.left, *archived.settings]
     if not archived.begins:
         return left
     if behind.archived is not None:
@@ -259,7 +259,7 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy,
     return Archived(
         behind=behind,
         create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed),
-        left_out=left_out({one.name: one.image.config for one in placed}, there),
+        settings=told({one.name: one.image for one in placed}, there),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 

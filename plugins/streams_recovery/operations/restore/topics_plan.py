@@ -28,7 +28,7 @@ from streams_recovery.core.restore.single_topics import (
     read_position,
     refuse_unproven,
 )
-from streams_recovery.core.restore.topic_settings import TargetSettings, left_out
+from streams_recovery.core.restore.topic_settings import TargetSettings, largest_record, left_out, told
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
@@ -96,7 +96,8 @@ def plan_topics(recovery: RecoveryContext, source: TopicsSource) -> RestorePlan:
             *gap_warnings(images),
             *_unlogged(recovery, wipes=wipes),
             *warnings(recovery, source.manifest, source.images),
-            *left_out({one.name: one.image.config for one in targets if not one.filled}, there),
+            *_about_settings(source, targets, there),
+            *_about_sizes(recovery, targets),
             *found,
         ),
         observed=Observed(
@@ -208,6 +209,23 @@ def _step(target: _Target, source: TopicsSource, dialect: Dialect, there: Target
         )
         return replace(step, held_config=config, final_config=config, partitions=parts)
     return step
+
+
+def _about_settings(source: TopicsSource, targets: Sequence[_Target], there: TargetSettings) -> tuple[str, ...]:
+    made = {one.name: one.image for one in targets if not one.filled}
+    # Nothing is in force on a copy until its owner says so.
+    return told(made, there) if source.in_place else left_out(made, there)
+
+
+def _about_sizes(recovery: RecoveryContext, targets: Sequence[_Target]) -> tuple[str, ...]:
+    """Warnings of records that a topic which is there may not take: its settings are its owner's."""
+    limits = {one.name: recovery.cluster.max_message_bytes(one.name) for one in targets if one.filled}
+    return tuple(
+        f"{one.name} has a record of {largest:,} bytes in the savepoint, and takes {limits[one.name]:,} (max.message.bytes): it fits only as far as it can be "
+        "compressed; raise it before you begin"
+        for one in targets
+        if one.filled and (largest := largest_record(one.image)) > limits[one.name]
+    )
 
 
 def _is_table(recovery: RecoveryContext, topic: TopicImage) -> bool:

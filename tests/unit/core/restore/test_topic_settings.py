@@ -1,12 +1,27 @@
-"""Settings that topics get again when a restore makes them."""
+"""Settings that topics get when a restore makes them: what was in force stays in force, and what does not stands in the plan."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_recovery.core.restore.topic_settings import Override, TargetSettings, left_out, restored_overrides, to_ask
+from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.restore.topic_settings import (
+    Override,
+    TargetSettings,
+    agreed,
+    left_out,
+    restored_overrides,
+    room_for,
+    to_ask,
+    told,
+)
+from streams_recovery.core.topic_settings import InForce, SettingSource
+from tests.support.examples.savepoints import image, segment, topic
 
 HERE = {
     "leader.replication.throttled.replicas": "0:1",
@@ -15,6 +30,29 @@ HERE = {
     "local.retention.ms": "1000",
     "confluent.placement.constraints": "{}",
 }
+KAFKA = {
+    "cleanup.policy": "delete",
+    "delete.retention.ms": "86400000",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.type": "CreateTime",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+}
+FOR_EVER = KAFKA | {"retention.ms": "-1"}
+
+
+def saved(config: Mapping[str, str], brokers: Mapping[str, str] | None = None, *, largest: int = 10) -> TopicImage:
+    """A topic with these overrides on such brokers, which a savepoint knows nothing of when they are None."""
+    known = {} if brokers is None else {name: InForce(value=value, source=SettingSource.STATIC_BROKER) for name, value in brokers.items()}
+    own = {name: InForce(value=value, source=SettingSource.TOPIC) for name, value in config.items() if name in known}
+    piece = segment(0, 10, [1, 2])
+    assert piece.file is not None
+    piece = replace(piece, file=replace(piece.file, largest_record=largest))
+    return replace(topic((image((piece,)),)), config=dict(config), in_force=known | own)
 
 
 @pytest.mark.fault("F84")
@@ -25,7 +63,7 @@ def test_every_override_comes_back_but_those_of_the_place(config: dict[str, str]
         "message.timestamp.before.max.ms": "5",
         "segment.jitter.ms": "7",
     }
-    assert restored_overrides(owner | HERE, TargetSettings()) == owner
+    assert restored_overrides(saved(owner | HERE), TargetSettings()) == owner
     assert {one.name for one in to_ask([owner, HERE])} == set(owner), "nobody is asked for what would not be set"
 
 
@@ -34,12 +72,67 @@ def test_what_is_left_out_is_told_with_its_reason_and_nothing_else_is() -> None:
     unknown = Override("message.format.version", "2.8")
     target = TargetSettings(refused={unknown: "Unknown topic config name: message.format.version"})
     owner = {"retention.ms": "-1", unknown.name: unknown.value}
-    assert restored_overrides(owner, target) == {"retention.ms": "-1"}
-    assert restored_overrides({unknown.name: "3.0"}, target) == {unknown.name: "3.0"}, "it was asked for one value"
-    told = left_out({"a": owner, "b": owner | {"remote.storage.enable": "true"}, "c": {"retention.ms": "5"}}, target)
-    assert [line.split(" is not set again")[0] for line in told] == [
+    assert restored_overrides(saved(owner), target) == {"retention.ms": "-1"}
+    assert restored_overrides(saved({unknown.name: "3.0"}), target) == {unknown.name: "3.0"}, "it was asked for one value"
+    lines = left_out({"a": saved(owner), "b": saved(owner | {"remote.storage.enable": "true"}), "c": saved({"retention.ms": "5"})}, target)
+    assert [line.split(" is not set again")[0] for line in lines] == [
         "remote.storage.enable=true of b",
         "message.format.version=2.8 of a, b",
     ]
-    assert "Unknown topic config name" in told[1]
-    assert left_out({"c": {"retention.ms": "5"}}, target) == ()
+    assert "Unknown topic config name" in lines[1]
+    assert left_out({"c": saved({"retention.ms": "5"})}, target) == ()
+
+
+@pytest.mark.fault("F85")
+@given(
+    there=st.sampled_from([KAFKA, FOR_EVER]), here=st.sampled_from([KAFKA, FOR_EVER, {}]), own=st.sampled_from([{}, {"retention.ms": "5"}])
+)
+def test_what_counts_on_a_restored_topic_is_what_counted_before(there: dict[str, str], here: dict[str, str], own: dict[str, str]) -> None:
+    target = TargetSettings(defaults=here)
+    made = restored_overrides(saved(own, there), target)
+    for name in ("retention.ms", "retention.bytes", "cleanup.policy", "message.timestamp.type", "message.timestamp.after.max.ms"):
+        assert {**here, **made}[name] == {**there, **own}[name]
+    same = there == here
+    assert not same or made == own, "where nothing differs nothing is set"
+    assert not same or told({"t": saved(own, there)}, target) == ()
+    assert "delete.retention.ms" not in made, "it counts only where the topic is compacted"
+
+
+@pytest.mark.fault("F85")
+def test_what_is_set_for_the_first_time_and_what_a_person_has_to_decide_stand_in_the_plan() -> None:
+    topics = {
+        "a": saved({}, FOR_EVER | {"min.insync.replicas": "2"}),
+        "b": saved({}, FOR_EVER),
+        "c": saved({"retention.ms": "5"}, FOR_EVER),
+    }
+    kept, lower = told(topics, TargetSettings(defaults=KAFKA))
+    assert kept == "retention.ms=-1 is set on a, b: that was in force there, and the brokers here have 604800000"
+    assert lower.startswith("min.insync.replicas=2 was in force on a by the brokers there, and the brokers here have 1")
+    unknown = told({"b": topics["b"]}, TargetSettings())
+    assert any(line.endswith("what the brokers here have is not known") for line in unknown)
+    compacted = saved({"cleanup.policy": "compact"}, KAFKA | {"min.compaction.lag.ms": "7", "retention.ms": "-1"})
+    assert restored_overrides(compacted, TargetSettings(defaults=KAFKA)) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
+    assert agreed([KAFKA, FOR_EVER]) == {name: value for name, value in KAFKA.items() if name != "retention.ms"}
+
+
+@pytest.mark.fault("F86")
+@pytest.mark.parametrize(
+    ("own", "there", "here", "largest", "limit"),
+    [
+        ({}, "1048588", "1048588", 1_000_000, None),
+        ({}, "6000000", "1048588", 10, "6000000"),
+        ({}, "1048588", "6000000", 10, None),
+        ({}, "1048588", "1048588", 2_500_000, str(room_for(2_500_000))),
+        ({"max.message.bytes": "9000000"}, "1048588", "1048588", 2_500_000, "9000000"),
+        ({"max.message.bytes": "1000"}, "1048588", "1048588", 2_500_000, str(room_for(2_500_000))),
+        ({"max.message.bytes": "2000"}, "1048588", "1048588", 10, "2000"),
+        ({}, "6000000", None, 10, "6000000"),
+    ],
+)
+def test_a_topic_takes_its_largest_record_and_what_it_took_before(
+    own: dict[str, str], there: str, here: str | None, largest: int, limit: str | None
+) -> None:
+    target = TargetSettings(defaults={} if here is None else {"max.message.bytes": here})
+    made = restored_overrides(saved(own, {"max.message.bytes": there}, largest=largest), target)
+    assert made.get("max.message.bytes") == limit
+    assert int(limit or here or 0) >= largest
