@@ -87,7 +87,7 @@ def left_out(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[
     )
 
 
-def told(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
+def setting_warnings(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
     """Warnings about settings of these topics: overrides that do not come back, those that are set for the first time, and what a person has to decide."""
     kept = _by_override({name: _in_force(topic, target) for name, topic in topics.items()})
     room = _by_override({name: _room(topic, target) for name, topic in topics.items()})

@@ -20,7 +20,7 @@ from streams_recovery.core.restore.plan import ArchivedInput, Observed, OffsetTo
 from streams_recovery.core.restore.point_in_time import CUT_ROLES
 from streams_recovery.core.restore.rebuild import Placed, place, target_name
 from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
-from streams_recovery.core.restore.topic_settings import told
+from streams_recovery.core.restore.topic_settings import setting_warnings
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
@@ -204,7 +204,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
             *chosen.warnings,
             *kept,
             *warnings(recovery, manifest, made),
-            *told({one.name: one.image for one in placed if one.made and not same_input(one, present.get(one.name))}, there),
+            *setting_warnings({one.name: one.image for one in placed if one.made and not same_input(one, present.get(one.name))}, there),
             *moment_warnings(source, placed),
             *found,
         ),

@@ -20,7 +20,7 @@ from streams_recovery.core.restore.input_offsets import input_images
 from streams_recovery.core.restore.plan import ArchivedInput, Observed, PartitionLoad, RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import RebuildStart, check_all_go, place, rebuild_start
 from streams_recovery.core.restore.request import OutputPolicy, Safeguards
-from streams_recovery.core.restore.topic_settings import told
+from streams_recovery.core.restore.topic_settings import setting_warnings
 from streams_recovery.core.savepoint.topology import Attribution, Topology, attributed, topology_of
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.words import LATEST, moment
@@ -259,7 +259,7 @@ def lost_input(recovery: RecoveryContext, savepoint: str, outputs: OutputPolicy,
     return Archived(
         behind=behind,
         create=tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed),
-        settings=told({one.name: one.image for one in placed}, there),
+        settings=setting_warnings({one.name: one.image for one in placed}, there),
         begins={tp: archive_begins(image) for tp, (_, image) in input_images(placed).items()},
     )
 

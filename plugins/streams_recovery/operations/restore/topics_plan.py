@@ -28,7 +28,7 @@ from streams_recovery.core.restore.single_topics import (
     read_position,
     refuse_unproven,
 )
-from streams_recovery.core.restore.topic_settings import TargetSettings, largest_record, left_out, told
+from streams_recovery.core.restore.topic_settings import TargetSettings, largest_record, left_out, setting_warnings
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
@@ -214,7 +214,7 @@ def _step(target: _Target, source: TopicsSource, dialect: Dialect, there: Target
 def _about_settings(source: TopicsSource, targets: Sequence[_Target], there: TargetSettings) -> tuple[str, ...]:
     made = {one.name: one.image for one in targets if not one.filled}
     # Nothing is in force on a copy until its owner says so.
-    return told(made, there) if source.in_place else left_out(made, there)
+    return setting_warnings(made, there) if source.in_place else left_out(made, there)
 
 
 def _about_sizes(recovery: RecoveryContext, targets: Sequence[_Target]) -> tuple[str, ...]:

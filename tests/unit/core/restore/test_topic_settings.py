@@ -17,8 +17,8 @@ from streams_recovery.core.restore.topic_settings import (
     left_out,
     restored_overrides,
     room_for,
+    setting_warnings,
     to_ask,
-    told,
 )
 from streams_recovery.core.topic_settings import InForce, SettingSource
 from tests.support.examples.savepoints import image, segment, topic
@@ -94,7 +94,7 @@ def test_what_counts_on_a_restored_topic_is_what_counted_before(there: dict[str,
         assert {**here, **made}[name] == {**there, **own}[name]
     same = there == here
     assert not same or made == own, "where nothing differs nothing is set"
-    assert not same or told({"t": saved(own, there)}, target) == ()
+    assert not same or setting_warnings({"t": saved(own, there)}, target) == ()
     assert "delete.retention.ms" not in made, "it counts only where the topic is compacted"
 
 
@@ -105,10 +105,10 @@ def test_what_is_set_for_the_first_time_and_what_a_person_has_to_decide_stand_in
         "b": saved({}, FOR_EVER),
         "c": saved({"retention.ms": "5"}, FOR_EVER),
     }
-    kept, lower = told(topics, TargetSettings(defaults=KAFKA))
+    kept, lower = setting_warnings(topics, TargetSettings(defaults=KAFKA))
     assert kept == "retention.ms=-1 is set on a, b: that was in force there, and the brokers here have 604800000"
     assert lower.startswith("min.insync.replicas=2 was in force on a by the brokers there, and the brokers here have 1")
-    unknown = told({"b": topics["b"]}, TargetSettings())
+    unknown = setting_warnings({"b": topics["b"]}, TargetSettings())
     assert any(line.endswith("what the brokers here have is not known") for line in unknown)
     compacted = saved({"cleanup.policy": "compact"}, KAFKA | {"min.compaction.lag.ms": "7", "retention.ms": "-1"})
     assert restored_overrides(compacted, TargetSettings(defaults=KAFKA)) == {"cleanup.policy": "compact", "min.compaction.lag.ms": "7"}
