@@ -152,6 +152,66 @@ def test_after_a_cut_over_a_forged_entry_starts_neither_of_the_two_as_what_it_is
         assert cloned.started_with("old") is None
 
 
+@pytest.mark.fault("F80")
+def test_of_two_one_is_started_while_a_savepoint_has_the_other_down_whatever_somebody_writes(cloned: Both) -> None:
+    old, name = cloned.old, cloned.small.input
+    with cloned.clone() as clone:
+        clone.application.stop(timeout=1)
+        ticket = begun(old)
+        savepoints.capture(old, ticket, savepoints.quiesce(old, ticket))
+        forge(old, Role.RETIRED, clone.application_id, {name: 5})
+        forge(clone, Role.LIVE, old.application_id)
+        with pytest.raises(Refused, match="has stopped it and starts it again"):
+            clone.application.start()
+        assert (cloned.started_with("old"), cloned.started_with("next")) == (None, None)
+    # Somebody starts it by hand, with the real output.
+    (cloned.directory / "next" / "started").write_text(cloned.small.output.topic)
+    with pytest.raises(Refused, match="writes the same outputs and is in use"):
+        savepoints.resume(old, ticket)
+    assert cloned.started_with("old") is None
+    (cloned.directory / "next" / "started").unlink()
+    assert savepoints.resume(old, ticket).instances == ("one",)
+    savepoints.finish(old, ticket)
+    # What could not be started again is not stopped.
+    (cloned.directory / "next" / "started").touch()
+    again = begun(old)
+    with pytest.raises(Refused, match="writes the same outputs and is in use"):
+        savepoints.quiesce(old, again)
+    assert cloned.started_with("old") == ""
+
+
+@pytest.mark.fault("F80")
+@pytest.mark.parametrize("role", [Role.STANDBY, Role.LIVE])
+def test_after_a_cut_over_an_entry_towards_nobody_does_not_start_the_old_one(cloned: Both, role: Role) -> None:
+    switched(cloned, request(CUT_OVER))
+    forge(cloned.old, role, "nobody")
+    with pytest.raises(Refused, match="writes the same outputs and is in use"):
+        cloned.old.application.start()
+    assert cloned.started_with("old") is None
+
+
+@pytest.mark.fault("F81")
+@pytest.mark.parametrize("lives", [False, True], ids=["standby", "live"])
+def test_a_savepoint_of_a_clone_starts_again_exactly_what_ran(cloned: Both, *, lives: bool) -> None:
+    if lives:
+        switched(cloned, request(CUT_OVER))
+    ran, old = cloned.small.output.topic if lives else cloned.own, cloned.old.application_id
+    for role, others in ((Role.LIVE, (old, "nobody")), (Role.RETIRED, ("nobody", old)), (Role.STANDBY, (old, "nobody"))):
+        before, meanwhile = others
+        with cloned.clone() as clone:
+            forge(clone, role, before)
+        with cloned.clone() as clone:
+            assert clone.config.topics.outputs == (ran,)
+            ticket = begun(clone)
+            savepoints.capture(clone, ticket, savepoints.quiesce(clone, ticket))
+            assert cloned.started_with("next") is None
+            forge(clone, role, meanwhile)
+        with cloned.clone() as clone:
+            assert savepoints.resume(clone, ticket).instances == ("one",)
+            assert cloned.started_with("next") == ran
+            savepoints.finish(clone, ticket)
+
+
 def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:
     with cloned.clone() as clone:
         commit(clone, {cloned.tail: 3})

@@ -13,11 +13,12 @@ from streams_recovery.application.port import InstanceState, InstanceStatus, Sto
 from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.config.sandbox_application import live
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, logs_agree, moved_since, start_as
+from streams_recovery.core.repository.ownership import Agreed, Counterpart, OwnershipEntry, Role, agreed, moved_since, start_as, two_writers
+from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.storage.append_log import AppendLog
@@ -47,9 +48,35 @@ def _other(
     config: ApplicationConfig, last: OwnershipEntry | None, applications: Mapping[str, ApplicationConfig]
 ) -> ApplicationConfig | None:
     """The one that outputs are transferred from or to: of a clone that which it is configured as a clone of, else that which the log names."""
-    if config.clone is not None and (last is None or last.role is not Role.RETIRED):
+    named = next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
+    if config.clone is not None and (last is None or last.role is not Role.RETIRED) and not _is_child(named, config):
         return applications.get(config.clone.of)
-    return next((one for one in applications.values() if last is not None and one.application.id == last.other), None)
+    return named
+
+
+def _is_child(other: ApplicationConfig | None, config: ApplicationConfig) -> bool:
+    return other is not None and other.clone is not None and other.clone.of == config.name
+
+
+def _family(config: ApplicationConfig, applications: Mapping[str, ApplicationConfig]) -> list[ApplicationConfig]:
+    """Every other application that may have the outputs of this one: it is a clone of it, or was made by a chain of clones that it is in."""
+    pairs = [(name, one.clone.of) for name, one in {**applications, config.name: config}.items() if one.clone is not None]
+    names = {config.name}
+    while more := {name for pair in pairs if names.intersection(pair) for name in pair} - names:
+        names |= more
+    return [
+        one for name, one in sorted(applications.items()) if name in names - {config.name} and one.application.id != config.application.id
+    ]
+
+
+def agreed_by_logs(config: ApplicationConfig, repository: Repository, applications: Mapping[str, ApplicationConfig]) -> tuple[str, Agreed]:
+    """What a clone is by its log and that of the application it is a clone of, with the id of that one. An entry that cannot be read is passed over."""
+    own = list(ownership_log(repository, Layout(config.application.id)).readable_back(whole=False))[::-1]
+    of = applications.get(config.clone.of) if config.clone is not None else None
+    named = next((entry.other for entry in own if entry.role is Role.LIVE), "")
+    other = of.application.id if of is not None else named if is_name(named) else ""
+    theirs = list(ownership_log(repository, Layout(other)).readable_back(whole=False))[::-1] if other and own else []
+    return other, agreed(own, theirs, application_id=config.application.id, of=other)
 
 
 def current_owner(config: ApplicationConfig, repository: Repository, applications: Applications) -> ApplicationConfig:
@@ -58,21 +85,20 @@ def current_owner(config: ApplicationConfig, repository: Repository, application
     """
     if config.clone is None:
         return config
-    last = ownership_log(repository, Layout(config.application.id)).last()
-    if last is None or last.role is not Role.LIVE:
+    last = next(ownership_log(repository, Layout(config.application.id)).readable_back(whole=False), None)
+    if last is None:
         return config
-    of = applications().get(config.clone.of)
-    theirs = ownership_log(repository, Layout(last.other)).last() if is_name(last.other) else None
-    if logs_agree(last, None if of is None else of.application.id, theirs, application_id=config.application.id):
-        return live(config)
-    LOGGER.warning(
-        "%s is on record as live for %s by run %s, and the log of %s does not agree: it counts as a clone with outputs of its own",
-        config.application.id,
-        last.other,
-        last.run,
-        last.other,
-    )
-    return config
+    found = agreed_by_logs(config, repository, applications())[1].role
+    if last.role not in (found, Role.RETIRED):
+        LOGGER.warning(
+            "%s is on record as %s towards %s by run %s, and both logs together say that it is %s: that counts",
+            config.application.id,
+            last.role,
+            last.other,
+            last.run,
+            found,
+        )
+    return live(config) if found is Role.LIVE else config
 
 
 class MayStart(Protocol):
@@ -113,32 +139,68 @@ class StartedByRole:
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs, and wherever two might write them."""
-        self._start(environment, own=False)
+        self._start(self._role_by_log, environment, own=False)
 
-    def _start(self, environment: Mapping[str, str] | None, *, own: bool) -> None:
+    def restart(self, *, own: bool) -> None:
+        """Launch what a savepoint had stopped as what it ran, whatever was added to a log since. ``own``: this run itself has stopped it, under a lock that it
+        still holds. Else the run that has is dead, and outputs that were transferred since stay so. Raises ``Refused`` where two would write them.
+        """
+        last = None if own else self._log.last()
+        # A cut-over or a way back that was killed half way leaves one that is retired, or a standby that must not read on.
+        had = own or (last is not None and last.role is Role.LIVE)
+        self._start(self._role_it_had if had else self._role_by_log, None, own=own)
+
+    def _start(self, role: Callable[[], Role], environment: Mapping[str, str] | None, *, own: bool) -> None:
+        """The one door: nothing else in this project starts an application."""
         self._may_start(own=own)
-        last = self._log.last()
-        role = Role.LIVE
-        if last is not None or self._live is not None:
-            role = start_as(last, self.counterpart(last), application_id=self._id, is_clone=self._live is not None)
-            if last is not None and last.role is Role.RETIRED:
-                LOGGER.warning(
-                    "%s is on record as retired for %s by run %s, which is not so by what is configured and seen: it is started",
-                    self._id,
-                    last.other,
-                    last.run,
-                )
-        self._as(role).start(environment)
+        chosen = role()
+        self._refuse_second_writer(chosen)
+        self._as(chosen).start(environment)
 
-    def restart(self) -> None:
-        """Launch what this run itself has stopped, under a lock that it still holds: it ran, and nobody else can have retired it since."""
+    def _role_by_log(self) -> Role:
         last = self._log.last()
-        if last is None or last.role is not Role.RETIRED:
-            self._start(None, own=True)
+        if last is None and self._live is None:
+            return Role.LIVE
+        seen = self.counterpart(last)
+        role = start_as(last, seen, application_id=self._id, is_clone=self._live is not None)
+        if last is not None and last.role is Role.RETIRED:
+            LOGGER.warning(
+                "%s is on record as retired for %s by run %s, which is not so by what is configured and seen: it is started",
+                self._id,
+                last.other,
+                last.run,
+            )
+        # What is no clone has no outputs but the real ones, whatever its log calls it.
+        had = self._live is None or seen.child or (last is not None and last.role is Role.RETIRED)
+        return self._role_it_had() if had else role
+
+    def _role_it_had(self) -> Role:
+        """What it is by both logs. A clone is live only while the other one has not moved since, and is down: it ran beside one that is not as a standby."""
+        if self._live is None:
+            return Role.LIVE
+        applications = self._applications()
+        other, found = agreed_by_logs(self._config, self._repository, applications)
+        if found.role is not Role.LIVE or found.theirs is None:
+            return Role.STANDBY
+        of = next((one for one in applications.values() if one.application.id == other), None)
+        against = (*moved_since(found.theirs, self._committed(other)), *self._in_use(other, of))
+        if against:
+            LOGGER.warning("%s is on record as live for %s, which is not so by what is seen: %s", self._id, other, ", ".join(against))
+        return Role.STANDBY if against else Role.LIVE
+
+    def refuse_second_writer(self) -> None:
+        """Raise ``Refused`` when what runs could not be started again, because another one has the same outputs. For whoever is about to stop it."""
+        self._refuse_second_writer(self._role_it_had())
+
+    def _refuse_second_writer(self, role: Role) -> None:
+        """Whatever the log of this one says, and whichever other one it names: of all that may have the same outputs only one may write them."""
+        if role is not Role.LIVE:
             return
-        self._may_start(own=True)
-        LOGGER.warning("%s ran although it is on record as retired for %s by run %s: it is started again", self._id, last.other, last.run)
-        self._application.start()
+        applications = self._applications()
+        for other in _family(self._config, applications):
+            has_them = other.clone is None or agreed_by_logs(other, self._repository, applications)[1].role is Role.LIVE
+            if has_them and (in_use := self._in_use(other.application.id, other)):
+                raise two_writers(self._id, other.application.id, in_use)
 
     def _as(self, role: Role) -> StreamsApplication:
         return self._live if self._live is not None and role is Role.LIVE else self._application
@@ -158,14 +220,22 @@ class StartedByRole:
             other=other_id,
             related=self._config.name not in applications or (other is not None and _related(self._config, other)),
             moved=tuple(name for who, entry in retired[:1] for name in moved_since(entry, self._committed(who))),
-            in_use=self._in_use(other_id, other) if asked else (),
+            in_use=(*self._in_use(other_id, other), *self._held(other_id)) if asked else (),
             last=theirs,
+            child=_is_child(other, self._config),
         )
 
     def _committed(self, application_id: str) -> dict[TopicPartition, int]:
         partitions = self._groups.committed_partitions(application_id)
         found = self._groups.committed(application_id, partitions) if partitions else {}
         return {tp: known.offset for tp, known in found.items() if known is not None}
+
+    def _held(self, application_id: str) -> tuple[str, ...]:
+        """A savepoint that has stopped the other one starts it again."""
+        log = AppendLog(self._repository, Layout(application_id).quiesce_records, QuiesceRecord)
+        held = next(log.readable_back(whole=False), None)
+        stopped = held is not None and held.kind == "begins" and held.mode is QuiesceMode.STOP
+        return (f"run {held.run} has stopped it and starts it again",) if held is not None and stopped else ()
 
     def _in_use(self, application_id: str, config: ApplicationConfig | None) -> tuple[str, ...]:
         statuses = () if config is None else open_application(config.runs, application_id, config.application.kind).status()
@@ -210,9 +280,15 @@ class StartedByRole:
         return self._application.preflight(stops=stops, wipes=wipes)
 
 
-def start_again(application: StreamsApplication) -> None:
-    """Launch what this run itself has stopped, under a lock that it still holds."""
+def start_again(application: StreamsApplication, *, own: bool) -> None:
+    """Launch what a run has stopped as what it ran. ``own``: this run itself, under a lock that it still holds."""
     if isinstance(application, StartedByRole):
-        application.restart()
+        application.restart(own=own)
     else:
         application.start()
+
+
+def refuse_second_writer(application: StreamsApplication) -> None:
+    """Raise ``Refused`` when an application that runs could not be started again, because another one writes the same outputs."""
+    if isinstance(application, StartedByRole):
+        application.refuse_second_writer()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import QuiesceMode
-from streams_recovery.core.savepoint.cut import why_not_brought_back
+from streams_recovery.core.savepoint.cut import QuiesceRecord, why_not_brought_back
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations.context import RecoveryContext
@@ -23,19 +21,6 @@ LOGGER = logger("streams_recovery.operations.quiesce_record")
 # States of an instance that ends, by itself or because it failed.
 ENDING = ("PENDING_ERROR", "ERROR", "PENDING_SHUTDOWN", "NOT_RUNNING")
 _SETTLE_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuiesceRecord:
-    """One entry of the log; only the newest counts. ``begins`` is written before ``run`` touches the first of ``instances``, ``ended`` when all of
-    them work again.
-    """
-
-    kind: Literal["begins", "ended"]
-    run: str
-    mode: QuiesceMode
-    instances: tuple[str, ...]
-    at: int
 
 
 def quiesce_log(recovery: RecoveryContext) -> AppendLog[QuiesceRecord]:
@@ -139,10 +124,7 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
     """
     resumed = bool(instances) and mode is QuiesceMode.PAUSE
     if instances and mode is QuiesceMode.STOP:
-        if own:
-            start_again(recovery.application)
-        else:
-            recovery.application.start()
+        start_again(recovery.application, own=own)
     elif resumed:
         recovery.application.resume()
 
@@ -161,7 +143,7 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
             states=states,
         )
     if resumed:
-        _check_stayed(recovery, instances)
+        _check_stayed(recovery, instances, own=own)
     return back
 
 
@@ -169,7 +151,7 @@ def _states(recovery: RecoveryContext) -> str:
     return ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
 
 
-def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None:
+def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...], *, own: bool) -> None:
     """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Nobody would notice here."""
     ended = poll(lambda: _ended(recovery, instances) or None, seconds=_SETTLE_SECONDS, interval=0.25)
     if ended is None:
@@ -178,7 +160,7 @@ def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...]) -> None
     what = f"{', '.join(ended)} of {recovery.application_id} to end"
     start_timeout = recovery.config.runs.chosen.start_timeout
     poll(lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None, seconds=start_timeout, interval=0.25, what=what)
-    recovery.application.start()
+    start_again(recovery.application, own=own)
     what = f"{', '.join(ended)} of {recovery.application_id} to work again"
     back = poll(lambda: working(recovery, instances), seconds=start_timeout, interval=0.25, what=what)
     raise ApplicationNotReady(

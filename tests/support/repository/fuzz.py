@@ -30,10 +30,10 @@ from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.repository.publication import publication
 from streams_recovery.core.repository.ranges import TableRef
 from streams_recovery.core.repository.retention import Announcement, Pin
+from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
 from streams_recovery.core.topic_holds.log import HoldEntry, HoldPurpose, TopicHold
 from streams_recovery.core.words import moment
-from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.segments.files import contents_of
 from streams_recovery.segments.queries import first_values, last_rows, rows_below
 from streams_recovery.storage.json_object import read_value

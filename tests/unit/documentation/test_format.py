@@ -20,12 +20,12 @@ from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.results import SlotEntry
+from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.state.inspection import Inspection
 from streams_recovery.core.status.alerts import AlertsEntry
 from streams_recovery.core.status.report import StatusReport
 from streams_recovery.core.topic_holds.log import HoldEntry
-from streams_recovery.operations.quiesce_record import QuiesceRecord
 from tests.support.project import PROJECT
 
 PAGE = (PROJECT / "docs" / "format.md").read_text(encoding="utf-8")

@@ -20,10 +20,10 @@ from streams_recovery.config.runs import ProcessRuns
 from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, LockLost, Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import Phase
+from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.context import RecoveryContext, open_context
-from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.operations.renewed_lock import HeldLock
 from streams_recovery.operations.restore.open import note
 from streams_recovery.operations.savepoint import SavepointRequest

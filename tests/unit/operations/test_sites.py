@@ -162,7 +162,7 @@ def test_what_a_run_itself_has_stopped_is_started_again_whatever_somebody_writes
         move(recovery, "dr", arrived=True, fence=Fence(site=PRIMARY, cluster_id="", since=1, run=RUN))
         with pytest.raises(Refused, match="belongs to the site dr"):
             recovery.application.start()
-        start_again(recovery.application)
+        start_again(recovery.application, own=True)
         assert running(recovery)
 
 

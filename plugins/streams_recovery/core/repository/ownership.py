@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
@@ -55,7 +55,8 @@ def role_of(last: OwnershipEntry | None, *, is_clone: bool) -> Role:
 class Counterpart:
     """The other application as it is seen beside the log. ``related``: the configuration makes one of the two a clone of the other, or both write the same
     outputs; or there is no configuration to ask. ``moved`` names partitions whose committed offset is another one than when the retired one was retired.
-    ``in_use`` names instances of the other that are not gone, and members of its group. ``last`` is the newest entry of its own log.
+    ``in_use`` names instances of the other that are not gone, members of its group, and a savepoint that has stopped it to start it again. ``last`` is the
+    newest entry of its own log. ``child``: the other is configured as a clone of this one.
     """
 
     other: str
@@ -63,6 +64,40 @@ class Counterpart:
     moved: tuple[str, ...]
     in_use: tuple[str, ...]
     last: OwnershipEntry | None
+    child: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What a clone is by both logs: ``role`` is ``live`` or ``standby``. ``theirs`` is the entry of the application that it is a clone of with which that
+    one transferred its outputs or took them back, None when they never changed hands.
+    """
+
+    role: Role
+    theirs: OwnershipEntry | None
+
+
+_ANSWERS = {Role.LIVE: Role.RETIRED, Role.STANDBY: Role.LIVE}
+
+
+def agreed(own: Iterable[OwnershipEntry], theirs: Iterable[OwnershipEntry], *, application_id: str, of: str) -> Agreed:
+    """What a clone is by its log and that of the application ``of``, oldest entry first. One run writes both when outputs change hands, so an entry counts
+    only when the other log has the answer of the same run, and of one run only the first in each log. Whoever adds to one of the two changes nothing.
+    """
+    mine, answers = _by_run(own, of), _by_run(theirs, application_id)
+    for run, entry in reversed(mine.items()):
+        answer = answers.get(run)
+        if answer is not None and answer.role is _ANSWERS.get(entry.role):
+            return Agreed(role=entry.role, theirs=answer)
+    return Agreed(role=Role.STANDBY, theirs=None)
+
+
+def _by_run(entries: Iterable[OwnershipEntry], other: str) -> dict[str, OwnershipEntry]:
+    found: dict[str, OwnershipEntry] = {}
+    for entry in entries:
+        if entry.other == other:
+            found.setdefault(entry.run, entry)
+    return found
 
 
 def moved_since(entry: OwnershipEntry, committed: Mapping[TopicPartition, int]) -> tuple[str, ...]:
@@ -75,6 +110,7 @@ def start_as(last: OwnershipEntry | None, seen: Counterpart, *, application_id: 
     committed offsets and what runs agree with it. Raises ``Refused``: for an application whose clone writes the outputs, because two would write them, each
     once for every record; and wherever two might.
     """
+    is_clone = is_clone and not seen.child
     now = role_of(last, is_clone=is_clone)
     if now is Role.RETIRED and last is not None:
         _refuse_retired(last, seen, application_id)
@@ -100,16 +136,9 @@ def contradictions(last: OwnershipEntry, seen: Counterpart, *, application_id: s
             *(() if seen.related else (f"the configuration knows no clone of it with the id {last.other}",)),
             *((moved,) if seen.moved else ()),
         )
-    if last.role is Role.LIVE and is_clone:
+    if last.role is Role.LIVE and is_clone and not seen.child:
         return _against_live_clone(last, seen, application_id)
     return ()
-
-
-def logs_agree(last: OwnershipEntry, of: str | None, theirs: OwnershipEntry | None, *, application_id: str) -> bool:
-    """True when the log of the other application says the same as that of a live clone: that ``of``, or whom the entry names where the configuration is
-    not at hand, has transferred its outputs to it. Asks the repository alone, so it proves less than what a start asks.
-    """
-    return last.other == (of or last.other) and theirs is not None and _retired_for(theirs, application_id)
 
 
 def _refuse_retired(last: OwnershipEntry, seen: Counterpart, application_id: str) -> None:
@@ -150,6 +179,16 @@ def _refuse_live_clone(last: OwnershipEntry, seen: Counterpart, application_id: 
 
 def _retired_for(entry: OwnershipEntry, application_id: str) -> bool:
     return entry.role is Role.RETIRED and entry.other == application_id
+
+
+def two_writers(application_id: str, other: str, in_use: tuple[str, ...]) -> Refused:
+    """The error for an application that would write the real outputs beside another one of its family that has them by both logs, and is in use."""
+    return Refused(
+        f"{application_id} was not started: {other} writes the same outputs and is in use ({', '.join(in_use[:_NAMED])})",
+        next_step=f"find out which of the two is to write the outputs, stop the other one, and start {application_id} again",
+        other=other,
+        in_use=in_use,
+    )
 
 
 def _both(application_id: str, seen: Counterpart, why: str) -> Refused:

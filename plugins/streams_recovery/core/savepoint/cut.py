@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
@@ -246,6 +246,19 @@ def of_deletions(since: Mapping[str, int]) -> tuple[str, ...]:
         "savepoint, keys that were deleted then come back. A savepoint that copies in full assumes nothing"
     )
     return (said,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuiesceRecord:
+    """One entry of the log; only the newest counts. ``begins`` is written before ``run`` touches the first of ``instances``, ``ended`` when all of
+    them work again.
+    """
+
+    kind: Literal["begins", "ended"]
+    run: str
+    mode: QuiesceMode
+    instances: tuple[str, ...]
+    at: int
 
 
 def why_not_brought_back(stopped_here: Mapping[str, bool | None], *, age_ms: int, between_runs: bool) -> str | None:

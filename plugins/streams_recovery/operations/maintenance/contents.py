@@ -45,13 +45,13 @@ from streams_recovery.core.restore.point_in_time import QuarantineEntry
 from streams_recovery.core.sandbox.drill import DrillEntry
 from streams_recovery.core.sandbox.interval_log import ReprocessEntry
 from streams_recovery.core.sandbox.results import SlotEntry
+from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.archive import read_archive
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
-from streams_recovery.operations.quiesce_record import QuiesceRecord
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
 from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one, read_value

@@ -123,7 +123,8 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
         _require_down(old)
         _require_nothing_missing(old, clone)
         again, tail = _ahead(old, clone), unread(clone)
-        if role(old) is not Role.RETIRED:
+        # Both entries are of one run, also where an earlier run wrote the first of them and died: only so do they count.
+        if not _said(old, Role.RETIRED, ticket.run):
             append_role(old, clone, ticket.run, Role.RETIRED)
         # What a savepoint that was killed had held would be started by the next one.
         quiesce_record.end(old)
@@ -132,13 +133,19 @@ def transfer_outputs(old: RecoveryContext, clone: RecoveryContext, ticket: Cutov
     return _transferred(old, clone, ticket)
 
 
+def _said(recovery: RecoveryContext, now: Role, run: str) -> bool:
+    last = recovery.ownership.last()
+    return last is not None and last.role is now and last.run == run
+
+
 def _hand_back(old: RecoveryContext, clone: RecoveryContext, ticket: CutoverTicket) -> OutputsTransferred:
     _require_down(clone)
     # First: it would be brought back as one beside an application that does not run.
     quiesce_record.end(clone)
-    if role(clone) is Role.LIVE:
+    retired = role(old) is Role.RETIRED
+    if role(clone) is Role.LIVE or (retired and not _said(clone, Role.STANDBY, ticket.run)):
         append_role(clone, old, ticket.run, Role.STANDBY)
-    if role(old) is Role.RETIRED:
+    if retired:
         quiesce_record.end(old)
         again, tail = ({}, {}) if ticket.restore_first else (_ahead(clone, old), unread(old))
         append_role(old, clone, ticket.run, Role.LIVE, again=again, tail=tail)
@@ -279,8 +286,7 @@ def retire(old: RecoveryContext, clone: RecoveryContext, ticket: savepoint.Ticke
     if role(clone) is not Role.STANDBY:
         raise Refused(f"{clone.application_id} is {role(clone)} by now", next_step="no output was transferred; see which run did that")
     _require_down(old)
-    last = old.ownership.last()
-    if last is None or last.role is not Role.RETIRED or last.run != ticket.request.run_id:
+    if not _said(old, Role.RETIRED, ticket.request.run_id):
         append_role(old, clone, ticket.request.run_id, Role.RETIRED)
     quiesce_record.end(old, of=ticket.savepoint_id)
 

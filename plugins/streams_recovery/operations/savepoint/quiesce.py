@@ -16,6 +16,7 @@ from streams_recovery.kafka.range_consumer import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down, require_known_members, roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
+from streams_recovery.operations.ownership import refuse_second_writer
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
 
@@ -41,6 +42,8 @@ def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
         LOGGER.warning("%s is saved as it runs: %s", recovery.application_id, unknown)
         return replace(_as_it_runs(ticket, since, unknown), unknown=True)
     if ticket.running:
+        if ticket.mode is QuiesceMode.STOP:
+            refuse_second_writer(recovery.application)
         quiesce_record.begin(recovery, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(recovery, ticket, since)

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, TopicPartition
 from streams_recovery.core.preflight import checks
-from streams_recovery.core.repository.ownership import Counterpart, OwnershipEntry, Role, contradictions, moved_since, role_of, start_as
+from streams_recovery.core.repository.ownership import (
+    Counterpart,
+    OwnershipEntry,
+    Role,
+    agreed,
+    contradictions,
+    moved_since,
+    role_of,
+    start_as,
+)
 from streams_recovery.core.rollout.cutover import (
     CutoverStep,
     beyond,
@@ -233,6 +242,33 @@ def at(role: Role, other: str, *offsets: int) -> OwnershipEntry:
 
 def in_order(*offsets: int) -> Offsets:
     return {TopicPartition("in", number): offset for number, offset in enumerate(offsets)}
+
+
+def run_of(run: str, role: Role, other: str) -> OwnershipEntry:
+    return replace(owner_entry(role, other), run=run)
+
+
+OVER, BACK = (
+    (run_of("r1", Role.LIVE, OLD), run_of("r1", Role.RETIRED, CLONE)),
+    (run_of("r2", Role.STANDBY, OLD), run_of("r2", Role.LIVE, CLONE)),
+)
+
+
+@pytest.mark.fault("F81")
+@pytest.mark.parametrize(
+    ("transfers", "expected"), [((), Role.STANDBY), ((OVER,), Role.LIVE), ((OVER, BACK), Role.STANDBY)], ids=["never", "over", "back"]
+)
+def test_what_a_clone_is_by_both_logs_no_entry_in_one_of_them_changes(
+    transfers: tuple[tuple[OwnershipEntry, OwnershipEntry], ...], expected: Role
+) -> None:
+    own, theirs = [mine for mine, _ in transfers], [other for _, other in transfers]
+    assert agreed(own, theirs, application_id=CLONE, of=OLD).role is expected
+    for role in Role:
+        for run in ("r1", "r2", "r3"):
+            for other in (OLD, CLONE, "nobody"):
+                forged = run_of(run, role, other)
+                assert agreed([*own, forged], theirs, application_id=CLONE, of=OLD).role is expected
+                assert agreed(own, [*theirs, forged], application_id=CLONE, of=OLD).role is expected
 
 
 ALIVE = ("one (pid 1)",)
