@@ -83,6 +83,21 @@ def test_an_input_that_gets_partitions_is_told_of_before_a_restore_and_by_the_ne
     assert blocking(dry_run.before_restore(recovery, recovery.savepoints.latest())) == ()
 
 
+def test_an_output_that_comes_back_empty_is_told_of_in_preflight_and_plan(small: Small) -> None:
+    found = surviving(small)
+    saved = take(found).savepoint_id
+    assert all(
+        "is made again and is empty" not in one for one in restore.plan(found.recovery, asked(found.recovery, replace=True)).warnings
+    )
+    small.recovery.cluster.delete_topics(small.topics)
+    (told,) = [one for one in dry_run.before_restore(found.recovery, found.recovery.savepoints.latest()) if one.kind == "outputs-empty"]
+    assert f"output {small.output.topic} is made again and is empty" in told.text
+    warned = [
+        one for one in restore.plan(found.recovery, asked(found.recovery, savepoint=saved)).warnings if "is made again and is empty" in one
+    ]
+    assert [small.output.topic in one and "topics.include" in one for one in warned] == [True]
+
+
 class Barred(CommandApplication):
     """One that may be held and asked, and not be stopped."""
 

@@ -44,9 +44,10 @@ from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.project_files import project_files
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, forged_records, forged_text, seal_of_savepoint
+from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
-from streams_recovery.core.words import command, moment
+from streams_recovery.core.words import command, first_names, moment
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
@@ -119,6 +120,8 @@ def list_savepoints(name: Name, configs: Configs = DEFAULT_CONFIGS, *, as_json: 
     columns = ("savepoint", "captured", "consistency", "profile", "survives cluster loss", "records", "pin", "seal", "shares files with")
     rows = (_cells(savepoint_id, one, pin(savepoint_id), seal(savepoint_id)) for savepoint_id, one in found.items())
     print_table(columns, rows, bad=(_DAMAGED, _FORGED))
+    if recovery.config.unsaved_outputs:
+        line(f"What survives is inputs and state: records of the outputs {first_names(recovery.config.unsaved_outputs)} are not archived.")
     line(SEALED if sealed else f"{NOT_SEALED} Next: {SEAL_IT}")
     if recovery.repository.forged:
         line(f"{forged_text(len(recovery.repository.forged))}:")
@@ -188,8 +191,8 @@ def backup(
         print_json(summary)
     else:
         line(
-            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; it "
-            f"{'survives' if summary.survives_cluster_loss else 'does not survive'} the loss of the cluster"
+            f"savepoint {summary.savepoint_id}: {summary.consistency}, {summary.records:,} records, {summary.new_records:,} new; survives the "
+            f"loss of the cluster: {survives_text(survives=summary.survives_cluster_loss, unsaved=recovery.config.unsaved_outputs)}"
         )
 
 

@@ -96,6 +96,12 @@ class ApplicationConfig(Section):
         )
 
     @property
+    def unsaved_outputs(self) -> tuple[str, ...]:
+        """Outputs whose records savepoints do not have."""
+        declared = self.declared(self.backup.profile)
+        return tuple(name for name in declared.outputs if not declared.archives(name, TopicRole.OUTPUT))
+
+    @property
     def sources(self) -> dict[str, str]:
         """Stores that Kafka Streams restores from one of their topics in place of a changelog, with that topic."""
         return {name: store.source for name, store in self.stores.items() if store.source is not None}

@@ -75,6 +75,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *_unattributed(recovery),
         *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, declared),
+        *judge.outputs_empty(declared, facts.values()),
         *_unmatched(recovery, declared),
         *_room(recovery, facts, [topic.name for topic in topics if topic.archived]),
         *(

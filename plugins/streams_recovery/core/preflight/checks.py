@@ -13,6 +13,7 @@ from streams_recovery.core.names import matches_any
 from streams_recovery.core.preflight.findings import (
     AUTO_CREATE,
     BROKER_DEFAULTS,
+    CLEANUP,
     LOG_APPEND,
     MIN_IN_SYNC,
     TIMESTAMP_TYPE,
@@ -131,6 +132,21 @@ def unmatched(declared: Declared, committed: Collection[str]) -> tuple[Preflight
         return ()
     text = f"topics.include has {first_names(idle)}, and no input, output or global of the application is called so: nothing is archived for it"
     return (warning("include", text, "correct it, or name the topic in topics.inputs, topics.outputs or topics.globals"),)
+
+
+def outputs_empty(declared: Declared, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:
+    """A warning for compacted outputs whose records no savepoint has, if savepoints are to survive the loss of the cluster: others may read them as tables."""
+    unsaved = [
+        topic.name
+        for topic in topics
+        if topic.role is TopicRole.OUTPUT and "compact" in topic.settings.get(CLEANUP, "") and not declared.archives(topic.name, topic.role)
+    ]
+    if not unsaved or not declared.all_read:
+        return ()
+    text = f"the loss of the cluster empties {first_names(unsaved)}: compacted outputs whose records are not in savepoints"
+    return (
+        warning("outputs-empty", text, "name them in topics.include, unless nobody needs a key that the application does not write again"),
+    )
 
 
 def loses_unread(application_id: str, dialect: Dialect) -> tuple[PreflightFinding, ...]:

@@ -15,6 +15,7 @@ MIN_IN_SYNC, UNCLEAN, TIMESTAMP_TYPE, MAX_MESSAGE = (
     "message.timestamp.type",
     "max.message.bytes",
 )
+CLEANUP = "cleanup.policy"
 AUTO_CREATE = "auto.create.topics.enable"
 # The broker setting that applies to a topic without an override.
 BROKER_DEFAULTS = {

@@ -10,12 +10,14 @@ restored record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import Manifest, PartitionImage, SegmentFile, TopicImage
+from streams_recovery.core.words import first_names
 
+ARCHIVE_OUTPUTS = "Name an output in topics.include while it is there, and savepoints have its records"
 READ = (TopicRole.INPUT, TopicRole.GLOBAL)
 RowsBelow = Callable[[SegmentFile, int], int]
 """Counts the rows of a file with an offset below the given one. Called only for files with rows on both sides."""
@@ -32,6 +34,26 @@ def lost_with_cluster(manifest: Manifest) -> tuple[str, ...]:
     if manifest.profile is Profile.MINIMAL:
         return (*found, *_not_from_the_beginning(manifest))
     return (*found, *_holes_in_state(manifest), *_offsets_without_records(manifest))
+
+
+def empty_outputs(images: Mapping[str, TopicImage]) -> tuple[str, ...]:
+    """A sentence for each output, by its name where it is made, that had records and comes back without them."""
+    return tuple(
+        f"output {name} is made again and is empty: its records are not in the savepoint"
+        + (". It is compacted: who reads it as a table misses each key until the application writes it again" if _compacted(image) else "")
+        for name, image in sorted(images.items())
+        if image.role is TopicRole.OUTPUT and not image.archived and any(part.end > part.log_start for part in image.partitions)
+    )
+
+
+def survives_text(survives: bool, unsaved: Sequence[str]) -> str:  # a fact of a savepoint, not a switch
+    """What is left of a savepoint's application without its cluster. ``unsaved`` are outputs whose records savepoints do not have."""
+    state = f"inputs and state: {'yes' if survives else 'no'}"
+    return f"{state}; outputs {first_names(unsaved)}: no" if unsaved else state
+
+
+def _compacted(image: TopicImage) -> bool:
+    return "compact" in image.config.get("cleanup.policy", "")
 
 
 def archive_begins(image: PartitionImage) -> int:

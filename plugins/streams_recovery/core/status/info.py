@@ -7,7 +7,7 @@ docs/monitoring.md lists them, dashboards and rules use them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from streams_recovery.core.errors import Damaged, Forged
 from streams_recovery.core.kafka_types import Consistency, Profile, TopicRole
 from streams_recovery.core.repository.publication import Publication, SavepointFacts
 from streams_recovery.core.repository.seal import NOT_SEALED, SEAL_IT, SEALED, ForgedRecord, forged_records
+from streams_recovery.core.repository.survival import survives_text
 from streams_recovery.core.status.report import (
     ArchiveStatus,
     Health,
@@ -69,13 +70,14 @@ class ApplicationInfo:
     recovery_point: int | None
     loss_objective_seconds: float | None
     archive: ArchiveStatus | None
+    unsaved_outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentFacts:
     """Facts of the moment ``now`` (ms), whoever has looked at the rest. ``objective`` is how old the newest exact savepoint may be, in seconds, by a promise or
     by the schedule, and ``loss`` how old the recovery point may be. ``sealed`` is true if the reader checks whose each record is: what a status says of that
-    itself would be anybody's word.
+    itself would be anybody's word. ``unsaved_outputs`` are those whose records savepoints do not have, by the configuration.
     """
 
     now: int
@@ -84,6 +86,7 @@ class PresentFacts:
     sealed: bool
     sites: SitesStatus
     archive: ArchiveStatus | None
+    unsaved_outputs: tuple[str, ...] = ()
 
 
 def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationInfo:
@@ -114,6 +117,7 @@ def info_of_report(report: StatusReport, present: PresentFacts) -> ApplicationIn
         recovery_point=recovery_point(exact, present.archive),
         loss_objective_seconds=present.loss,
         archive=present.archive,
+        unsaved_outputs=present.unsaved_outputs,
     )
 
 
@@ -152,6 +156,7 @@ def info_of_repository(
         recovery_point=recovery_point(exact, present.archive),
         loss_objective_seconds=present.loss,
         archive=present.archive,
+        unsaved_outputs=present.unsaved_outputs,
     )
 
 
@@ -194,9 +199,9 @@ def _facts(info: ApplicationInfo, now: int) -> Iterator[tuple[str, str]]:
         yield "site", _sites(info.sites)
     stored = "" if info.repository_bytes is None else f", {size(info.repository_bytes)} in the repository"
     yield "savepoints", f"{info.savepoints:,}{stored}"
-    yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now)
+    yield "newest", "there is none" if info.newest is None else _savepoint(info.newest, now, info.unsaved_outputs)
     if info.newest_exact != info.newest:
-        yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now)
+        yield "newest exact", "there is none" if info.newest_exact is None else _savepoint(info.newest_exact, now, info.unsaved_outputs)
     yield "recovery point", _recovery_point(info, now)
     if info.archive is not None:
         yield "archive", _archive(info.archive, now)
@@ -249,10 +254,10 @@ def _by_whom(source: InfoSource) -> str:
     return "in the repository alone: streams_monitor has not looked yet, so nothing is known of the cluster and of the application"
 
 
-def _savepoint(found: SavepointFacts, now: int) -> str:
-    survives = "survives" if found.survives_cluster_loss else "does not survive"
+def _savepoint(found: SavepointFacts, now: int, unsaved: Sequence[str]) -> str:
     what = f"{found.consistency}, {found.profile}, {found.records:,} records in {found.files:,} files"
-    return f"{found.savepoint_id}, {_when(found.captured_at, now)}, {what}; it {survives} the loss of the cluster"
+    survives = survives_text(survives=found.survives_cluster_loss, unsaved=unsaved)
+    return f"{found.savepoint_id}, {_when(found.captured_at, now)}, {what}; survives the loss of the cluster: {survives}"
 
 
 def _when(at: int, now: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from streams_recovery.core.errors import PermanentError
-from streams_recovery.core.kafka_types import Consistency
+from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
 from streams_recovery.core.repository.manifest import Manifest
+from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_outputs
+from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.core.words import first_names
 from streams_recovery.operations import preflight
@@ -24,7 +26,7 @@ def before_restore(recovery: RecoveryContext, manifest: Manifest | None) -> tupl
     request = FromSavepoint(
         reason=_REASON, savepoint=manifest.savepoint_id, allow_ahead=True, allow_damaged=True, safeguards=_given(recovery)
     )
-    return (*found, *_label(manifest), *_of_plan(recovery, request, found))
+    return (*found, *_label(manifest), *_of_plan(recovery, request, manifest, found))
 
 
 def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
@@ -42,7 +44,7 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
         allow_damaged=True,
         safeguards=_given(recovery),
     )
-    return (*found, *_label(manifest), *_of_plan(recovery, request, found))
+    return (*found, *_label(manifest), *_of_plan(recovery, request, manifest, found))
 
 
 def _given(recovery: RecoveryContext) -> Safeguards:
@@ -58,7 +60,9 @@ def _label(manifest: Manifest) -> tuple[PreflightFinding, ...]:
     return (warning("label", text, "choose an exact one, or accept that with this option"),)
 
 
-def _of_plan(recovery: RecoveryContext, request: RestoreRequest, found: tuple[PreflightFinding, ...]) -> tuple[PreflightFinding, ...]:
+def _of_plan(
+    recovery: RecoveryContext, request: RestoreRequest, manifest: Manifest, found: tuple[PreflightFinding, ...]
+) -> tuple[PreflightFinding, ...]:
     """What the plan would refuse beyond what was ``found``: the plan is made, and thrown away."""
     if blocking(found):
         # It would say just this.
@@ -67,8 +71,18 @@ def _of_plan(recovery: RecoveryContext, request: RestoreRequest, found: tuple[Pr
         planned = plan(recovery, request)
     except PermanentError as error:
         return (blocking_finding("plan", error.reason, error.next_step),)
+    return (*_replaced(planned), *_emptied(recovery, planned, manifest))
+
+
+def _replaced(planned: RestorePlan) -> tuple[PreflightFinding, ...]:
     held = planned.observed.offsets_replaced
     if not held:
         return ()
     text = f"{first_names(sorted(held))} {'holds' if len(held) == 1 else 'hold'} records, which are replaced only with replace"
     return (warning("replaces", text, "they are saved first; see what is in them before you allow it"),)
+
+
+def _emptied(recovery: RecoveryContext, planned: RestorePlan, manifest: Manifest) -> tuple[PreflightFinding, ...]:
+    images = {recovery.config.restore.topic_map.get(topic.name, topic.name): topic for topic in manifest.topics}
+    made = {step.name: images[step.name] for step in planned.create if step.role is TopicRole.OUTPUT and step.name in images}
+    return tuple(warning("outputs-empty", text, ARCHIVE_OUTPUTS) for text in empty_outputs(made))

@@ -13,6 +13,7 @@ from streams_recovery.core.jobs.spec import RowSlice
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.offsets.strategies import Logs
 from streams_recovery.core.repository.manifest import TopicImage
+from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_outputs
 from streams_recovery.core.restore.estimate import estimate
 from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.input_offsets import ChosenOffsets, begun_by_savepoint, choose_offsets, input_images
@@ -206,6 +207,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
             *warnings(recovery, manifest, made),
             *setting_warnings({one.name: one.image for one in placed if one.made and not same_input(one, present.get(one.name))}, there),
             *moment_warnings(source, placed),
+            *_emptied(source, placed),
             *found,
         ),
         observed=_observe(recovery, source, chosen.offsets, placed, joined, held, logs),
@@ -220,6 +222,14 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
     )
     expected = estimate(sizes_of(planned), earlier_restores(recovery), throttle(recovery))
     return replace(planned, observed=replace(planned.observed, estimate=expected))
+
+
+def _emptied(source: RestoreSource, placed: Sequence[Placed]) -> tuple[str, ...]:
+    """Outputs that are gone and come back empty. At another site the move tells of them, and for a moment they are to be empty."""
+    if source.move is not None or source.point is not None:
+        return ()
+    found = empty_outputs({one.name: one.image for one in placed if one.made})
+    return tuple(f"{text}. {ARCHIVE_OUTPUTS}" for text in found)
 
 
 def _with_archived(

@@ -23,6 +23,7 @@ def application_info(recovery: RecoveryContext) -> ApplicationInfo:
         sealed=recovery.repository.seals is not None,
         sites=sites_now(recovery),
         archive=see_archive(recovery, outline(recovery, newest_exact(found) if report is None else report.newest_exact)).status,
+        unsaved_outputs=recovery.config.unsaved_outputs,
     )
     if report is not None:
         return info_of_report(report, present)

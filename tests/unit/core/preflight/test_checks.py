@@ -18,6 +18,7 @@ from streams_recovery.core.preflight.checks import (
     hanging,
     inputs_there,
     loses_unread,
+    outputs_empty,
     room_for_copy,
     room_for_spark,
     space_there,
@@ -323,6 +324,17 @@ def test_a_disk_that_cannot_take_a_first_copy_blocks_and_one_that_hardly_can_is_
     assert room_for_spark("/scratch", 1 << 30) == ()
     (told,) = room_for_spark("/scratch", 1000)
     assert told.text == "/scratch, where Spark keeps what does not fit into memory, has 1.0 kB free"
+
+
+def test_compacted_outputs_that_no_savepoint_has_are_told_of_where_the_cluster_may_be_lost() -> None:
+    declared = Declared(
+        inputs=("orders",), outputs=(NAME,), globals=(), include=(), exclude=(), stores={}, profile=Profile.FULL, all_read=True
+    )
+    table = existing(TopicRole.OUTPUT, cleanup_policy="compact")
+    assert kinds(outputs_empty(declared, [table])) == [("outputs-empty", PreflightSeverity.WARNING)]
+    assert outputs_empty(declared, [existing(TopicRole.OUTPUT, cleanup_policy="delete"), existing(cleanup_policy="compact")]) == ()
+    assert outputs_empty(dataclasses.replace(declared, include=(NAME,)), [table]) == ()
+    assert outputs_empty(dataclasses.replace(declared, all_read=False), [table]) == ()
 
 
 def test_patterns_that_mean_nothing_are_named_and_those_of_topics_that_are_only_read_are_not() -> None:

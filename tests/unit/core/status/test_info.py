@@ -152,7 +152,7 @@ def test_every_fact_has_a_line() -> None:
         "status: attention",
         "10 min ago, by streams_monitor",
         "savepoints: 12, 38.0 GB in the repository",
-        "1 h ago, exact, full, 1,000 records in 3 files; it does not survive the loss of the cluster",
+        "1 h ago, exact, full, 1,000 records in 3 files; survives the loss of the cluster: inputs and state: no",
         "objective: MISSED: the newest exact savepoint is 1 h old, and 30 min is the limit",
         "a restore takes about: 1 min 1 s",
         f"seals: {NOT_SEALED} Next: make keys with `streams-recovery seal-key FILE`",

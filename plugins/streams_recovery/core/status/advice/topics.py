@@ -59,6 +59,20 @@ def repartition_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
         )
 
 
+def outputs_empty(facts: AdviceFacts) -> Iterator[StatusFinding]:
+    """Compacted outputs whose records no savepoint has. Nothing makes a key again that the application does not write again."""
+    for topic in facts.of(TopicRole.OUTPUT):
+        if not topic.compacted or topic.archived:
+            continue
+        yield advice(
+            "outputs-empty",
+            Severity.WARNING,
+            f"{topic.name} is a compacted output, and its records are not in savepoints: after the loss of the cluster it comes back empty, and who reads it "
+            "as a table misses each key until the application writes it again. Name it in topics.include.",
+            subject=topic.name,
+        )
+
+
 def compaction_lag(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Changelogs that keep replaced records for more than a day by their owner's setting. Holds of savepoints do not count."""
     for topic in facts.of(TopicRole.CHANGELOG):

@@ -19,6 +19,7 @@ from tests.support.project import PROJECT
 
 CRITICAL, WARNING, INFO = Severity.CRITICAL, Severity.WARNING, Severity.INFO
 BROKER = dict(GOOD.broker)
+OUTPUT = replace(CHANGELOG, name="totals", role=TopicRole.OUTPUT, archived=False)
 
 CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("input-retention", CRITICAL, "orders", with_topic(INPUT, retention_ms="3000000")),
@@ -26,6 +27,7 @@ CASES: list[tuple[str, Severity, str, AdviceFacts]] = [
     ("input-retention", INFO, "orders", with_topic(INPUT, retention_bytes="1073741824")),
     ("changelog-policy", CRITICAL, CHANGELOG.name, with_topic(CHANGELOG, cleanup_policy="delete")),
     ("repartition-retention", CRITICAL, REPARTITION.name, with_topic(REPARTITION, retention_ms="86400000")),
+    ("outputs-empty", WARNING, "totals", with_facts(topics=(*GOOD.topics, OUTPUT))),
     ("delete-retention", WARNING, CHANGELOG.name, with_topic(CHANGELOG, delete_retention_ms="3600000")),
     ("compaction-lag", WARNING, CHANGELOG.name, with_topic(CHANGELOG, min_compaction_lag_ms="172800000")),
     ("log-cleaner", CRITICAL, "", with_facts(broker=BROKER | {"log.cleaner.enable": "false"})),
@@ -156,3 +158,8 @@ def test_the_commands_for_more_replicas_write_the_plan_and_carry_it_out() -> Non
     many = replace(INPUT, replicas=((1,),) * 100, offsets=(5_000,) * 100, settings=dict(INPUT.settings) | {"min.insync.replicas": "1"})
     (text_only,) = advise(with_facts(topics=(many,)))
     assert text_only.remedies == ()
+
+
+def test_an_output_that_is_archived_or_is_no_table_needs_no_advice() -> None:
+    for silent in (replace(OUTPUT, archived=True), replace(OUTPUT, settings={**OUTPUT.settings, "cleanup.policy": "delete"})):
+        assert advise(with_facts(topics=(*GOOD.topics, silent))) == ()
