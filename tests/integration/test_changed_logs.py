@@ -12,12 +12,12 @@ import pytest
 
 from embedded.processes import Processes
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, OffsetsGone, Refused, StateDamaged, TransientError
-from streams_recovery.core.kafka_types import TopicPartition
-from streams_recovery.core.repository.manifest import Gap
+from streams_recovery.core.kafka_types import Consistency, TopicPartition
+from streams_recovery.core.repository.manifest import Gap, partition_images
 from streams_recovery.core.savepoint.damage import ChangedState, DamageKind
 from streams_recovery.operations import restore, savepoint
 from tests.support.applications.savepoint_steps import begun, copy, cut, published, take
-from tests.support.applications.small import Small, asked, reopened, rows_of, small_application, untouched
+from tests.support.applications.small import Small, asked, lose_state, reopened, rows_of, small_application, untouched
 from tests.support.applications.topic_records import add_partitions, commit, delete_below, produce, recreate, without_the_last_batch
 from tests.support.kafka.topic_settings import alter
 
@@ -125,10 +125,32 @@ def test_partitions_that_are_added_while_the_cut_is_read_spoil_it(bootstrap: str
 
 @pytest.mark.fault("F23")
 def test_state_that_retention_takes_away_before_it_is_copied_fails_the_savepoint(small: Small) -> None:
-    alter(small.recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})  # as that of a windowed store
+    alter(small.recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact,delete"}})
+
+    def deleted() -> None:
+        delete_below(small.recovery, small.changelog, 2)
+        alter(small.recovery.cluster, {small.changelog.topic: {"cleanup.policy": "compact"}})
+
     with pytest.raises(OffsetsGone, match=rf"offsets 0\.\.1 of {small.changelog} are gone"):
-        take(small, after_cut=lambda: delete_below(small.recovery, small.changelog, 2))
+        take(small, after_cut=deleted)
     assert untouched(small)
+
+
+@pytest.mark.fault("F87")
+def test_a_changelog_of_windows_whose_head_expires_meanwhile_begins_where_its_log_does(small: Small) -> None:
+    recovery, tp = small.recovery, small.changelog
+    alter(recovery.cluster, {tp.topic: {"cleanup.policy": "compact,delete"}})
+    summary = take(small, after_cut=lambda: delete_below(recovery, tp, 2))
+    manifest = recovery.savepoints.read(summary.savepoint_id)
+    assert manifest.consistency is Consistency.EXACT
+    late = partition_images(manifest.topics)[tp]
+    assert (late.log_start, late.archived_from, late.gaps) == (2, 2, ())
+    assert summary.warnings == (f"{tp} begins at 2: its retention deleted what was before, while it was copied",)
+    again = published(small)
+    assert partition_images(again.topics)[tp].ranges == late.ranges, "the next one goes on behind it"
+    assert again.parent_id == manifest.savepoint_id
+    lose_state(small)
+    assert restore.plan(recovery, asked(recovery)).rows == manifest.records
 
 
 def test_unread_records_that_are_deleted_give_no_cut(small: Small) -> None:

@@ -5,13 +5,13 @@ A manifest lists every file that it needs. So a chain of savepoints only shares 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
 from streams_recovery.core.repository.cleaning import compacted, deletions_gone
-from streams_recovery.core.repository.manifest import Gap, Manifest, PartitionCut, PartitionImage, TopicImage
+from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import GONE_BEFORE
 
 _DAY_MS = 86_400_000
@@ -49,16 +49,20 @@ def plan_partition(
     *,
     epoch_end: int | None = None,
     expires: bool = True,
+    deletes: bool = False,
 ) -> PartitionCopy:
     """The copy of one archived partition. ``why_full`` forbids sharing for the whole topic. ``epoch_end`` is the offset at which the broker says that
-    the records up to the parent's leader epoch end; None if it cannot tell. ``expires``: see ``may_expire``.
+    the records up to the parent's leader epoch end; None if it cannot tell. ``expires``: see ``may_expire``. ``deletes``: the
+    topic's policy deletes old records, now.
     """
     if role is TopicRole.REPARTITION:
         # Tails are never shared, because other records are unread now.
         return _copy_from(cut, cut.tail_start, why="unread tail")
     reason = why_full or _cannot_share(cut, role, parent, epoch_end, expires)
     if reason is not None or parent is None:
-        return _copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal)
+        return _copy_from(
+            cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal or (role is TopicRole.CHANGELOG and deletes)
+        )
     gaps = parent.gaps
     start = parent.end
     # The log's start is read after its end, so it may already be higher.
@@ -67,6 +71,14 @@ def plan_partition(
         gaps += (Gap(start=start, end=begin, reason=GONE_BEFORE),)
         start = begin
     return PartitionCopy(shares=True, gaps=gaps, missing=_range(cut, start, not role.internal), full_because=None)
+
+
+def from_new_start(cut: PartitionCut, pieces: Sequence[CopiedRange], lost: Sequence[Gap]) -> tuple[PartitionCut, list[CopiedRange]]:
+    """The cut and the copy of a changelog whose policy deletes old records and did so while it was copied: they begin behind what is ``lost``, as those of a
+    savepoint a moment later would. State has no gaps.
+    """
+    start = max((gap.end for gap in lost), default=cut.log_start)
+    return replace(cut, log_start=start) if lost else cut, [piece for piece in pieces if piece.start >= start or not lost]
 
 
 def lacking(manifest: Manifest, archived: Mapping[str, str]) -> dict[str, str]:
@@ -84,7 +96,12 @@ def archives(manifest: Manifest, wanted: Mapping[str, str]) -> bool:
 def may_expire(settings: Mapping[str, str], before: TopicImage | None) -> bool:
     """True if the broker may have deleted old records since the savepoint with this topic as ``before``, by the present or the former policy."""
     then = before.config.get(_POLICY, "") if before is not None else ""
-    return "delete" in settings.get(_POLICY, "delete") or "delete" in then
+    return deletes_old(settings) or "delete" in then
+
+
+def deletes_old(settings: Mapping[str, str]) -> bool:
+    """True if the policy of a topic with these settings, in force, deletes old records."""
+    return "delete" in settings.get(_POLICY, "delete")
 
 
 def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | None, epoch_end: int | None, expires: bool) -> str | None:
@@ -154,7 +171,7 @@ def _copy_from(cut: PartitionCut, start: int, *, why: str, may_lose: bool = Fals
 
 
 def _range(cut: PartitionCut, start: int, may_lose: bool) -> RangeToCopy | None:
-    # State with a gap is useless. But refusing a savepoint would not close a gap in an input.
+    # State with a gap is useless: see from_new_start. But refusing a savepoint would not close a gap in an input.
     if start >= cut.end:
         return None
     return RangeToCopy(tp=cut.tp, start=start, end=cut.end, size_hint=cut.end - start, may_lose=may_lose)

@@ -22,6 +22,7 @@ from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
     PartitionCopy,
     archives,
+    deletes_old,
     lacking,
     may_expire,
     plan_partition,
@@ -210,7 +211,15 @@ def _planned(
     result = []
     for cut in topic.partitions:
         known = images.get(cut.tp.partition)
-        copy = plan_partition(cut, topic.role, known, why_full, epoch_end=epoch_ends.get(cut.tp), expires=may_expire(settings, before))
+        copy = plan_partition(
+            cut,
+            topic.role,
+            known,
+            why_full,
+            epoch_end=epoch_ends.get(cut.tp),
+            expires=may_expire(settings, before),
+            deletes=deletes_old(settings),
+        )
         planned = PlannedPartition(**codec.fields_of(PartitionCopy, copy), tp=TopicPartition(topic.name, cut.tp.partition))
         log = archived.get(cut.tp)
         own = log is not None and log.topic_id == topic.topic_id and copy.shares

@@ -33,6 +33,7 @@ from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.segment_file import GONE_MEANWHILE, joined
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
+from streams_recovery.core.savepoint.chain import from_new_start
 from streams_recovery.core.savepoint.cut import deletions_kept
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import command, first_names
@@ -81,8 +82,24 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     assumed = draft.assumed if manifest.consistency is Consistency.EXACT else ()
     unkept = savepoint_warnings.of_promise(manifest) if recovery.config.backup.survive_cluster_loss else ()
     lost = () if plan.not_whole is None else (_with_lost_files(recovery, ticket, plan.not_whole),)
-    warnings = (*savepoint_warnings.of_savepoint(manifest, parent), *lost, *plan.begun_anew, *unkept, *assumed, *copied.noticed)
+    warnings = (
+        *savepoint_warnings.of_savepoint(manifest, parent),
+        *lost,
+        *plan.begun_anew,
+        *unkept,
+        *assumed,
+        *_begun_late(draft, copied),
+        *copied.noticed,
+    )
     return _summary(manifest, key, copied, plan, warnings)
+
+
+def _begun_late(draft: CutDraft, copied: Copied) -> tuple[str, ...]:
+    changelogs = {topic.name for topic in draft.topics if topic.role is TopicRole.CHANGELOG}
+    starts = {lost.tp: lost.end for lost in copied.lost if lost.tp.topic in changelogs}
+    return tuple(
+        f"{tp} begins at {start}: its retention deleted what was before, while it was copied" for tp, start in sorted(starts.items())
+    )
 
 
 def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
@@ -190,6 +207,10 @@ def _topic(
     before = parent.topic(topic.name) if parent else None
     known = {image.partition: image.ranges for image in before.partitions} if before else {}
     shares = any(plan.shares for plan in plans.values())
+    if topic.role is TopicRole.CHANGELOG:
+        begun = {cut.tp: from_new_start(cut, pieces.get(cut.tp, []), gaps.get(cut.tp, [])) for cut in topic.partitions}
+        topic = replace(topic, partitions=tuple(cut for cut, _ in begun.values()))
+        pieces, gaps = {tp: left for tp, (_, left) in begun.items()}, {}
     return TopicImage(
         **codec.fields_of(TopicAtCut, topic),
         full_since=before.full_since if before and shares else captured_at,

@@ -20,6 +20,7 @@ from streams_recovery.core.savepoint.chain import (
     ChainPolicy,
     PartitionCopy,
     archives,
+    from_new_start,
     lacking,
     plan_partition,
     split,
@@ -152,6 +153,36 @@ def test_only_what_is_not_state_may_lose_records() -> None:
         missing = plan_partition(cut(end=5), role, None, None).missing
         assert missing is not None
         assert missing.may_lose == (role not in (TopicRole.CHANGELOG, TopicRole.REPARTITION))
+
+
+@pytest.mark.fault("F87")
+def test_a_changelog_whose_policy_deletes_may_lose_its_beginning_in_a_full_copy_alone() -> None:
+    full = plan_partition(cut(end=5), TopicRole.CHANGELOG, None, None, deletes=True).missing
+    assert full is not None
+    assert full.may_lose
+    more = plan_partition(cut(end=15), TopicRole.CHANGELOG, image((segment(0, 10, [1]),)), None, deletes=True).missing
+    assert more is not None
+    assert not more.may_lose, "the files of the last savepoint go on behind it"
+    tail = plan_partition(cut(end=5), TopicRole.REPARTITION, None, None, deletes=True).missing
+    assert tail is not None
+    assert not tail.may_lose
+
+
+@pytest.mark.fault("F87")
+@given(edges=st.lists(st.integers(1, 30), min_size=1, max_size=5, unique=True).map(sorted), data=st.data())
+def test_what_is_left_of_such_a_changelog_is_its_log_from_a_later_start(edges: list[int], data: st.DataObject) -> None:
+    """Pieces that were copied before their records were deleted, pieces that were cut short, and pieces that were not there any more."""
+    pieces, lost, gone = [], [], 0
+    for start, end in pairwise([0, *edges]):
+        gone = data.draw(st.integers(gone, max(gone, end)))
+        begin = min(max(start, gone), end)
+        lost += [Gap(start=start, end=begin, reason="late")] if begin > start else []
+        pieces += [CopiedRange(start=begin, end=end, file=None)] if begin < end else []
+    now, left = from_new_start(cut(end=edges[-1]), pieces, lost)
+    assert (now.log_start, now.end) == (max((gap.end for gap in lost), default=0), edges[-1])
+    tiles = [now.log_start, *(piece.end for piece in left)]
+    assert [piece.start for piece in left] == tiles[:-1]
+    assert tiles[-1] == now.end
 
 
 def test_tails_are_never_shared_and_begin_at_the_commit() -> None:
