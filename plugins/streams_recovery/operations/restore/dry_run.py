@@ -20,7 +20,7 @@ _REASON = "preflight"
 
 def before_restore(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
     """Findings that block or weaken a restore of ``manifest``; without one, only those that depend on no savepoint."""
-    found = preflight.before_restore(recovery, manifest)
+    found = (*preflight.before_restore(recovery, manifest), *_elsewhere(recovery))
     if manifest is None:
         return found
     request = FromSavepoint(
@@ -50,6 +50,14 @@ def before_failover(recovery: RecoveryContext, manifest: Manifest | None) -> tup
 def _given(recovery: RecoveryContext) -> Safeguards:
     """What a person may allow is allowed here, and told: the cluster answers no question about it."""
     return Safeguards(replace=True, confirm=recovery.application_id)
+
+
+def _elsewhere(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    try:
+        recovery.sites.require_current(recovery.site)
+    except PermanentError as error:
+        return (blocking_finding("site", error.reason, error.next_step),)
+    return ()
 
 
 def _label(manifest: Manifest) -> tuple[PreflightFinding, ...]:
