@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable
+from streams_recovery.core.errors import Damaged, LockHeld, LockLost, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import Layout, StorageLocation
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.conditional_put import Retries
@@ -75,6 +75,9 @@ def test_a_busy_server_is_asked_again_until_it_answers(shaky: Repository, proxy:
 
 @pytest.mark.fault("F7")
 def test_a_server_that_stays_busy_is_a_passing_failure_with_key_and_attempts(shaky: Repository, direct: Repository, proxy: Proxy) -> None:
+    for application_id in ("some", LAYOUT.application_id):
+        shaky.require_create_once(application_id)
+    proxy.seen.clear()
     proxy.inject("refuse", puts(), times=1000)
     with pytest.raises(RepositoryUnavailable, match="503") as caught:
         shaky.create("some/key", b"x")
@@ -237,10 +240,67 @@ def test_every_object_is_written_conditionally_with_a_checksum_and_encrypted_as_
     repository.put_file("large", tmp_path / "file")
     SavepointStore(repository, LAYOUT).publish(savepoint(1))
     written = {request.target: request.headers for request in proxy.seen if request.method != "GET"}
-    assert len(written) == len(list(repository.keys(""))) >= 4, "one request an object: an upload in parts cannot be conditional"
+    objects = [*repository.keys(""), LAYOUT.probe]
+    assert len(written) == len(objects) >= 5, "one request an object: an upload in parts cannot be conditional"
     assert not any("?" in target for target in written)
     for headers in written.values():
         assert headers["if-none-match"] == "*"
         assert "x-amz-checksum-sha256" in headers
         assert headers.get("x-amz-server-side-encryption") == sse
         assert headers.get("x-amz-server-side-encryption-aws-kms-key-id") == key_id
+
+
+@pytest.mark.fault("F91")
+def test_a_server_that_overwrites_what_there_is_holds_no_repository(s3: S3Server, proxy: Proxy) -> None:
+    plain = s3.bucket()
+    shaky, direct = Repository(behind(plain, proxy.endpoint), CREDENTIALS, QUICK), Repository(plain, CREDENTIALS)
+    proxy.inject("unconditional", puts(), times=1000)
+    with pytest.raises(StoreUnsuitable, match=r"created twice with If-None-Match, and the second one was not refused") as caught:
+        ApplicationLock(shaky, LAYOUT, lambda: NOW).acquire("one", lease_seconds=60, purpose="a savepoint")
+    assert (caught.value.exit_code, caught.value.facts["key"]) == (2, LAYOUT.probe)
+    assert list(direct.keys("")) == [], "no lock, and the probe is no object of anybody"
+    with pytest.raises(StoreUnsuitable):
+        shaky.require_create_once(LAYOUT.application_id)
+
+
+@pytest.mark.fault("F91")
+@pytest.mark.parametrize(("act", "said"), [("unknown_header", "NotImplemented"), ("bad_checksum", "x-amz-checksum-sha256")])
+def test_a_server_that_knows_no_condition_or_checksum_is_said_to_hold_no_repository(
+    shaky: Repository, proxy: Proxy, act: Act, said: str
+) -> None:
+    proxy.inject(act, puts(), times=1000)
+    with pytest.raises(StoreUnsuitable, match=rf"cannot hold a repository: .*{said}") as caught:
+        shaky.create("orders/locks/000000000001.json", b"x")
+    assert "If-None-Match" in caught.value.next_step
+    assert len(proxy.seen) == 1, "nothing was sent again"
+
+
+@pytest.mark.fault("F91")
+@pytest.mark.parametrize("act", ["lose_reply", "late_503", "conflict", "refuse"])
+@pytest.mark.parametrize("metadata", [True, False], ids=["metadata", "no-metadata"])
+@pytest.mark.parametrize("good", [0, 1], ids=["first", "second"])
+def test_a_good_server_that_is_busy_is_no_bad_one(
+    s3: S3Server, shaky: Repository, proxy: Proxy, act: Act, good: int, *, metadata: bool
+) -> None:
+    proxy.metadata = metadata
+    asked: list[Request] = []
+
+    def hits(request: Request) -> bool:
+        if request.method == "PUT":
+            asked.append(request)
+        return request.method == "PUT" and len(asked) > good
+
+    proxy.inject(act, hits, times=2)
+    shaky.require_create_once(LAYOUT.application_id)
+    assert {key: len(ids) for key, ids in s3.versions(shaky.location).items()} == {LAYOUT.probe: 1}
+
+
+@pytest.mark.fault("F91")
+def test_a_bucket_is_asked_before_the_first_object_of_an_application_and_once(s3: S3Server, shaky: Repository, proxy: Proxy) -> None:
+    for number in range(3):
+        shaky.create(f"orders/status/{number:012}.json", b"x")
+    assert [request.key.rpartition("/")[2] for request in proxy.seen] == ["created-once.txt"] * 2 + [f"{n:012}.json" for n in range(3)]
+    shaky.require_create_once("orders")
+    assert len(proxy.seen) == 6, "of one that is there, one request tells"
+    assert "orders/probe/created-once.txt" in s3.versions(shaky.location)
+    assert [file.key for file in shaky.listed("")] == [f"orders/status/{n:012}.json" for n in range(3)]

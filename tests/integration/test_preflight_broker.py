@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -201,3 +204,28 @@ def test_the_preflight_tells_what_a_restore_needs_an_option_for(small: Small) ->
     (blocker,) = blocking(dry_run.before_restore(small.recovery, manifest))
     assert blocker.kind == "plan"
     assert lost in blocker.text
+
+
+@pytest.mark.fault("F91")
+def test_every_preflight_asks_whether_the_store_can_hold_a_repository(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = take(small)
+    recovery, careful = small.recovery, asked(small.recovery).safeguards
+    manifest = recovery.savepoints.outline(taken.savepoint_id)
+    made = {topic.name: topic for topic in manifest.topics if topic.role.internal}
+    asks: dict[str, Callable[[], object]] = {
+        "a savepoint": lambda: preflight.required_for_backup(recovery, None),
+        "a restore": lambda: preflight.required_for_restore(recovery, manifest, careful),
+        "a rebuild": lambda: preflight.required_for_rebuild(recovery, careful, None),
+        "single topics": lambda: preflight.required_for_topics(recovery, manifest, made, in_place=True, wipes=False),
+    }
+
+    def no_hard_links(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(os, "link", no_hard_links)
+    for name, ask in asks.items():
+        with pytest.raises(Refused) as caught:
+            ask()
+        assert "store" in caught.value.facts["kinds"], name
+    (found,) = (one for one in preflight.of_repository(recovery) if one.severity is PreflightSeverity.BLOCKING)
+    assert (found.kind, "cannot hold a repository" in found.text) == ("store", True)

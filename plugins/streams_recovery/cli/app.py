@@ -49,6 +49,7 @@ from streams_recovery.core.savepoint.damage import ChangedState
 from streams_recovery.core.savepoint.request import CHANGED_STATE, REASON
 from streams_recovery.core.words import command, first_names, moment
 from streams_recovery.operations import unfinished
+from streams_recovery.operations.preflight import of_store
 from streams_recovery.operations.restore.strategies import Failover, FromSavepoint, Rebuild, RestoreTopics, Undo
 from streams_recovery.operations.savepoint import SavepointRequest, before_savepoint
 
@@ -171,7 +172,7 @@ def backup(
     with recovery_of(name, configs) as recovery:
         planned = _backup_plan(recovery.application_id, mode or recovery.config.quiesce_mode, changed_state)
         if plan_only:
-            found = look.findings_text(before_savepoint(recovery, mode))
+            found = look.findings_text((*of_store(recovery), *before_savepoint(recovery, mode)))
             show_plan(planned, md("{}\n\n{}", planned.text, found), as_json=as_json)
             return
         if changed_state is not ChangedState.REFUSE or approve is not None:

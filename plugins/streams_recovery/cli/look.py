@@ -33,7 +33,7 @@ from streams_recovery.cli.screen import line, page, say
 from streams_recovery.cli.screen import table as print_table
 from streams_recovery.config.loader import load_all
 from streams_recovery.core import codec
-from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import ConfigInvalid, Damaged, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.escaping import Markdown, joined, md
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking
 from streams_recovery.core.repository.manifest import Manifest
@@ -171,7 +171,7 @@ def preflight(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run."""
+    """Look for missing rights and unsafe settings. Changes nothing. Exit code 3 when something blocks the run, 2 when the store does."""
     with recovery_of(name, configs, site) as recovery:
         if site is not None and site != recovery.sites.current():
             found = dry_run.before_failover(recovery, _savepoint(recovery, savepoint))
@@ -186,7 +186,8 @@ def preflight(
     else:
         _tell(found)
     if stopping:
-        raise typer.Exit(Refused.exit_code)
+        unsuitable = any(one.kind == looking.STORE for one in stopping)
+        raise typer.Exit(StoreUnsuitable.exit_code if unsuitable else Refused.exit_code)
 
 
 def _savepoint(recovery: RecoveryContext, savepoint: str) -> Manifest | None:

@@ -11,6 +11,7 @@
     │   └── PrefixDiffers
     └── PermanentError        the same call will fail again: Airflow fails the task at once
         ├── ConfigInvalid
+        ├── StoreUnsuitable
         ├── VersionFailed
         ├── Refused           a precondition does not hold; nothing was changed
         │   ├── NotFound
@@ -188,6 +189,14 @@ class ConfigInvalid(PermanentError):
 
     exit_code = 2
     _own_lines = True
+
+
+class StoreUnsuitable(PermanentError):
+    """Raised when a store does not do what a repository is built on: to create an object only where there is none, with a checksum. ``facts`` have the
+    ``key`` that it was tried with.
+    """
+
+    exit_code = 2
 
 
 class Refused(PermanentError):

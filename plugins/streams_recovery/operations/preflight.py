@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, Refused, StoreUnsuitable
 from streams_recovery.core.kafka_types import Guarantee, Profile, QuiesceMode, TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.preflight import checks as judge
 from streams_recovery.core.preflight.checks import bytes_to_make, inputs_there, space_there
@@ -22,6 +22,7 @@ from streams_recovery.core.preflight.findings import (
     PreflightSeverity,
     TopicFacts,
     blocking,
+    blocking_finding,
     required,
     warning,
 )
@@ -50,6 +51,9 @@ from streams_recovery.engine.master import kubernetes_settings, rpc_settings, sp
 from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics
+
+# The kind of what is found about the store.
+STORE = "store"
 
 
 def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) -> tuple[PreflightFinding, ...]:
@@ -87,10 +91,18 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
 
 
 def of_repository(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
-    """Findings that weaken the repository, whatever is done with it."""
-    if recovery.repository.seals is not None:
-        return ()
-    return (warning("not-sealed", NOT_SEALED, SEAL_IT),)
+    """Findings about the repository, whatever is done with it."""
+    unsealed = () if recovery.repository.seals is not None else (warning("not-sealed", NOT_SEALED, SEAL_IT),)
+    return (*of_store(recovery), *unsealed)
+
+
+def of_store(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
+    """A finding if the store cannot hold a repository, or does not let this user write there."""
+    try:
+        recovery.repository.require_create_once(recovery.application_id)
+    except (StoreUnsuitable, ConfigInvalid) as error:
+        return (blocking_finding(STORE, error.reason, error.next_step),)
+    return ()
 
 
 def before_restore(
@@ -287,7 +299,7 @@ def required_for_backup(recovery: RecoveryContext, mode: QuiesceMode | None) -> 
     """The warnings before a savepoint. Raises ``Refused`` naming everything that blocks it at once."""
     held = () if mode is None else ("--mode", mode.value)
     look_again = command("preflight", recovery.config.name, "--for", "backup", *held)
-    found = _once_settled(recovery, lambda: before_backup(recovery, mode))
+    found = (*of_store(recovery), *_once_settled(recovery, lambda: before_backup(recovery, mode)))
     return required(found, f"a savepoint of {recovery.application_id}", look_again=(look_again,))
 
 
@@ -307,7 +319,10 @@ def required_for_restore(
     ``cut`` are made again.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = _once_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut))
+    found = (
+        *of_store(recovery),
+        *_once_settled(recovery, lambda: before_restore(recovery, manifest, replacing=safeguards.replace, saving=saving, cut=cut)),
+    )
     return required(found, f"a restore of {recovery.application_id}", look_again=_look_again(recovery, manifest) if blocking(found) else ())
 
 
@@ -332,7 +347,7 @@ def required_for_rebuild(recovery: RecoveryContext, safeguards: Safeguards, arch
     ``required_for_restore``.
     """
     saving = safeguards.safety is SafetyPolicy.REQUIRED
-    found = _once_settled(recovery, lambda: before_restore(recovery, None, saving=saving))
+    found = (*of_store(recovery), *_once_settled(recovery, lambda: before_restore(recovery, None, saving=saving)))
     if archive is not None:
         found = tuple(dict.fromkeys((*found, *before_restore(recovery, archive, replacing=safeguards.replace, saving=saving))))
     return required(found, f"a rebuild of {recovery.application_id}")
@@ -348,6 +363,7 @@ def required_for_topics(
     topics = [TopicInUse(name=name, role=image.role, archived=False, compacted=False, made=True) for name, image in sorted(made.items())]
     needs = restore_needs(recovery.application_id, topics, transactional=False)
     found = (
+        *of_store(recovery),
         *(recovery.application.preflight(stops=False, wipes=True) if wipes else ()),
         *_spark(recovery),
         *missing([need for need in needs if in_place or need.kind is not ResourceKind.GROUP], rights),

@@ -20,7 +20,7 @@ from http import HTTPStatus
 
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, masked
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable, masked
 from streams_recovery.core.repository.layout import StorageLocation
 
 # The library has no fields for these; its messages are the only place where they are.
@@ -36,6 +36,14 @@ _PASSING_4XX = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPS
 # Of a session token whose time is over, Amazon's and others'.
 _EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
 _FORBIDDEN = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError, PermissionError)
+# What a server writes that does not know a header of every creation: a status of its own, or a bad request and its name.
+_UNKNOWN_HEADER = re.compile(r"NotImplemented|not implemented|checksum|if-none-match|conditional", re.IGNORECASE)
+NEEDED = (
+    "put the repository on a server that creates an object only where there is none (If-None-Match: *) and takes a SHA-256 checksum with it, as Amazon S3 "
+    "and MinIO do; see docs/storage.md"
+)
+# Of these ``explained`` knows that they need what not every server does.
+CREATIONS = ("creating", "uploading")
 
 _LONGEST_SECONDS = 15.0
 
@@ -125,6 +133,8 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         return ConfigInvalid(
             f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
         )
+    if doing in CREATIONS and _lacks_a_header(error):
+        return StoreUnsuitable(f"{location} cannot hold a repository: {doing} {key} was answered with {message}", next_step=NEEDED, key=key)
     if not passes(error):
         return ConfigInvalid(
             f"{doing} {key} in {location} was refused: {message}", next_step="correct the storage section of the configuration", key=key
@@ -137,6 +147,23 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         key=key,
         attempts=sent,
     )
+
+
+def overwritten(key: str, location: StorageLocation) -> StoreUnsuitable:
+    """The error for a store that creates what there is."""
+    return StoreUnsuitable(
+        f"{location} cannot hold a repository: {key} was created twice with If-None-Match, and the second one was not refused. Two runs would hold one lock, "
+        "and overwrite what the other one has saved",
+        next_step=NEEDED,
+        key=key,
+    )
+
+
+def _lacks_a_header(error: Exception) -> bool:
+    status = status_of(error)
+    if status == HTTPStatus.BAD_REQUEST:
+        return _UNKNOWN_HEADER.search(str(error)) is not None
+    return status == HTTPStatus.NOT_IMPLEMENTED or isinstance(error, exceptions.NotSupportedError)
 
 
 def missing(key: str, location: StorageLocation) -> NotFound:

@@ -10,9 +10,11 @@ neither. So what is created later, such as a manifest, never outlasts what it na
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import re
+import secrets
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,10 +28,10 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 
 from streams_recovery.core.connection import StoredConnection, ignored_text
 from streams_recovery.core.durable import sync_directory
-from streams_recovery.core.errors import ConfigInvalid, remember_secrets
+from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable, remember_secrets
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.names import NAME
-from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.layout import PROBE, StorageLocation
 
 LOGGER = logger("streams_recovery.storage.open_store")
 _KEY: Final = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
@@ -38,7 +40,9 @@ _OTHER_IDENTITY: Final = ("role_arn", "assume_role_method", "assume_role_kwargs"
 
 _PIECE = 8 << 20
 # Of a file that is being written, or whose writer was killed: the library that reads passes over ``#`` and digits at the end of a name.
-_STAGED = re.compile(rf"{NAME}\.(?:json|md|parquet|zst)#[0-9]{{1,9}}")
+_STAGED = re.compile(rf"{NAME}\.(?:json|md|parquet|zst|txt)#[0-9]{{1,9}}")
+# What a file system without hard links answers (link(2)).
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 # Directories of an application and of each kind of object, which stay.
 _UPPER = 2
 # Directories whose names this process has made durable: whoever made them may have been killed before it could.
@@ -168,13 +172,54 @@ def create_file(root: Path, key: str, data: bytes | mmap) -> bool:
         os.fsync(file.fileno())
         try:
             # Unlike a rename this fails when there is a file of that name.
-            path.hardlink_to(staged)
+            _link(staged, path)
             created = True
         except FileExistsError:
             created = False
     # Also for the file of another one, which may have been killed right before this: the caller may build on it.
     sync_directory(path.parent)
     return created
+
+
+def creates_once(root: Path, application_id: str) -> bool:
+    """True when the file system of an application's directory refuses to create a file that there is, and to link to its name. Leaves nothing. Raises
+    ``OSError``, and ``StoreUnsuitable`` for one without hard links.
+    """
+    directory = root / application_id
+    _make_directories(root, directory, root.stat().st_mode)
+    with _staged(directory / PROBE) as (staged, _):
+        # Of this call alone: others may ask at the same time.
+        linked = directory / f"{PROBE}#{secrets.randbelow(10**9):09}"
+        try:
+            return (
+                _refused(lambda: staged.touch(exist_ok=False))
+                and not _refused(lambda: _link(staged, linked))
+                and _refused(lambda: _link(staged, linked))
+            )
+        finally:
+            linked.unlink(missing_ok=True)
+
+
+def _refused(create: Callable[[], None]) -> bool:
+    try:
+        create()
+    except FileExistsError:
+        return True
+    return False
+
+
+def _link(staged: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(staged)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        raise StoreUnsuitable(
+            f"the file system of {path.parent} has no hard links ({error.strerror}), so it cannot create a file only where there is none: it cannot "
+            "hold a repository",
+            next_step="put the repository on a file system with hard links (ext4, xfs, NFS), or in a bucket",
+            key=path.name,
+        ) from error
 
 
 @contextlib.contextmanager

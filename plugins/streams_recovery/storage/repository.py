@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import uuid
 from collections.abc import Callable, Iterator
 from copy import copy
 from mmap import mmap
@@ -17,12 +18,21 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES
 from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFound, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.layout import StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.retention import StoredFile
 from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
-from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing
+from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten
 from streams_recovery.storage.objects import ObjectFile, mapped
-from streams_recovery.storage.open_store import StorageCredentials, create_file, files_in, open_bucket, open_directory, removal, staged_in
+from streams_recovery.storage.open_store import (
+    StorageCredentials,
+    create_file,
+    creates_once,
+    files_in,
+    open_bucket,
+    open_directory,
+    removal,
+    staged_in,
+)
 
 if TYPE_CHECKING:
     from streams_recovery.storage.seals import Seals
@@ -39,6 +49,8 @@ _TIMEOUT_SECONDS = 60.0
 _BYTES_A_MINUTE_LOG2 = 26
 # User metadata of an object; its value is known to the one who created it.
 _CREATION = "creation"
+# Places that were asked by this process whether they create an object only where there is none, and do. With the application it was asked for.
+_asked: set[tuple[StorageLocation, str]] = set()
 
 
 class AlreadyExists(Refused):
@@ -197,30 +209,62 @@ class Repository:
         with mapped(path) as content:
             self._create("uploading", key, content)
 
+    def require_create_once(self, application_id: str) -> None:
+        """Ask the store whether it creates an object only where there is none, with the application's probe: locks, logs and savepoints are built on that.
+        Costs one request, the first time two. Raises ``StoreUnsuitable``.
+        """
+        probe = Layout(application_id).probe
+        if self.location.backend == "filesystem":
+            root = self._root
+            once = self._do("creating", probe, lambda: creates_once(root, application_id))
+        elif self.location.backend == "s3":
+            # The first one may be there from an earlier time. No two have the same content: nobody takes one for the other.
+            once = not all(self._create_in_bucket("creating", probe, uuid.uuid4().hex.encode()) for _ in range(2))
+        else:
+            once = True
+        if not once:
+            raise overwritten(probe, self.location)
+        _asked.add((self.location, application_id))
+
+    def _ask_once(self, key: str) -> None:
+        """``require_create_once`` before the first object of an application that this process creates."""
+        application_id, _, below = key.partition("/")
+        if not below or (self.location, application_id) in _asked:
+            return
+        try:
+            self.require_create_once(application_id)
+        except ConfigInvalid:
+            # Whoever may write only other objects of it is told by the one that is to be created whether that is allowed.
+            _asked.add((self.location, application_id))
+
     def _create(self, doing: str, key: str, data: bytes | mmap) -> None:
+        self._ask_once(_checked(key))
         self._note(key)
         if self.location.backend == "filesystem":
             root = self._root
-            done = self._do(doing, key, lambda: create_file(root, _checked(key), data))
+            done = self._do(doing, key, lambda: create_file(root, key, data))
         elif self.location.backend != "s3":
             done = self._do(
                 doing, key, lambda: create_once(lambda _: self._put(self._store, key, data), lambda _: None, Retries(attempts=1))
             )
         else:
-            # The library must not send it again by itself: then nobody knows whether a refusal is the first answer.
-            store = self._creator(len(data))
-            done = self._do(
-                doing,
-                key,
-                lambda: create_once(
-                    lambda token: self._put(store, key, data, attributes={_CREATION: token}),
-                    lambda token: self._carries(key, token, data),
-                    self._retries,
-                ),
-                attempts=self._retries.attempts,
-            )
+            done = self._create_in_bucket(doing, key, data)
         if not done:
             raise AlreadyExists(f"{key} exists already in {self.location}", next_step="nothing was overwritten", key=key)
+
+    def _create_in_bucket(self, doing: str, key: str, data: bytes | mmap) -> bool:
+        # The library must not send it again by itself: then nobody knows whether a refusal is the first answer.
+        store = self._creator(len(data))
+        return self._do(
+            doing,
+            key,
+            lambda: create_once(
+                lambda token: self._put(store, key, data, attributes={_CREATION: token}),
+                lambda token: self._carries(key, token, data),
+                self._retries,
+            ),
+            attempts=self._retries.attempts,
+        )
 
     def _put(self, store: Any, key: str, data: bytes | mmap, **more: Any) -> None:
         obstore.put(store, _checked(key), data, mode="create", use_multipart=False, **more)
@@ -243,8 +287,8 @@ class Repository:
         return iter([file.key for file in self.listed(prefix)])
 
     def listed(self, prefix: str) -> list[StoredFile]:
-        """Objects below ``prefix`` with size and time of their last change, in the order of their keys. Objects with names that cannot be of this
-        software may be left out.
+        """Objects below ``prefix`` with size and time of their last change, in the order of their keys, without the probes. Objects with names that cannot be
+        of this software may be left out.
         """
 
         def read() -> list[StoredFile]:
@@ -256,7 +300,7 @@ class Repository:
                     raise
                 return self._listed_without_strange_names(prefix)
 
-        return sorted(self._do("listing", prefix, read), key=lambda file: file.key)
+        return sorted((file for file in self._do("listing", prefix, read) if not is_probe(file.key)), key=lambda file: file.key)
 
     def page(self, prefix: str, *, after: str = "") -> tuple[list[str], bool]:
         """Some keys right behind ``after`` below ``prefix``, in order, and whether these are all. One request to a bucket; in a directory all files right in

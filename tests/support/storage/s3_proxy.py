@@ -13,9 +13,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
+import boto3
+
+from tests.support.storage.s3 import CREDENTIALS
+
 # refuse: answered 503 before the server sees it; conflict: the same with 409; lose_reply: the server did it, and the connection breaks before the
-# answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before.
-Act = Literal["refuse", "conflict", "lose_reply", "late_503", "stale"]
+# answer; late_503: the server did it, and a gateway says 503; stale: answered as the same request was answered before; unconditional: the server has
+# forgotten the object before it hears of the condition, so it overwrites as one that does not know If-None-Match; unknown_header and bad_checksum:
+# answered 501 or 400, as by one that does not know a header.
+Act = Literal["refuse", "conflict", "lose_reply", "late_503", "stale", "unconditional", "unknown_header", "bad_checksum"]
 
 Answer = tuple[int, list[tuple[str, str]], bytes]
 
@@ -99,6 +105,12 @@ class _Server(ThreadingHTTPServer):
         self.upstream = urlsplit(upstream).netloc
         self.proxy = Proxy(endpoint=f"http://127.0.0.1:{self.server_port}")
 
+    def forget(self, path: str) -> None:
+        """Remove an object. The condition itself is signed, and cannot be taken out of a request."""
+        keys = {"aws_access_key_id": CREDENTIALS.access_key_id, "aws_secret_access_key": CREDENTIALS.secret_access_key}
+        bucket, _, key = path.lstrip("/").partition("/")
+        boto3.client("s3", endpoint_url=f"http://{self.upstream}", region_name="us-east-1", **keys).delete_object(Bucket=bucket, Key=key)
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -112,9 +124,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(503, [], _error("SlowDown"))
         if act == "conflict":
             return self._answer(409, [], _error("ConditionalRequestConflict"))
+        if act == "unknown_header":
+            return self._answer(501, [], _error("NotImplemented", "A header you provided implies functionality that is not implemented"))
+        if act == "bad_checksum":
+            return self._answer(400, [], _error("InvalidRequest", "Unsupported header x-amz-checksum-sha256"))
         if act == "stale":
             # Of a page that nobody has asked for, a listing that is late knows nothing.
             return self._answer(*proxy.answers.get(self.path, (200, [("content-type", "application/xml")], _NOTHING_LISTED)))
+        if act == "unconditional":
+            self.server.forget(self.path)
         proxy.answers[self.path] = self._forward(body)
         if act == "lose_reply":
             return self._break_off()
@@ -166,8 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _error(code: str) -> bytes:
-    return f"<?xml version='1.0'?><Error><Code>{code}</Code></Error>".encode()
+def _error(code: str, message: str = "") -> bytes:
+    return f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
 
 
 @contextmanager

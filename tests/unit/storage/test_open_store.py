@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from streams_recovery.core.connection import StoredConnection
-from streams_recovery.core.errors import ConfigInvalid
+from streams_recovery.core.errors import ConfigInvalid, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
@@ -125,3 +126,33 @@ def test_what_broke_off_is_no_object_and_in_nobody_s_way(tmp_path: Path) -> None
     repository.create("a/two", b"2")
     assert list(repository.keys("")) == ["a/one", "a/two"]
     assert repository.get("a/two") == b"2"
+
+
+def no_hard_links(_source: object, _target: object, **_: object) -> None:
+    """As a FAT file system answers."""
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def overwritten(_source: object, target: str, **_: object) -> None:
+    """A file system on which a link replaces what there is."""
+    Path(target).write_bytes(b"")
+
+
+@pytest.mark.fault("F91")
+@pytest.mark.parametrize(("link", "said"), [(no_hard_links, "has no hard links"), (overwritten, "created twice")])
+def test_a_file_system_that_does_not_create_a_file_once_holds_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: Callable[..., None], said: str
+) -> None:
+    repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(StoreUnsuitable, match=f"{said}.*cannot hold a repository|cannot hold a repository.*{said}") as caught:
+        repository.create("app/locks/000000000001.json", b"mine")
+    assert caught.value.exit_code == 2
+    assert [path for path in (tmp_path / "repository").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.fault("F91")
+def test_asking_a_directory_leaves_nothing_there(tmp_path: Path) -> None:
+    repository = Repository(StorageLocation(backend="filesystem", path=str(tmp_path / "repository")))
+    repository.require_create_once("app")
+    assert [path.name for path in (tmp_path / "repository").rglob("*")] == ["app"]

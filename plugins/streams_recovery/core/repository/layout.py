@@ -15,6 +15,15 @@ _ARTIFACT = re.compile(
     rf"({NAME})/(?:{NAME}\.json|progress/{NAME}/[0-9]{{6}}\.json|progress/{NAME}/tasks/[0-9]{{3}}/[0-9]{{12}}/{NAME}\.json)"
 )
 
+# Of the object that a store is asked with whether it creates an object only where there is none. It stays, and is no part of any savepoint.
+PROBE = "created-once.txt"
+_PROBE = re.compile(rf"{NAME}/probe/{re.escape(PROBE)}")
+
+
+def is_probe(key: str) -> bool:
+    """True if a store was asked with this object."""
+    return _PROBE.fullmatch(key) is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -233,6 +242,11 @@ class Layout:
         """A part of a store's table that somebody asked for. Nothing in the repository needs it."""
         names = checked_name("savepoint id", savepoint_id), checked_name("store", store), checked_name("run", run)
         return f"{self.application_id}/tables/{'/'.join(names)}/part-{partition:05}.parquet"
+
+    @property
+    def probe(self) -> str:
+        """The object that a bucket is asked with whether it creates an object only where there is none."""
+        return f"{self.application_id}/probe/{PROBE}"
 
     @property
     def restores(self) -> str:
