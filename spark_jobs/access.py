@@ -46,7 +46,7 @@ class JobAccess:
                 connection=None if kafka is None else KafkaConnection(**kafka),
                 location=location,
                 credentials=None if credentials is None else StorageCredentials(**credentials),
-                seal=None if seal is None else SealKeys(**{**seal, "public": tuple(seal["public"])}),
+                seal=None if seal is None else SealKeys(**{**seal, "public": tuple(seal["public"]), "withdrawn": tuple(seal["withdrawn"])}),
             )
         except (KeyError, TypeError) as error:
             # Not "from error": its text could quote what is in the file.

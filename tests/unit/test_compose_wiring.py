@@ -231,6 +231,9 @@ def test_while_keys_change_the_old_one_is_believed_too():
         "order-processing", PROJECT / "include/configs", environment("airflow-scheduler") | {"STREAMS_RECOVERY_SEAL_OLD_PUBLIC_KEY": older}
     )
     assert config.storage.seal.public_keys == (SECRETS["SEAL_PUBLIC_KEY"], older)
+    stolen = environment("airflow-scheduler") | {"STREAMS_RECOVERY_SEAL_WITHDRAWN_KEY": older}
+    config = load_named("order-processing", PROJECT / "include/configs", stolen)
+    assert (config.storage.seal.public_keys, config.storage.seal.withdrawn_keys) == ((SECRETS["SEAL_PUBLIC_KEY"],), (older,))
 
 
 # Spark

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
@@ -71,21 +71,31 @@ class Backup(Section):
     full_after_savepoints: Annotated[Integer, Field(ge=1, le=10_000)] = 168
 
 
-def _given(value: object) -> object:
-    """A list without nulls: a variable without a value leaves one."""
-    return [one for one in value if one is not None] if isinstance(value, list | tuple) else value
+_NO_KEY: Final = "none"
 
 
-PublicKey = Annotated[Text, AfterValidator(accepted_by(public_bytes))]
+def _keys(value: object) -> object:
+    """A list without its entries ``none``. Raises ``ValueError`` for a null: a variable that has lost its value must not take a key away in silence."""
+    if not isinstance(value, list | tuple):
+        return value
+    if None in value:
+        raise ValueError(
+            f"entry {value.index(None) + 1} is null, perhaps a variable without a value; write {_NO_KEY} where no key is meant"
+        )
+    return [one for one in value if one != _NO_KEY]
+
+
+PublicKeys = Annotated[tuple[Annotated[Text, AfterValidator(accepted_by(public_bytes))], ...], BeforeValidator(_keys)]
 
 
 class SealSection(Section):
     """Signatures on everything that is stored. Whoever writes has the private key, in a connection's password or in a file; whoever reads needs
-    ``public_keys`` only. ``enabled`` is for a variable that switches it.
+    ``public_keys`` only. ``withdrawn_keys`` were among them until they were stolen. ``enabled`` is for a variable that switches it.
     """
 
     enabled: Switch = True
-    public_keys: Annotated[tuple[PublicKey, ...], BeforeValidator(_given)] = ()
+    public_keys: PublicKeys = ()
+    withdrawn_keys: PublicKeys = ()
     connection: ConnectionId | None = None
     key_file: LocalPath | None = None
 
@@ -95,6 +105,8 @@ class SealSection(Section):
             raise ValueError("connection and key_file both name the private key; keep one")
         if self.enabled and not self.public_keys:
             raise ValueError("public_keys is empty; `streams-recovery seal-key FILE` makes a pair of keys")
+        if both := set(self.public_keys) & set(self.withdrawn_keys):
+            raise ValueError(f"{min(both)} is in public_keys and in withdrawn_keys; keep one")
         return self
 
 

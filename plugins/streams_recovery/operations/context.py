@@ -133,7 +133,7 @@ def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, write
     if section is None or not section.enabled:
         return None
     if not writes:
-        return SealKeys(public=section.public_keys, missing="this process only reads")
+        return SealKeys(public=section.public_keys, withdrawn=section.withdrawn_keys, missing="this process only reads")
     private, missing = None, "neither storage.seal.connection nor storage.seal.key_file is set"
     if section.connection is not None:
         try:
@@ -143,7 +143,7 @@ def seal_keys(config: ApplicationConfig, connections: ConnectionSource, *, write
             missing = error.reason
     elif section.key_file is not None:
         private, missing = key_in_file(Path(section.key_file))
-    return SealKeys(public=section.public_keys, private=private, missing=missing)
+    return SealKeys(public=section.public_keys, withdrawn=section.withdrawn_keys, private=private, missing=missing)
 
 
 def open_repository(
@@ -214,7 +214,7 @@ def open_context(
             savepoints=SavepointStore(repository, layout, clock),
             safety=SavepointStore(repository, layout.safety, clock),
             artifacts=RunArtifacts(repository, layout),
-            hold_log=AppendLog(repository, layout.holds, HoldEntry),
+            hold_log=AppendLog(repository, layout.holds, HoldEntry, restricts=lambda entry: entry.kind == "applied" and not entry.clear),
             ownership=ownership_log(repository, layout),
             lock=ApplicationLock(repository, layout, clock, name=config.name, process=process, is_dead=is_dead),
             application=started,

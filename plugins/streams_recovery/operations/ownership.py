@@ -31,7 +31,7 @@ Applications = Callable[[], Mapping[str, ApplicationConfig]]
 
 def ownership_log(repository: Repository, layout: Layout) -> AppendLog[OwnershipEntry]:
     """The log of what an application has been."""
-    return AppendLog(repository, layout.ownership, OwnershipEntry)
+    return AppendLog(repository, layout.ownership, OwnershipEntry, restricts=lambda entry: entry.role is Role.RETIRED)
 
 
 def _related(one: ApplicationConfig, other: ApplicationConfig) -> bool:

@@ -168,7 +168,7 @@ def journal_of(recovery: RecoveryContext, restore_id: str) -> AppendLog[JournalE
 
 def pin_log(recovery: RecoveryContext) -> AppendLog[Pin]:
     """The log of pins, oldest first."""
-    return AppendLog(recovery.repository, recovery.layout.pins, Pin)
+    return AppendLog(recovery.repository, recovery.layout.pins, Pin, restricts=lambda mark: mark.keep)
 
 
 def pins_of(recovery: RecoveryContext, *, readable: bool = False) -> Pins:

@@ -14,9 +14,9 @@ from streams_recovery.core import codec
 from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, EntryUnreadable, Forged, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.repository.seal import Seal
+from streams_recovery.core.repository.seal import Seal, Standing, Weight
 from streams_recovery.storage.json_object import create_value
-from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.repository import AlreadyExists, Repository, standing_of
 
 T = TypeVar("T")
 
@@ -31,9 +31,13 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry(Generic[T]):
+    """One entry. It ``counts`` if it is believed, or restricts; one that does not has a place in the chain of seals only."""
+
     key: str
     value: T
     seal: Seal | None
+    standing: Standing
+    counts: bool
 
 
 class AppendLog(Generic[T]):
@@ -46,15 +50,26 @@ class AppendLog(Generic[T]):
 
     An entry has at most ``most_bytes``. All that reads raises ``EntryUnreadable`` for one that is no entry, ``Damaged`` for a number that is missing.
 
-    In a sealed repository an entry that is forged takes a number and is nothing else: it is logged, and passed over by all that reads. The seal of an
-    entry has the signature of the one before, so ``Damaged`` is raised when entries between two that are read were removed or put in.
+    In a sealed repository an entry that is forged takes a number and is nothing else: it is logged, and passed over by all that reads. So is one without a
+    seal, and one by a key that was withdrawn, unless it ``restricts``: then it is read like the others, because what it keeps or holds up is kept and held up.
+    The seal of an entry has the signature of the one before, so ``Damaged`` is raised when entries between two that are read were removed or put in. Entries by
+    a key that was withdrawn stay in that chain.
     """
 
-    def __init__(self, repository: Repository, prefix: str, kind: type[T], *, most_bytes: int = MOST_BYTES_OF_ENTRY) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        prefix: str,
+        kind: type[T],
+        *,
+        most_bytes: int = MOST_BYTES_OF_ENTRY,
+        restricts: Callable[[T], bool] = lambda _: False,
+    ) -> None:
         self._repository = repository
         self._prefix = prefix
         self._kind = kind
         self._most_bytes = most_bytes
+        self._restricts = restricts
         # A number that exists: the next look begins there.
         self._known: int | None = None
 
@@ -85,27 +100,49 @@ class AppendLog(Generic[T]):
         """Entries that are not forged, from the newest on. With ``readable`` those that cannot be read are passed over, and no entry is held against the one
         behind it.
         """
+        # The newest entry of which the one that it was written behind has not come yet.
         behind: _Entry[T] | None = None
+        strange = ""
         for key, read in self._reads(map(self._key, self._back(whole=whole)), readers):
             try:
                 entry = read()
             except Forged as error:
                 _passed_over(key, error)
+                strange = f"; {key} between them is not believed: {error.facts['why']}" if _is_strange(error) else strange
                 continue
             except EntryUnreadable as error:
                 if not readable:
                     raise
                 _passed_over(key, error)
                 continue
-            previous = entry.seal and entry.seal.signature
-            if not readable and behind is not None and behind.seal is not None and behind.seal.previous != previous:
-                raise Damaged(
-                    f"{behind.key} was not written behind {key}: entries between the two were removed, or exchanged",
-                    next_step="put the entries back from a copy, and find out who can delete in this repository",
-                    key=behind.key,
-                )
-            behind = entry
-            yield entry
+            if not readable:
+                behind, strange = self._linked(behind, entry, strange), ""
+            if entry.counts:
+                yield entry
+            else:
+                LOGGER.warning("%s is passed over: its key was withdrawn", key)
+
+    def _linked(self, behind: _Entry[T] | None, entry: _Entry[T], strange: str) -> _Entry[T] | None:
+        """The entry whose link has to be found further back. Raises ``Damaged`` where it should have been ``entry``."""
+        if entry.standing is Standing.UNSEALED:
+            # Whoever signs does not see it.
+            return behind
+        signature = entry.seal and entry.seal.signature
+        if behind is not None and behind.seal is not None and behind.seal.previous != signature:
+            if not self._believed_by_seal(entry):
+                # The key was withdrawn, or the entry was adopted, after the one behind was written: its writer passed over this one.
+                return behind
+            hint = "if that key was yours, add it to storage.seal.withdrawn_keys; else " if strange else ""
+            raise Damaged(
+                f"{behind.key} was not written behind {entry.key}: entries between the two were removed, or exchanged{strange}",
+                next_step=f"{hint}put the entries back from a copy, and find out who can delete in this repository",
+                key=behind.key,
+            )
+        return entry
+
+    def _believed_by_seal(self, entry: _Entry[T]) -> bool:
+        seals = self._repository.seals
+        return seals is None or (entry.seal is not None and seals.is_current(entry.seal))
 
     def _reads(self, keys: Iterator[str], readers: int) -> Iterator[tuple[str, Callable[[], _Entry[T]]]]:
         if readers == 1:
@@ -144,12 +181,12 @@ class AppendLog(Generic[T]):
         """Add an entry whatever came before it, also when that cannot be read, and return its number. With ``whole`` false numbers may be missing: only
         for an entry that says that nothing before it matters any more.
         """
-        return self._append(lambda _newest, _number: entry, whole=whole)
+        return self._append(lambda _newest, _number: entry, whole=whole, decides=False)
 
     def append_behind(self, key: str, entry: T) -> bool:
         """Add an entry with the number behind the one at ``key``. False when there is one already; then nothing was added."""
         below = (number for number in self._back(whole=False) if number < self.number(key))
-        previous = self._counting(below)[1] if self._sealed else None
+        previous = self._counting(below, decides=False)[2] if self._sealed else None
         try:
             self._create(self.number(key) + 1, entry, previous)
         except AlreadyExists:
@@ -160,12 +197,14 @@ class AppendLog(Generic[T]):
         """Add the entry that ``decide`` makes of the newest one and the new number; return that number. When another writer was faster,
         ``decide`` is asked again with its entry, so a decision never rests on an outdated view, nor on a listing that is late.
         """
-        return self._append(lambda newest, number: decide(self._read(self._key(newest)).value if newest else None, number), whole=True)
+        return self._append(
+            lambda newest, number: decide(self._read(self._key(newest)).value if newest else None, number), whole=True, decides=True
+        )
 
-    def _append(self, entry_behind: Callable[[int, int], T], *, whole: bool) -> int:
+    def _append(self, entry_behind: Callable[[int, int], T], *, whole: bool, decides: bool) -> int:
         taken = 0
         for _ in range(_RACES):
-            newest, number, previous = self._place(taken, whole=whole)
+            newest, number, previous = self._place(taken, whole=whole, decides=decides)
             entry = entry_behind(newest, number)
             try:
                 self._create(number, entry, previous)
@@ -178,7 +217,7 @@ class AppendLog(Generic[T]):
             f"{self._prefix}: lost {_RACES} races for the next number", next_step="try again", prefix=self._prefix, races=_RACES
         )
 
-    def _place(self, taken: int, *, whole: bool) -> tuple[int, int, str | None]:
+    def _place(self, taken: int, *, whole: bool, decides: bool) -> tuple[int, int, str | None]:
         """The place of the next entry: the newest number that counts (0: none), the first free one behind it, and the signature of the newest one. ``taken``
         is a number that another writer was faster with, which a listing may not show yet.
         """
@@ -188,27 +227,43 @@ class AppendLog(Generic[T]):
             newest = max(taken, first)
             return newest, newest + 1, None
         numbers = chain([taken] if taken > first else [], [first] if first else [], back)
-        newest, previous, forged = self._counting(numbers)
-        free = newest + 1
-        while free in forged:
+        return self._counting(numbers, decides=decides)
+
+    def _counting(self, numbers: Iterator[int], *, decides: bool) -> tuple[int, int, str | None]:
+        """The first of ``numbers`` that counts (0: none), the first free one behind the first that is in the chain of seals, and the signature of that one. An
+        entry behind it takes its number and is nothing else. The first that counts is looked for only for one who ``decides`` by it.
+        """
+        newest, last, previous = 0, 0, None
+        others: set[int] = set()
+        for number in numbers:
+            standing, counts, seal = self._judged(number)
+            if counts:
+                newest = newest or number
+            if not last and standing.in_chain:
+                last, previous = number, None if seal is None else seal.signature
+            if not last:
+                others.add(number)
+            if last and (newest or not decides):
+                break
+        free = last + 1
+        while free in others:
             free += 1
         return newest, free, previous
 
-    def _counting(self, numbers: Iterator[int]) -> tuple[int, str | None, set[int]]:
-        """The first of ``numbers`` that is not forged (0: none), its signature, and those before it."""
-        forged: set[int] = set()
-        for number in numbers:
-            try:
-                seal = self._repository.stored(self._key(number), most_bytes=self._most_bytes).seal
-            except Forged as error:
-                _passed_over(self._key(number), error)
-                forged.add(number)
-                continue
-            return number, None if seal is None else seal.signature, forged
-        return 0, None, forged
+    def _judged(self, number: int) -> tuple[Standing, bool, Seal | None]:
+        """Who vouches for the entry of this number, whether it counts, and its seal. One that is believed need not be readable."""
+        key = self._key(number)
+        found, forged = self._repository.judged(key, most_bytes=self._most_bytes)
+        if forged is None:
+            return Standing.SEALED, True, found.seal
+        _passed_over(key, forged)
+        try:
+            return standing_of(forged), self._read(key).counts, found.seal
+        except Forged:
+            return standing_of(forged), False, found.seal
 
     def _is_forged(self, number: int) -> bool:
-        return self._counting(iter([number]))[0] == 0
+        return not self._judged(number)[0].in_chain
 
     @property
     def _sealed(self) -> bool:
@@ -235,14 +290,23 @@ class AppendLog(Generic[T]):
         return gone
 
     def _read(self, key: str) -> _Entry[T]:
+        forged: Forged | None = None
         try:
-            found = self._repository.stored(key, most_bytes=self._most_bytes)
+            found, forged = self._repository.judged(key, most_bytes=self._most_bytes)
+            standing = Standing.SEALED if forged is None else standing_of(forged)
+            if forged is not None and standing.weight is not Weight.RESTRICTS:
+                raise forged
             value = codec.loads(self._kind, found.content, where=key, most_bytes=self._most_bytes)
         except Forged:
             raise
         except Damaged as error:
+            if forged is not None:
+                raise forged from None
             raise EntryUnreadable(error.reason, next_step=error.next_step, **(error.facts | {"key": key})) from None
-        return _Entry(key=key, value=value, seal=found.seal)
+        counts = forged is None or self._restricts(value)
+        if forged is not None and not counts and not standing.in_chain:
+            raise forged
+        return _Entry(key=key, value=value, seal=found.seal, standing=standing, counts=counts)
 
     def _back(self, *, whole: bool) -> Iterator[int]:
         """Numbers of the log from the newest to the oldest."""
@@ -364,6 +428,10 @@ class AppendLog(Generic[T]):
                 key=f"{self._prefix}{number - 1}.json",
             )
         return f"{self._prefix}{number:0{_DIGITS}}.json"
+
+
+def _is_strange(error: Forged) -> bool:
+    return standing_of(error) is Standing.STRANGE
 
 
 def _passed_over(key: str, error: Damaged) -> None:

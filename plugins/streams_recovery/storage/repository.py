@@ -20,7 +20,16 @@ from streams_recovery.core.errors import ConfigInvalid, Damaged, Forged, NotFoun
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.retention import StoredFile
-from streams_recovery.core.repository.seal import ADOPTED, MOST_SEAL_BYTES, Adoption, SealKeys, StoredObject, carries_seal, split_seal
+from streams_recovery.core.repository.seal import (
+    ADOPTED,
+    MOST_SEAL_BYTES,
+    Adoption,
+    SealKeys,
+    Standing,
+    StoredObject,
+    carries_seal,
+    split_seal,
+)
 from streams_recovery.storage.conditional_put import Retries, about_names, create_once, explained, missing, overwritten
 from streams_recovery.storage.objects import ObjectFile, mapped
 from streams_recovery.storage.open_store import (
@@ -107,14 +116,21 @@ class Repository:
 
     def stored(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
         """``get``, with the seal."""
+        found, forged = self.judged(key, most_bytes=most_bytes)
+        if forged is not None:
+            raise forged
+        return found
+
+    def judged(self, key: str, *, most_bytes: int = MOST_BYTES) -> tuple[StoredObject, Forged | None]:
+        """``stored``, and the error for a record that is not believed: for those who keep what it keeps."""
         found = self.unchecked(key, most_bytes=most_bytes)
         if self.seals is not None and carries_seal(key):
             try:
                 self.seals.check(key, found)
             except Forged as error:
                 self.forged[key] = str(error.facts["why"])
-                raise
-        return found
+                return found, error.with_traceback(None)
+        return found, None
 
     def adopted(self, key: str) -> bool:
         """True when a person vouched for the record at ``key``, which has no seal, and was read here."""
@@ -404,6 +420,11 @@ class Repository:
             return call()
         except (exceptions.BaseError, OSError) as error:
             raise explained(error, doing=doing, key=key, location=self.location, attempts=attempts) from error
+
+
+def standing_of(error: Forged) -> Standing:
+    """Who vouches for the record that this error is about."""
+    return Standing(str(error.facts["standing"]))
 
 
 def _stored(item: Any) -> StoredFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from cryptography.exceptions import InvalidSignature
@@ -14,7 +14,9 @@ from streams_recovery.core.errors import ConfigInvalid, Forged
 from streams_recovery.core.repository.seal import (
     Seal,
     SealKeys,
+    Standing,
     StoredObject,
+    Weight,
     key_id,
     private_bytes,
     public_bytes,
@@ -51,23 +53,43 @@ class Seals:
         return with_seal(content, Seal(key_id=name, previous=previous, signature=signature))
 
     def check(self, key: str, found: StoredObject) -> None:
-        """Raise ``Forged`` unless the object has a seal by one of the keys, or was adopted as it is."""
-        if found.seal is None:
-            if self._adopted(key).get(key) != hashlib.sha256(found.content).hexdigest():
-                raise _forged(key, "it has no seal")
+        """Raise ``Forged`` unless the object has a seal by one of the keys, or was adopted as it is. What has no seal can be adopted, and what was sealed by a
+        key that is withdrawn by now.
+        """
+        standing, why = self._standing(key, found)
+        if standing is Standing.SEALED:
             return
-        public = self._public.get(found.seal.key_id)
+        if standing.weight is Weight.RESTRICTS and self._adopted(key).get(key) == hashlib.sha256(found.content).hexdigest():
+            return
+        raise _forged(key, why, standing)
+
+    def _standing(self, key: str, found: StoredObject) -> tuple[Standing, str]:
+        """Who vouches for the object, whatever was adopted, and why it is not believed."""
+        if found.seal is None:
+            return Standing.UNSEALED, "it has no seal"
+        name = found.seal.key_id
+        public = self._public.get(name) or self._withdrawn.get(name)
         if public is None:
-            raise _forged(key, f"it is sealed with the key {found.seal.key_id}, which is not one of storage.seal.public_keys")
+            return Standing.STRANGE, f"it is sealed with the key {name}, which is not one of storage.seal.public_keys"
         try:
             public.verify(base64.b64decode(found.seal.signature), signed_message(key, found.content, found.seal.previous))
         except InvalidSignature:
-            raise _forged(key, "its seal is that of another content, of another key or of another place in its log") from None
+            return Standing.STRANGE, "its seal is that of another content, of another key or of another place in its log"
+        if name in self._public:
+            return Standing.SEALED, ""
+        return Standing.WITHDRAWN, f"it is sealed with the key {name}, which is one of storage.seal.withdrawn_keys"
+
+    def is_current(self, seal: Seal) -> bool:
+        """True for a seal by a key that is believed, False by one that was withdrawn."""
+        return seal.key_id in self._public
 
     @cached_property
     def _public(self) -> dict[str, Ed25519PublicKey]:
-        keys = map(_read_public, self.keys.public)
-        return {key_id(one): Ed25519PublicKey.from_public_bytes(one) for one in keys}
+        return _by_name(self.keys.public)
+
+    @cached_property
+    def _withdrawn(self) -> dict[str, Ed25519PublicKey]:
+        return _by_name(self.keys.withdrawn)
 
     @cached_property
     def _signer(self) -> tuple[str, Ed25519PrivateKey]:
@@ -92,20 +114,25 @@ class Seals:
         return name, private
 
 
+def _by_name(keys: Iterable[str]) -> dict[str, Ed25519PublicKey]:
+    return {key_id(one): Ed25519PublicKey.from_public_bytes(one) for one in map(_read_public, keys)}
+
+
 def _read_public(text: str) -> bytes:
     try:
         return public_bytes(text)
     except ValueError as error:
         raise ConfigInvalid(
-            f"{text[:80]!r} in storage.seal.public_keys is no public key: {error}", next_step="`streams-recovery seal-key` prints one"
+            f"{text[:80]!r} in storage.seal is no public key: {error}", next_step="`streams-recovery seal-key` prints one"
         ) from None
 
 
-def _forged(key: str, why: str) -> Forged:
+def _forged(key: str, why: str, standing: Standing) -> Forged:
     return Forged(
         f"{key} was not written by anybody who may write here: {why}",
         next_step="it was not used; find out who can write to this repository, and remove it. "
         "If the record is older than the seals, `streams-recovery seal` adopts it",
         key=key,
         why=why,
+        standing=standing,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import enum
 import hashlib
 import re
 import struct
@@ -57,13 +58,51 @@ class Seal:
         return f'{{"key_id":"{self.key_id}","previous":{previous},"seal":1,"signature":"{self.signature}"}}'.encode()
 
 
+class Weight(enum.StrEnum):
+    """The use of a record: anything may follow from it, or only that something stays or is refused, or nothing at all."""
+
+    PERMITS = "permits"
+    RESTRICTS = "restricts"
+    NOTHING = "nothing"
+
+
+class Standing(enum.StrEnum):
+    """The proof of a record of a sealed repository: ``sealed`` by a key that is believed, or adopted; ``unsealed``; sealed by a key that was ``withdrawn``; or
+    with a seal of a ``strange`` key, of another content or of another place.
+    """
+
+    SEALED = "sealed"
+    UNSEALED = "unsealed"
+    WITHDRAWN = "withdrawn"
+    STRANGE = "strange"
+
+    @property
+    def weight(self) -> Weight:
+        return _WEIGHTS[self]
+
+    @property
+    def in_chain(self) -> bool:
+        """True for an entry of a log that the seal of the next one names."""
+        return self in (Standing.SEALED, Standing.WITHDRAWN)
+
+
+_WEIGHTS: Final = {
+    Standing.SEALED: Weight.PERMITS,
+    # It may be older than the seals, or of whoever had the key before it was stolen. What it keeps stays, and what it holds up waits for a person.
+    Standing.UNSEALED: Weight.RESTRICTS,
+    Standing.WITHDRAWN: Weight.RESTRICTS,
+    Standing.STRANGE: Weight.NOTHING,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SealKeys:
-    """The keys of one repository. ``public``: whose records are believed, as texts. ``private``: the base64 text that this process signs with, None for
-    those who only read; ``missing`` then says where one was looked for.
+    """The keys of one repository. ``public``: whose records are believed, as texts. ``withdrawn``: whose were, until their private key was stolen. ``private``:
+    the base64 text that this process signs with, None for those who only read; ``missing`` then says where one was looked for.
     """
 
     public: tuple[str, ...]
+    withdrawn: tuple[str, ...] = ()
     private: str | None = None
     missing: str = "no private key is configured"
 

@@ -143,6 +143,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
     needed = (*savepoints, *safety, *unproven.named, *(one.summary for one in expired.values() if one.summary is not None))
     opened = _opened(recovery, {(topic, ref) for one in needed for topic, refs in one.tables.items() for ref in refs}, segments)
     archived, torn_archive = _archived(recovery)
+    pins = unfinished.pins_of(recovery)
     return Holdings(
         savepoints=tuple(savepoints),
         safety=tuple(safety),
@@ -155,7 +156,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
         ),
         broken=opened.broken,
         unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive, *unproven.unreadable),
-        pins=unfinished.pins_of(recovery),
+        pins=replace(pins, marks=(*pins.marks, *unproven.pins)),
         in_use=needed_savepoints(recovery) | unproven.in_use,
         unproven=unproven,
     )

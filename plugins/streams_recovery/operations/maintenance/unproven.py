@@ -6,6 +6,7 @@ names. A record that names nothing that can be read might name any file.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +18,13 @@ from streams_recovery.core.codec import MOST_BYTES_OF_ENTRY
 from streams_recovery.core.errors import Damaged, Forged, NotFound
 from streams_recovery.core.repository.journal import Phase, may_restart
 from streams_recovery.core.repository.publication import Publication, publication
+from streams_recovery.core.repository.retention import Pin
+from streams_recovery.core.repository.seal import Weight
 from streams_recovery.core.words import is_id
 from streams_recovery.operations import unfinished
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.json_object import read_value
-from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.repository import Repository, standing_of
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from streams_recovery.storage.savepoints import SavepointStore
 
@@ -32,12 +35,14 @@ _ENTRY: Final = re.compile(r"/[0-9]{12}\.json")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unproven:
     """``records`` has why each is not believed, by key. ``named`` are the savepoints among them, alive and expired, ``files`` those that entries of the archive
-    name, and ``in_use`` the savepoints that restores need. What is ``unreadable`` might name any file.
+    name, ``pins`` those that keep a savepoint by a key that nobody knows, and ``in_use`` the savepoints that restores need. What is ``unreadable`` might name
+    any file.
     """
 
     records: Mapping[str, str] = field(default_factory=dict)
     named: tuple[Publication, ...] = ()
     files: frozenset[str] = frozenset()
+    pins: tuple[Pin, ...] = ()
     in_use: frozenset[str] = frozenset()
     unreadable: tuple[str, ...] = ()
 
@@ -55,11 +60,13 @@ def find_unproven(recovery: RecoveryContext, manifests: Mapping[str, str]) -> Un
     files, blind_archive = _archived(plain, archived)
     restores, in_use, blind_restores = _restores(recovery, plain)
     lost = _lost(recovery, plain)
+    pins, strange = _pins(recovery, plain)
     return Unproven(
-        records={**manifests, **copies, **archived, **restores, **lost},
+        records={**manifests, **copies, **archived, **restores, **pins, **lost},
         named=tuple(named),
         files=frozenset(files),
         # A restore that cannot be read may need any savepoint.
+        pins=strange,
         in_use=frozenset(in_use if not blind_restores else [*in_use, *plain.savepoints.ids(), *plain.safety.ids()]),
         unreadable=(*blind, *blind_archive, *blind_restores, *lost),
     )
@@ -156,6 +163,19 @@ def _restores(recovery: RecoveryContext, plain: RecoveryContext) -> tuple[dict[s
             needed |= one_of
             why |= forged
     return why, needed, blind
+
+
+def _pins(recovery: RecoveryContext, plain: RecoveryContext) -> tuple[dict[str, str], tuple[Pin, ...]]:
+    """Pins that keep a savepoint and are not believed: why, by key; and those of them that the log of pins passes over. All of them keep it."""
+    there, found, strange = {*plain.savepoints.ids()}, {}, []
+    for key, why in _forged(recovery.repository, _entries(plain.repository.keys(recovery.layout.pins))).items():
+        with contextlib.suppress(Damaged, NotFound):
+            mark = read_value(plain.repository, Pin, key)
+            _, forged = recovery.repository.judged(key)
+            if mark.keep and mark.savepoint_id in there and forged is not None:
+                found[key] = why
+                strange += [mark] if standing_of(forged).weight is Weight.NOTHING else []
+    return found, tuple(strange)
 
 
 def _lost(recovery: RecoveryContext, plain: RecoveryContext) -> dict[str, str]:

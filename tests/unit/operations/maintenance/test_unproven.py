@@ -27,7 +27,7 @@ from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
 from streams_recovery.storage.run_artifacts import RunArtifacts
 from tests.support.examples.restore_plan import FILE, PLAN
-from tests.support.repository.state_repository import FIRST, MINIMAL, environment, fill
+from tests.support.repository.state_repository import FIRST, MINIMAL, SECOND, environment, fill
 
 Run = Callable[..., Result]
 LAYOUT = Layout("shop")
@@ -113,24 +113,38 @@ def test_seals_are_switched_on_and_an_expiry_before_the_adoption_takes_nothing(r
 
 
 @pytest.mark.fault("F77")
-def test_a_key_is_taken_back_and_an_expiry_takes_nothing_that_it_sealed(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("withdrawn", [True, False], ids=["as the documentation says", "and only removed"])
+def test_a_key_is_taken_back_and_an_expiry_takes_nothing_that_it_sealed(run: Run, tmp_path: Path, withdrawn: bool) -> None:
     old, new = new_key(tmp_path, "old.key"), new_key(tmp_path, "new.key")
     configure(tmp_path, seal={"public_keys": [old], "key_file": str(tmp_path / "old.key")})
     approve = json.loads(run("seal", "shop", "--plan", "--json").stdout)["approve"]
     assert run("seal", "shop", "--approve", approve, "--reason", "mine").exit_code == 0
+    assert run("savepoints", "keep", "shop", FIRST, "--reason", "the audit").exit_code == 0
     assert expire(run).exit_code == 0
     configure(tmp_path, seal={"public_keys": [old, new], "key_file": str(tmp_path / "new.key")})
     with open_context(load_named("shop", tmp_path, {}), EnvironmentConnections(environment())) as recovery:
-        # A good savepoint of the new key does not make the others go.
-        newest = recovery.savepoints.read(MINIMAL)
-        recovery.repository.delete([recovery.layout.manifest(MINIMAL), recovery.layout.published(MINIMAL)])
-        recovery.savepoints.publish(newest)
-    configure(tmp_path, seal={"public_keys": [new], "key_file": str(tmp_path / "new.key")})
+        # A good savepoint of the new key does not make the others go, and the pin of the old one keeps another.
+        for savepoint_id in (FIRST, SECOND):
+            manifest = recovery.savepoints.read(savepoint_id)
+            recovery.repository.delete([LAYOUT.manifest(savepoint_id), LAYOUT.published(savepoint_id), LAYOUT.detail(savepoint_id)])
+            recovery.savepoints.publish(manifest)
+    taken_back = {"withdrawn_keys": [old]} if withdrawn else {}
+    configure(tmp_path, seal={"public_keys": [new], "key_file": str(tmp_path / "new.key"), **taken_back})
     age(tmp_path)
     before = stored(tmp_path)
     done = expire(run)
-    assert stored(tmp_path) == before
     assert done.exit_code == 8, done.output
+    assert stored(tmp_path) == before
+    assert f"| {FIRST} | 2026-11-21 00:00:00 UTC | no | stays: pinned |" in run("expire", "shop", "--plan").stdout
+    if not withdrawn:
+        # Nobody can tell whose they were.
+        configure(tmp_path, seal={"public_keys": [new], "key_file": str(tmp_path / "new.key"), "withdrawn_keys": [old]})
+    # Whoever has looked adopts what is theirs, and everything counts again.
+    planned = json.loads(run("seal", "shop", "--plan", "--json").stdout)
+    assert {LAYOUT.manifest(MINIMAL), f"{LAYOUT.pins}{1:012}.json"} <= planned["records"].keys()
+    assert run("seal", "shop", "--approve", planned["approve"], "--reason", "mine").exit_code == 0
+    assert expire(run).exit_code == 0
+    assert LAYOUT.manifest(FIRST) in stored(tmp_path)
 
 
 @pytest.fixture
