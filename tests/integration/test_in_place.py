@@ -123,7 +123,7 @@ def test_what_cannot_be_cut_is_refused_with_every_reason_and_nothing_is_touched(
     with pytest.raises(Refused) as caught:
         restore.plan(recovery, here.request(40, in_place=False))
     assert caught.value.facts == {"application_id": recovery.application_id}
-    assert "(in_place)" in caught.value.next_step
+    assert "(`in_place`)" in caught.value.next_step
     with pytest.raises(Refused, match="only an application's own inputs"):
         restore.plan(recovery, here.request(40, source="another"))
     with pytest.raises(TargetNotEmpty, match=here.input.topic):

@@ -103,7 +103,7 @@ def test_what_was_gone_already_is_said_and_comes_back_only_when_allowed(small: S
     assert (kept.consistency, kept.records) == (Consistency.DAMAGED, 3)
     loaded(recovery, ticket)
     restore.abandon(recovery, ticket)
-    with pytest.raises(NotExact, match=f"topic {small.changelog.topic} was gone.*set allow_damaged"):
+    with pytest.raises(NotExact, match=f"topic {small.changelog.topic} was gone.*set `allow_damaged`"):
         restore.plan(recovery, asked(recovery, restore.Undo, replace=True))
     planned = restore.plan(recovery, asked(recovery, restore.Undo, replace=True, allow_damaged=True))
     assert [topic.name for topic in planned.create] == [small.tail.topic]
