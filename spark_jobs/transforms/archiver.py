@@ -254,6 +254,7 @@ class Archiver:
             )
         if self._archive.cluster_id != self._cluster_id:
             self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None, cut=None)
+        self._safety = Safety.after(self._archive)
         self._go_on_behind(base)
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
@@ -315,11 +316,12 @@ class Archiver:
         self._waiting = tick.waiting
         for what in (*tick.begun_anew, *tick.gaps, *(f"{name}: {why}" for name, why in late.items() if tick.parts)):
             LOGGER.warning("archived anew or not at all: %s", what)
+        copied = archived_logs(tick, self._copied(tick.ranges) if tick.ranges else None)
         if tick.parts:
-            copied = archived_logs(tick, self._copied(tick.ranges) if tick.ranges else None)
-            ends = {tp: to.end for tp, to in self._positions.items()} | {log.tp: log.end for log in copied}
-            self._append(replace(self._entry(ArchiveEvent.COPIED, logs=copied), at=at, safe_at=self._safe_at(ends)))
+            entry = self._entry(ArchiveEvent.COPIED, logs=copied)
+            self._append(replace(entry, at=at, safe_at=self._safety.safe_at(tick.reached)))
             self._count(copied)
+        self._safety.recorded(tick.reached)
         # Inputs first: nobody can make them again.
         state = found is not None and self._copy_state(found, sum(part.end - part.start for part in tick.parts))
         return bool(tick.parts) or state
@@ -368,16 +370,11 @@ class Archiver:
             run=self.spec.run,
             at=self.clock(),
             cluster_id=self._cluster_id,
-            safe_at=self._safe_at({tp: to.end for tp, to in self._positions.items()}),
+            safe_at=self._safety.promised,
             waiting=self._waiting,
             answers=answers,
             logs=logs,
         )
-
-    def _safe_at(self, ends: Mapping[TopicPartition, int]) -> int | None:
-        """An archiver that has just begun promises what the one before it did."""
-        found = self._safety.safe_at(ends)
-        return self._archive.safe_at if found is None else found
 
     def _join(self, answers: str) -> None:
         """Make small files into larger ones, and say all that is behind the newest savepoint."""

@@ -247,3 +247,12 @@ def truncation(*, seen: int | None, upto: int, now: int | None, epoch_end: int |
     if epoch_end is not None and epoch_end < upto:
         return f"its records of leader epoch {seen} end at {epoch_end}, before offset {upto}"
     return None
+
+
+def unproven(*, seen: int | None, upto: int, now: int | None, log_start: int) -> str | None:
+    """The reason nobody can tell whether the records below offset ``upto``, written up to leader epoch ``seen``, were the log's when they were deleted: the
+    broker forgets epochs with their records, and names the start of the log where they ended. None if that can be told, or is no question.
+    """
+    if seen is None or now is None or now <= seen or not upto or log_start < upto:
+        return None
+    return f"its leader epoch went from {seen} to {now}, and all below offset {log_start} was deleted: nobody can tell whether it was cut back below {upto}"

@@ -83,7 +83,7 @@ def taken(cut: LogAtCut, role: TopicRole, parent: PartitionImage, log: ArchivedL
     have come after the cut: an application that is restored reads it as it would have. One that begins at the end of a log that it has read nothing of must
     not: it would skip it.
     """
-    behind = None if log is None or role not in ARCHIVED_ROLES else log.from_boundary(parent.end)
+    behind = None if log is None or role not in ARCHIVED_ROLES or log.replaces(parent) else log.from_boundary(parent.end)
     if behind is None or behind.end == parent.end:
         return None
     return None if role is TopicRole.INPUT and cut.committed is None and behind.end > cut.end else behind

@@ -278,7 +278,7 @@ class Archive:
         logs = {} if whole or entry.cluster_id != self.cluster_id else dict(self.logs)
         for log in entry.logs:
             before = logs.get(log.tp, ())
-            if not whole and before and log.goes_on(before[-1]):
+            if not whole and before and not log.anew and log.goes_on(before[-1]):
                 logs[log.tp] = (*before[:-1], before[-1].with_behind(log))
                 continue
             if before and not log.anew:
@@ -381,6 +381,7 @@ def _topic(topic: TopicImage, archive: Archive, left: list[str], captured_at: in
         else:
             images.append(found[0])
             rows += found[1]
+            left += found[2]
     known = {image.partition for image in topic.partitions}
     added = sorted(
         tp for tp, log in archive.newest.items() if (tp.topic, log.topic_id) == (topic.name, topic.topic_id) and tp.partition not in known
@@ -391,8 +392,8 @@ def _topic(topic: TopicImage, archive: Archive, left: list[str], captured_at: in
 
 def _longer(
     image: PartitionImage, tp: TopicPartition, topic_id: str, logs: Sequence[ArchivedLog], captured_at: int, *, outline: bool
-) -> tuple[PartitionImage, int] | str:
-    """The image with what is archived behind it, and how many rows that adds; or why it does not go on."""
+) -> tuple[PartitionImage, int, tuple[str, ...]] | str:
+    """The image with what is archived behind it, how many rows that adds, and why it does not go on up to the moment that is promised; or why not at all."""
     mine = [log for log in logs if log.topic_id == topic_id]
     if not mine:
         return f"{tp} was created again since the savepoint" if logs else f"{tp} is not in the archive"
@@ -401,22 +402,27 @@ def _longer(
     if log.deletions_since is not None and log.deletions_since > captured_at:
         return f"nobody had read {tp} for longer than its deletions stay: keys that were deleted would come back"
     other = log.replaces(image)
-    # Of a savepoint from before a log was truncated nothing counts that this log has itself.
-    ends = (at for at in ((image.end,) if outline else _ends(image)) if not other or at == log.start)
+    # What is promised is promised of the log that there is now. What was archived of the one before stays with the savepoint of it.
+    again = () if logs[-1].topic_id == topic_id else (f"{tp} was created again since the savepoint",)
+    # Nothing of a savepoint from before a log was truncated goes on with this one: nobody knows up to where both are the same.
+    first = min((image.archived_from, *(gap.start for gap in image.gaps)))
+    ends = (first,) if other else (image.end,) if outline else _ends(image)
     behind = next((found for at in ends if (found := log.from_boundary(at)) is not None), None)
+    if behind is None and other:
+        return f"{tp} was truncated since the savepoint, which has records from before {log.start}"
     if behind is None:
         return f"what is archived of {tp} begins at {log.start}, and the savepoint ends at {image.end}"
     if log.end <= image.end and not other:
-        return image, 0
+        return image, 0, again
     longer = replace(image, end=log.end, last_stable=max(image.last_stable, log.end), leader_epoch=log.leader_epoch)
     if outline:
-        return longer, sum(one.file.rows for one in behind.ranges if one.file is not None)
+        return longer, sum(one.file.rows for one in behind.ranges if one.file is not None), again
     whole = replace(
         longer,
         ranges=Ranges.of((*(one for one in image.ranges if one.end <= behind.start), *behind.ranges)),
         gaps=(*(gap for gap in image.gaps if gap.end <= behind.start), *behind.gaps),
     )
-    return whole, whole.rows - image.rows
+    return whole, whole.rows - image.rows, again
 
 
 def _ends(image: PartitionImage) -> Iterator[int]:

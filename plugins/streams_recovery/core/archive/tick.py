@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import Final, Self
 from streams_recovery.core.archive.log import Archive, ArchivedLog, goes_into_archive, is_state
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
-from streams_recovery.core.kafka_types import TopicPartition, truncation
+from streams_recovery.core.kafka_types import TopicPartition, truncation, unproven
 from streams_recovery.core.repository.manifest import Gap, Manifest
 from streams_recovery.core.repository.segment_file import GONE_BEFORE, GONE_MEANWHILE, joined
 
@@ -131,11 +132,14 @@ class TickPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One look. ``parts`` are partitions of which something is to be said, and ``waiting`` records stay behind for the next one."""
+    """One look. ``parts`` are partitions of which something is to be said, and ``waiting`` records stay behind for the next one. ``reached`` is up to where
+    each partition is archived in the log that it is now, once the look has copied.
+    """
 
     parts: tuple[TickPart, ...]
     waiting: int
     limits: TickLimits
+    reached: Mapping[TopicPartition, int]
 
     @property
     def ranges(self) -> tuple[RangeToCopy, ...]:
@@ -174,6 +178,9 @@ def archived_to(
         log = newest.get(tp)
         if not (goes_into_archive(topic) or (state and is_state(topic))) or (log is not None and ids.get(topic.name) != topic.topic_id):
             continue
+        if log is not None and log.topic_id == topic.topic_id and log.replaces(image):
+            # It is a log that was cut back, and the savepoint is of the one before: it goes on where it is.
+            continue
         if log is None or log.topic_id != topic.topic_id or log.from_boundary(image.end) is None:
             anew = "" if log is None else f"it goes on behind savepoint {base.savepoint_id}"
             found[tp] = ArchivedTo(topic_id=topic.topic_id, end=image.end, leader_epoch=image.leader_epoch, anew=anew)
@@ -196,14 +203,23 @@ def plan_tick(
     parts = [_shortened(part, share) for part in several]
     waiting = sum(max(part.now.high - part.end, 0) for part in parts)
     said = (part for part in parts if part.begins < part.end or part.anew or part.now.tp not in archived)
-    return Tick(parts=tuple(said), waiting=waiting, limits=limits)
+    return Tick(parts=tuple(said), waiting=waiting, limits=limits, reached={part.now.tp: part.end for part in parts})
 
 
 def _part(now: LogNow, before: ArchivedTo | None) -> TickPart:
     anew = None if before is None else _why_anew(now, before)
     if before is None or anew is not None:
         cut_back = before is not None and before.topic_id == now.topic_id
-        return TickPart(now=now, start=now.log_start, end=max(now.last_stable, now.log_start), anew=anew or "", truncated=cut_back)
+        # Whatever was cut back: what is between was never read.
+        lost = before is not None and cut_back and before.end < now.log_start
+        return TickPart(
+            now=now,
+            start=now.log_start,
+            end=max(now.last_stable, now.log_start),
+            anew=anew or "",
+            truncated=cut_back,
+            gap=Gap(start=before.end, end=now.log_start, reason=GONE_BEFORE) if before is not None and lost else None,
+        )
     end = max(now.last_stable, before.end)
     if now.log_start <= before.end:
         return TickPart(now=now, start=before.end, end=end, anew=before.anew)
@@ -223,7 +239,10 @@ def _why_anew(now: LogNow, before: ArchivedTo) -> str | None:
     if now.high < before.end:
         return f"the log ends at {now.high}, before the archive's {before.end}: it was truncated"
     cut_back = truncation(seen=before.leader_epoch, upto=before.end, now=now.leader_epoch, epoch_end=now.epoch_end)
-    return None if cut_back is None else f"the log was truncated: {cut_back}"
+    if cut_back is not None:
+        return f"the log was truncated: {cut_back}"
+    doubt = unproven(seen=before.leader_epoch, upto=before.end, now=now.leader_epoch, log_start=now.log_start)
+    return None if doubt is None else f"the log may have been truncated: {doubt}"
 
 
 def _shortened(part: TickPart, share: float) -> TickPart:
@@ -267,15 +286,27 @@ def _archived(part: TickPart, copied: Sequence[RangeCopied], lost: Sequence[Rang
 @dataclass(slots=True)
 class Safety:
     """The moment up to which all that was committed is archived. A look notes where the logs ended; that moment is safe once everything up to there is
-    archived, whatever came in between: a backlog, or a transaction that stayed open.
+    archived, whatever came in between: a backlog, or a transaction that stayed open. What is archived is said by looks at these logs, never by ends of logs
+    that there were before.
     """
 
     _looks: list[tuple[int, dict[TopicPartition, int]]] = field(default_factory=list)
     _safe_at: int | None = None
 
+    @classmethod
+    def after(cls, archive: Archive) -> Self:
+        """That of an archiver that begins: it promises what the one before it did."""
+        return cls(_safe_at=archive.safe_at)
+
     def forget(self) -> None:
-        """Forget what was noted: it is of logs that are gone."""
+        """Forget what was noted and promised: it is of logs that are gone, and of the new ones less may be archived by now."""
         self._looks.clear()
+        self._safe_at = None
+
+    @property
+    def promised(self) -> int | None:
+        """The newest moment that was found safe, None before one was."""
+        return self._safe_at
 
     def look(self, at: int, high: Mapping[TopicPartition, int]) -> None:
         """Note the ends of the logs, read at a moment after ``at`` (ms)."""
@@ -285,7 +316,15 @@ class Safety:
             del self._looks[1::2]
 
     def safe_at(self, archived: Mapping[TopicPartition, int]) -> int | None:
-        """The newest moment that is safe, with partitions archived up to there. None when none is."""
-        while self._looks and all(archived.get(tp, 0) >= end for tp, end in self._looks[0][1].items()):
+        """The newest moment that is safe once partitions are archived up to there: see ``Tick.reached``. None when none is."""
+        safe = itertools.takewhile(lambda look: _covers(archived, look[1]), self._looks)
+        return max((at for at, _ in safe), default=self._safe_at)
+
+    def recorded(self, archived: Mapping[TopicPartition, int]) -> None:
+        """Count this as promised: it is stored that partitions are archived up to there."""
+        while self._looks and _covers(archived, self._looks[0][1]):
             self._safe_at = self._looks.pop(0)[0]
-        return self._safe_at
+
+
+def _covers(archived: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> bool:
+    return all(archived.get(tp, 0) >= end for tp, end in ends.items())

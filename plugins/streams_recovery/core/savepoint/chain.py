@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from streams_recovery.core.jobs.spec import RangeToCopy
-from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation
+from streams_recovery.core.kafka_types import Consistency, TopicRole, truncation, unproven
 from streams_recovery.core.repository.cleaning import compacted, deletions_gone
 from streams_recovery.core.repository.manifest import CopiedRange, Gap, Manifest, PartitionCut, PartitionImage, TopicImage
 from streams_recovery.core.repository.segment_file import GONE_BEFORE
@@ -60,9 +60,11 @@ def plan_partition(
         return _copy_from(cut, cut.tail_start, why="unread tail")
     reason = why_full or _cannot_share(cut, role, parent, epoch_end, expires)
     if reason is not None or parent is None:
-        return _copy_from(
-            cut, cut.log_start, why=reason or "first savepoint", may_lose=not role.internal or (role is TopicRole.CHANGELOG and deletes)
-        )
+        lost = min(cut.log_start, cut.end)
+        gone = parent is not None and not role.internal and why_full is None and parent.end < lost
+        before = (Gap(start=parent.end, end=lost, reason=GONE_BEFORE),) if parent is not None and gone else ()
+        may_lose = not role.internal or (role is TopicRole.CHANGELOG and deletes)
+        return replace(_copy_from(cut, cut.log_start, why=reason or "first savepoint", may_lose=may_lose), gaps=before)
     gaps = parent.gaps
     start = parent.end
     # The log's start is read after its end, so it may already be higher.
@@ -112,6 +114,9 @@ def _cannot_share(cut: PartitionCut, role: TopicRole, parent: PartitionImage | N
     cut_back = truncation(seen=parent.leader_epoch, upto=parent.end, now=cut.leader_epoch, epoch_end=epoch_end)
     if cut_back is not None:
         return f"the log was truncated since the last savepoint: {cut_back}"
+    doubt = unproven(seen=parent.leader_epoch, upto=parent.end, now=cut.leader_epoch, log_start=cut.log_start)
+    if doubt is not None and parent.archived_from < parent.end:
+        return f"the log may have been truncated since the last savepoint: {doubt}"
     start = parent.ranges.facts.start
     if start is None and not parent.gaps and parent.end > parent.log_start:
         return "the last savepoint did not archive it"
