@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.join import behind, groups_to_join, taken, with_joined
+from streams_recovery.core.archive.join import behind, groups_to_join, is_same_log, taken, with_joined
 from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent, archive_of, extended
 from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, TickLimits, archived_logs, archived_to, plan_tick
 from streams_recovery.core.compaction.merge import Accepted, GroupToMerge
@@ -308,6 +308,8 @@ class World:
         missing = copy.missing
         found = self.archive.newest.get(tp)
         own = found if found is not None and found.topic_id == log.topic_id and takes else None
+        if own is not None and not is_same_log(own, cut, None if own.leader_epoch is None else log.epoch_end(own.leader_epoch)):
+            own = None
         got = None if shared is None else taken(cut, TopicRole.INPUT, shared, own)
         end = cut.end if shared is None else max(cut.end, shared.end)
         if got is not None and shared is not None:

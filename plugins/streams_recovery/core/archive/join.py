@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from streams_recovery.core.archive.log import ARCHIVED_ROLES, Archive, ArchivedCut, ArchivedLog, is_state
 from streams_recovery.core.compaction.merge import Accepted, GroupToMerge, MergeLimits, groups
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import TopicPartition, TopicRole, truncation, unproven
 from streams_recovery.core.repository.manifest import CopiedRange, LogAtCut, Manifest, PartitionImage, partition_images
 
 
@@ -76,6 +76,17 @@ def with_joined(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]], accepted
 def _with(log: ArchivedLog, merged: Sequence[CopiedRange]) -> ArchivedLog:
     outside = [piece for piece in log.ranges if not any(one.start <= piece.start and piece.end <= one.end for one in merged)]
     return replace(log, ranges=tuple(sorted((*outside, *merged), key=lambda piece: piece.start)))
+
+
+def is_same_log(log: ArchivedLog, cut: LogAtCut, epoch_end: int | None) -> bool:
+    """True if what is archived of a log is of the log at a cut. ``epoch_end`` is where the records end now that were written up to the archive's leader epoch;
+    None if the broker does not say: then it is that only without another leader since. An archiver that does not answer has not seen a log that was cut back.
+    """
+    seen, now = log.leader_epoch, cut.leader_epoch
+    if seen is None or now is None or seen == now:
+        return True
+    doubt = unproven(seen=seen, upto=log.end, now=now, log_start=cut.log_start)
+    return epoch_end is not None and doubt is None and truncation(seen=seen, upto=log.end, now=now, epoch_end=epoch_end) is None
 
 
 def taken(cut: LogAtCut, role: TopicRole, parent: PartitionImage, log: ArchivedLog | None) -> ArchivedLog | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from streams_recovery.core import codec
-from streams_recovery.core.archive.join import taken
+from streams_recovery.core.archive.join import is_same_log, taken
 from streams_recovery.core.archive.log import ArchivedLog
 from streams_recovery.core.errors import Damaged, NotFound, RecoveryError
 from streams_recovery.core.escaping import logger
@@ -66,7 +66,9 @@ def plan_copy(recovery: RecoveryContext, ticket: Ticket, cut: ArtifactRef) -> Jo
     parent = newest if newest and _whole(recovery, newest) else None
     if parent is not None:
         parent = _with_archives(recovery, parent, draft) or parent
-    plan = copy_plan(draft, parent, _policy(recovery), ends, settings, last=newest or last, archived=_archived(recovery, ticket, parent))
+    plan = copy_plan(
+        draft, parent, _policy(recovery), ends, settings, last=newest or last, archived=_archived(recovery, ticket, parent, draft)
+    )
     if newest is not None and parent is None:
         plan = replace(plan, not_whole=newest.savepoint_id)
     plan = with_damage(plan, ticket, damage_of_cut(recovery, ticket, draft, last, ends, settings))
@@ -109,7 +111,7 @@ def has_news(recovery: RecoveryContext) -> bool:
         return False
 
 
-def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None) -> Mapping[TopicPartition, ArchivedLog]:
+def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None, draft: CutDraft) -> Mapping[TopicPartition, ArchivedLog]:
     """The logs that the continuous archive has, joined by its archiver where one is at work. Without it the job copies what is missing."""
     if parent is None or ticket.safety or not recovery.config.archive.enabled:
         return {}
@@ -118,7 +120,13 @@ def _archived(recovery: RecoveryContext, ticket: Ticket, parent: Manifest | None
     except Damaged as error:
         LOGGER.warning("the archive is not used, and inputs are copied: %s", error.reason)
         return {}
-    return archive.newest if archive is not None and archive.cluster_id == parent.cluster_id else {}
+    if archive is None or archive.cluster_id != parent.cluster_id:
+        return {}
+    cuts = {cut.tp: cut for topic in draft.topics for cut in topic.partitions}
+    logs = {tp: log for tp, log in archive.newest.items() if tp in cuts}
+    moved = {tp: epoch for tp, log in logs.items() if (epoch := log.leader_epoch) is not None and epoch != cuts[tp].leader_epoch}
+    ends = recovery.cluster.epoch_ends(moved) if moved else {}
+    return {tp: log for tp, log in logs.items() if is_same_log(log, cuts[tp], ends.get(tp))}
 
 
 def _with_archives(recovery: RecoveryContext, newest: Manifest, draft: CutDraft) -> Manifest | None:
