@@ -5,14 +5,15 @@ transactions, and lose its first records to retention; on either side the log cl
 
 A place is *exact* when everything in front of it was read and nothing behind it was. It is called so only if a run of ``LEAST_RUN`` records around it stands
 in both logs in the same order, or all records that there are, and nothing contradicts it. One thing cannot be seen and is taken for granted: such a run, with
-its timestamps, stands in the old log once. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that loses nothing.
+its timestamps, stands in the old log once. Without timestamps that is not taken for granted: the run must stand once in what was read of
+both logs. Everything that is not proven has a ``Doubt``, and a place by time if one can be named that loses nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -151,7 +152,33 @@ class _Search:
         place = decision.place()
         if self.carried_anew > decision.boundary.rank:
             raise _Doubted(Doubt.REPEATED)
+        if not log.timestamps and not log.compacted:
+            self._check_unique()
         return place
+
+    def _check_unique(self) -> None:
+        """Records that repeat, such as heartbeats, look like those that were read when they are new ones."""
+        known = [record.digest for record in (*self.window.before, *self.window.behind)]
+        there = _places({match.rank: match.digest for match in self.matches}, self.count, self.window, self.log.least_run)
+        before = _places(dict(enumerate(known)), len(known), self.window, self.log.least_run)
+        if next(itertools.islice(there, 1, None), None) is not None or next(itertools.islice(before, 1, None), None) is not None:
+            raise _Doubted(Doubt.SEVERAL)
+
+
+def _places(digests: Mapping[int, bytes], count: int, window: Window, least: int) -> Iterator[int]:
+    """The ranks in a log of ``count`` records before which the committed offset could be: ``least`` records around it, or more, are those around the offset in
+    the old log, and all behind it are, up to the end of one side. ``digests`` are the records that are like any of these.
+    """
+    before = [record.digest for record in reversed(window.before[-least:])]
+    behind = [record.digest for record in window.behind]
+    ranks = {rank + 1 for rank, digest in digests.items() if before and digest == before[0]}
+    ranks |= {rank for rank, digest in digests.items() if behind and digest == behind[0]}
+    for place in sorted(ranks):
+        follow = min(len(behind), count - place)
+        if all(digests.get(place + at) == behind[at] for at in range(follow)):
+            back = next((at for at, digest in enumerate(before) if digests.get(place - 1 - at) != digest), len(before))
+            if back + follow >= least:
+                yield place
 
 
 class _Decision:

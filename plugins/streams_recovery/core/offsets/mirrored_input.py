@@ -92,6 +92,7 @@ class Doubt(enum.StrEnum):
     ALIKE = "alike"
     SHORT = "short"
     TOO_MANY = "too_many"
+    SEVERAL = "several"
     DIFFERENT = "different"
 
     @property
@@ -113,6 +114,8 @@ _WORDS: Final = {
     Doubt.ALIKE: "{records} records stand on both sides of the committed offset in the same form, timestamp included",
     Doubt.SHORT: "only {records} records around the committed offset are there in the same order, and {least} are needed",
     Doubt.DIFFERENT: "{records} of the compared offsets have another record there, or only one of both logs has one",
+    Doubt.SEVERAL: "the records around the committed offset stand there, or in the old log, at more than one place in the same order, and without timestamps "
+    "nothing tells these places apart",
     Doubt.TOO_MANY: "records like those around the committed offset come there too often",
 }
 

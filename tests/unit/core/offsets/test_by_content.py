@@ -322,3 +322,24 @@ def test_few_records_behind_newer_ones_of_a_mirror_that_began_again_are_no_proof
     for committed, before in ((5, []), (5, [3, 4])):
         old = [LogRecord(number, number, b"%d" % number, b"a") for number in (*before, 5)]
         assert not isinstance(find_place(around(committed, old), there, mirrored(there, start=6)), ExactPlace)
+
+
+@pytest.mark.fault("F92")
+@pytest.mark.parametrize("period", [1, 10, 60, 900])
+@pytest.mark.parametrize("start", [0, 500, 2_030, 2_990, 3_000])
+def test_records_that_repeat_are_no_proof_without_timestamps(period: int, start: int) -> None:
+    """An application had read all 3,000 records; as many as repeat came later, and look like the last ones that it had read."""
+    old = records([number % period for number in range(2_000, 3_000)], begin=2_000)
+    there = records([number % period for number in range(start, 3_000 + max(period, 60))], begin=start)
+    place = find_place(around(3_000, old, first=False), there, mirrored(there, start=start, timestamps=False))
+    assert isinstance(place, UnprovenPlace)
+    assert place.doubt in (Doubt.SEVERAL, Doubt.TOO_MANY, Doubt.REPEATED)
+
+
+@pytest.mark.fault("F92")
+@pytest.mark.parametrize("committed", [60, 150, 200])
+def test_records_that_do_not_repeat_are_a_proof_without_timestamps_too(committed: int) -> None:
+    there = records(range(200), begin=1_000)
+    place = find_place(around(committed, OLD), there, mirrored(there, start=1_000, timestamps=False))
+    assert isinstance(place, ExactPlace)
+    assert place.offset == 1_000 + committed
