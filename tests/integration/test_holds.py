@@ -6,6 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,12 +14,13 @@ import pytest
 
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
+from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked, owner_config
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
-from tests.support.applications.topic_records import produce_at
+from tests.support.applications.topic_records import delete_below, produce_at
 
 CONFIG = """
 version: 1
@@ -61,6 +63,17 @@ def restored(recovery: RecoveryContext, store: str, final: dict[str, str]) -> st
     return topic
 
 
+@contextmanager
+def with_global(recovery: RecoveryContext, tmp_path: Path, topic: str) -> Iterator[RecoveryContext]:
+    """The application with this global topic in its configuration."""
+    text = (tmp_path / "held.yaml").read_text()
+    (tmp_path / "held.yaml").write_text(text.replace("{inputs: [orders]}", f"{{inputs: [orders], globals: [{topic}]}}"))
+    extra = {"bootstrap.servers": recovery.connection.bootstrap_servers}
+    kafka = {"AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": extra})}
+    with open_context(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
+        yield declared
+
+
 @pytest.mark.fault("F2")
 @pytest.mark.parametrize(
     "before",
@@ -94,14 +107,7 @@ def test_a_guard_on_a_topic_that_left_the_configuration_stays_on_record(
     assert f"no topics of {recovery.application_id}: ['{topic}']" in caplog.text
     assert "declare" in caplog.text
     assert [item.hold.topic for item in topic_holds.outstanding(recovery)] == [topic], "the warning comes again"
-    text = (tmp_path / "held.yaml").read_text()
-    (tmp_path / "held.yaml").write_text(text.replace("{inputs: [orders]}", f"{{inputs: [orders], globals: [{topic}]}}"))
-    kafka = {
-        "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(
-            {"conn_type": "kafka", "extra": {"bootstrap.servers": recovery.connection.bootstrap_servers}}
-        )
-    }
-    with open_context(load_named("held", tmp_path, {}), EnvironmentConnections(kafka)) as declared:
+    with with_global(recovery, tmp_path, topic) as declared:
         assert topic_holds.release_copy_holds(declared) == (topic,)
         assert config_of(recovery, topic) == {"cleanup.policy": "compact"}
         assert topic_holds.outstanding(declared) == ()
@@ -180,3 +186,24 @@ def test_restored_records_keep_their_hold_until_none_would_expire(recovery: Reco
     assert topic_holds.release_restore_holds(recovery) == ()
     assert config_of(recovery, topic) == final
     assert topic_holds.outstanding(recovery) == ()
+
+
+@pytest.mark.fault("F85")
+def test_of_a_global_topic_the_oldest_record_keeps_the_hold_and_what_is_due_is_named(recovery: RecoveryContext, tmp_path: Path) -> None:
+    topic, now = f"customers-{uuid.uuid4().hex[:8]}", time.time_ns() // 1_000_000
+    final = {"cleanup.policy": "delete", "retention.ms": str(7 * DAY_MS), "segment.ms": str(DAY_MS)}
+    created = recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=restore_hold(final))
+    hold = TopicHold(topic=topic, topic_id=created.topic_id)
+    topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    produce_at(recovery, topic, now - 30 * DAY_MS)
+    produce_at(recovery, topic, now - 15 * DAY_MS // 2)
+    produce_at(recovery, topic, now)
+    with with_global(recovery, tmp_path, topic) as declared:
+        assert topic_holds.release_restore_holds(declared) == (topic,), "no such retention has kept a record of a month ago"
+        assert topic_holds.about_to_expire(declared, [topic]) == (), "nothing goes while it is held"
+        delete_below(declared, TopicPartition(topic, 0), 1)
+        assert topic_holds.release_restore_holds(declared) == (), "the next one is due, as it was before"
+        assert config_of(declared, topic) == final
+        (line,) = topic_holds.about_to_expire(declared, [topic])
+        assert line.startswith(f"{topic}: 1 offsets at its beginning are older than retention.ms={7 * DAY_MS}")
+    recovery.cluster.delete_topics([topic])

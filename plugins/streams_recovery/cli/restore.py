@@ -290,10 +290,18 @@ def _approved(planned: RestorePlan, approve: str | None) -> bool:
 
 
 def _tell(recovery: RecoveryContext, report: restores.RestoreReport, *, as_json: bool) -> None:
-    name = recovery.config.name
     if as_json:
         print_json(report)
         return
+    _say_verdict(recovery, report)
+    for one in report.expiring:
+        say(f"Not to stay: {one}. Raise retention.ms where it is to stay.")
+    if report.still_held:
+        say(f"Retention is not put back yet, restored records would expire: {', '.join(report.still_held)}")
+
+
+def _say_verdict(recovery: RecoveryContext, report: restores.RestoreReport) -> None:
+    name = recovery.config.name
     if report.single is not None:
         names, equal = ", ".join(report.single.names), f"{report.rows:,} records compared, all equal"
         line(f"{names} brought back from {report.savepoint_id}: {equal}; {report.offsets} offsets set")

@@ -137,21 +137,48 @@ def release_restore_holds(recovery: RecoveryContext) -> tuple[str, ...]:
     held = _own(recovery, [item for item in outstanding(recovery) if item.purpose is HoldPurpose.RESTORE])
     found = _there(recovery, held)
     defaults = recovery.cluster.topic_defaults() if found else ()
-    keep = {item.hold.topic for item, topic in found.items() if _would_expire(recovery, topic, defaults)}
+    keep = {item.hold.topic for item, topic in found.items() if _would_expire(recovery, item, topic, defaults)}
     release(recovery, [item for item in held if item.hold.topic not in keep])
     return tuple(sorted(keep))
 
 
-def _would_expire(recovery: RecoveryContext, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
-    if recovery.config.internal_role(topic.name) is TopicRole.REPARTITION:
+def about_to_expire(recovery: RecoveryContext, topics: Iterable[str]) -> tuple[str, ...]:
+    """Sentences about records that the retention of their topic may delete from now on, of topics of which each record counts."""
+    found = recovery.cluster.describe_topics([name for name in topics if recovery.config.internal_role(name) is None])
+    now, sentences = recovery.clock(), []
+    for name, topic in sorted(found.items()):
+        kept = holding.retention_of({key: setting.value for key, setting in topic.in_force.items()})
+        old = 0 if kept is None else sum(_records_before(recovery, topic, max(now - kept, 0)).values())
+        if old:
+            sentences.append(
+                f"{name}: {old:,} offsets at its beginning are older than retention.ms={kept}: the broker may delete them from now on"
+            )
+    return tuple(sentences)
+
+
+def _records_before(recovery: RecoveryContext, topic: TopicDescription, moment: int) -> dict[TopicPartition, int]:
+    """How many offsets each partition begins with before the first record of ``moment`` or later."""
+    partitions = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
+    later = recovery.cluster.offsets_for_times(partitions, moment)
+    return {tp: max((ends[tp] if (first := later[tp]) is None else first) - starts[tp], 0) for tp in partitions}
+
+
+def _would_expire(recovery: RecoveryContext, held: OutstandingHold, topic: TopicDescription, defaults: Iterable[dict[str, str]]) -> bool:
+    role, defaults = recovery.config.internal_role(topic.name), tuple(defaults)
+    if role is TopicRole.REPARTITION:
         return False
     owner = guarding.owner_config(topic.config)
     newest = recovery.cluster.newest_timestamps([TopicPartition(topic.name, number) for number in range(topic.partitions)])
-    return any(
-        holding.expires_on_release(timestamp, {**default, **owner}, recovery.clock(), _ADDITIONAL_RETENTION_MS)
-        for default in defaults
+    finals = [{**default, **owner} for default in defaults]
+    if any(
+        holding.expires_on_release(timestamp, final, recovery.clock(), _ADDITIONAL_RETENTION_MS)
+        for final in finals
         for timestamp in newest.values()
-    )
+    ):
+        return True
+    limits = {holding.too_old_from(final, recovery.clock(), held.since) for final in finals} - {None} if role is None else set()
+    return any(any(_records_before(recovery, topic, limit).values()) for limit in limits if limit)
 
 
 def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:

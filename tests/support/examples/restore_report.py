@@ -46,7 +46,7 @@ TOPICS, MISSING = topic_evidence(WANTED, WHOLE)
 
 
 REPORT = RestoreReport(
-    format_version=6,
+    format_version=7,
     restore_id="20261121T020000Z-0123456789",
     application_id="orders",
     source_application_id="orders",
@@ -67,6 +67,7 @@ REPORT = RestoreReport(
     missing=MISSING,
     safety_savepoint=None,
     still_held=(),
+    expiring=(),
     sizes=Sizes(records=9, payload_bytes=90, partitions=3, replaced=0, to_catch_up=0),
     seconds={"load": 61.0},
     point=None,

@@ -20,7 +20,7 @@ from streams_recovery.core.restore.single_topics import SingleTopics
 from streams_recovery.core.rollout.upgrade import VersionChange, Watched
 from streams_recovery.core.words import moment, span
 
-EVIDENCE_VERSION: Final = 6
+EVIDENCE_VERSION: Final = 7
 
 
 class Verdict(enum.StrEnum):
@@ -81,13 +81,14 @@ class RestoreReport:
     ``manifests`` has the hashes of the stored manifests that were used, by savepoint. Each manifest has the hash of every file it names. A hash is
     None if the manifest was gone at the end of the restore. ``missing`` are planned partitions without a proof over all their records.
     ``safety_savepoint`` is the one for an undo, None if there was no state to save. ``still_held`` are topics whose retention is not put back yet,
-    because restored records would expire; every later savepoint tries again. ``seconds`` has the steps of the restore by name, None if it was
+    because restored records would expire; every later savepoint tries again. ``expiring`` says which records their own retention may delete from now on.
+    ``seconds`` has the steps of the restore by name, None if it was
     interrupted. ``point`` is the moment of a restore to a point in time. ``query_checks`` compare answers of the running application. ``single`` says
     which topics were brought back alone, None where the state was restored. ``move`` says from which site to which the application went. ``upgrade`` says which
     version went on with the state that was there, and ``watched`` what came of watching it.
     """
 
-    format_version: Literal[6]
+    format_version: Literal[7]
     restore_id: str
     application_id: str
     source_application_id: str
@@ -108,6 +109,7 @@ class RestoreReport:
     missing: tuple[str, ...]
     safety_savepoint: str | None
     still_held: tuple[str, ...]
+    expiring: tuple[str, ...]
     sizes: Sizes
     seconds: dict[str, float] | None
     point: PointInTime | None
@@ -283,6 +285,7 @@ def _facts(report: RestoreReport) -> list[tuple[str, str]]:
         *_single(report.single),
         ("state from before", _before(report)),
         ("retention not put back yet", ", ".join(report.still_held) or "none"),
+        *([("older than their retention", "; ".join(report.expiring))] if report.expiring else []),
     ]
 
 

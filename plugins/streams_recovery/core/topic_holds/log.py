@@ -34,6 +34,8 @@ from streams_recovery.core.topic_holds.compaction_guard import (
     put_back,
 )
 
+# What Kafka has by default.
+_SEGMENT_MS = str(7 * 86_400_000)
 _LIMITS = (RETENTION_MS, RETENTION_BYTES, TIMESTAMP_BEFORE, TIMESTAMP_AFTER)
 
 
@@ -140,3 +142,22 @@ def expires_on_release(newest_timestamp: int | None, final: Overrides, now: int,
     expires = "delete" in policy and 0 <= int(final.get(RETENTION_MS, "-1")) < now
     compacted = "compact" in policy and 0 < int(final.get(MIN_COMPACTION_LAG, "0")) < now
     return (expires or compacted) and newest_timestamp is not None and newest_timestamp < now - margin_ms
+
+
+def retention_of(final: Overrides) -> int | None:
+    """The time (ms) after which a topic with these settings, in effect, deletes a record; None when it deletes none by its time."""
+    kept = int(final.get(RETENTION_MS, "-1"))
+    return kept if "delete" in final.get("cleanup.policy", "delete") and kept >= 0 else None
+
+
+def too_old_from(final: Overrides, now: int, held_since: int) -> int | None:
+    """The time (ms) before which no record of a topic can be that kept its records by these settings; None when it may have any. For topics of which each
+    record counts, not only the newest ones as in a windowed store.
+
+    A record goes with its segment, which may stay open for segment.ms (a week by default) after the record was due, and nothing went while it was held. An
+    older one was kept in another way, and putting these settings back would delete it.
+    """
+    kept = retention_of(final)
+    if kept is None:
+        return None
+    return max(now - kept - int(final.get("segment.ms", _SEGMENT_MS)) - max(now - held_since, 0), 0)

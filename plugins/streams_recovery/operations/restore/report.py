@@ -42,6 +42,7 @@ def report_of(
     checked: Checked,
     journal: tuple[JournalEntry, ...],
     still_held: tuple[str, ...],
+    expiring: tuple[str, ...] = (),
 ) -> RestoreReport:
     """The evidence. Raises ``Damaged`` when what was compared is not equal, is not all, or is nothing though there were records to restore."""
     topics, missing = topic_evidence(planned, checked.verified.partitions)
@@ -67,6 +68,7 @@ def report_of(
         missing=missing,
         safety_savepoint=recovery.safety.published_by_run(ticket.restore_id),
         still_held=still_held,
+        expiring=expiring,
         sizes=sizes_of(planned),
         seconds=seconds_of(journal, began_at=ticket.started_at),
         point=planned.point,
@@ -134,7 +136,7 @@ def keep_evidence(repository: Repository, layout: Layout, report: RestoreReport)
 
 def _lasting(report: RestoreReport) -> RestoreReport:
     """Without what may be another a moment later."""
-    return replace(report, finished_at=0, seconds=None, still_held=(), manifests={}, watched=None)
+    return replace(report, finished_at=0, seconds=None, still_held=(), expiring=(), manifests={}, watched=None)
 
 
 def evidence(recovery: RecoveryContext, restore_id: str = LATEST) -> tuple[RestoreReport, Markdown]:

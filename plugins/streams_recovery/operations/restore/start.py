@@ -243,7 +243,9 @@ def finish(
     if planned.deferred:
         guarded(recovery, ticket, at_least=whole_input(planned), before=Phase.CLOSED)
     checked = Checked(verified=verified, query_checks=query_checks)
-    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    still_held = topic_holds.release_restore_holds(recovery)
+    expiring = topic_holds.about_to_expire(recovery, [step.name for step in planned.create])
+    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), still_held, expiring)
     # Before the last phase: a restore that is closed cannot be resumed, so nobody could write the evidence any more.
     report = keep_evidence(recovery.repository, recovery.layout, report)
     quiesce_record.end(recovery)
@@ -261,7 +263,9 @@ def finish_topics(recovery: RecoveryContext, ticket: RestoreTicket, verified: Ve
     if planned.offsets:
         _check_committed(recovery, ticket, planned)
     checked = Checked(verified=verified, query_checks=())
-    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), topic_holds.release_restore_holds(recovery))
+    still_held = topic_holds.release_restore_holds(recovery)
+    expiring = topic_holds.about_to_expire(recovery, [step.name for step in planned.create])
+    report = report_of(recovery, ticket, planned, checked, entries(recovery, ticket), still_held, expiring)
     report = keep_evidence(recovery.repository, recovery.layout, report)
     note(recovery, ticket, Phase.CLOSED)
     recovery.lock.release(ticket.lock)

@@ -18,6 +18,7 @@ from streams_recovery.core.topic_holds.log import (
     restore_hold,
     restore_joined,
     restore_released,
+    too_old_from,
 )
 from tests.support.examples.savepoints import DAY
 from tests.support.examples.topic_configs import CONFIGS, TODAY, altered
@@ -112,3 +113,23 @@ VERSIONED = {"cleanup.policy": "compact", "min.compaction.lag.ms": "1000"}
 )
 def test_settings_go_back_only_when_nothing_live_expires(newest: int | None, final: dict[str, str], expected: bool) -> None:
     assert expires_on_release(newest, final, 10 * DAY, DAY) is expected
+
+
+@pytest.mark.fault("F85")
+@pytest.mark.parametrize(
+    ("final", "since", "expected"),
+    [
+        ({"retention.ms": str(7 * DAY)}, 100 * DAY, 86 * DAY),
+        ({"retention.ms": str(7 * DAY), "segment.ms": str(DAY)}, 100 * DAY, 92 * DAY),
+        ({"retention.ms": str(7 * DAY), "segment.ms": str(DAY)}, 98 * DAY, 90 * DAY),
+        ({"retention.ms": str(7 * DAY), "segment.ms": str(DAY)}, 200 * DAY, 92 * DAY),
+        ({"retention.ms": "-1"}, 0, None),
+        ({}, 0, None),
+        ({"cleanup.policy": "compact", "retention.ms": "1"}, 0, None),
+        ({"retention.ms": str(2**62)}, 0, 0),
+    ],
+)
+def test_where_each_record_counts_the_oldest_tells_whether_this_retention_can_have_kept_it(
+    final: dict[str, str], since: int, expected: int | None
+) -> None:
+    assert too_old_from(final, 100 * DAY, since) == expected
