@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from types import MappingProxyType
 from typing import Final
 
@@ -24,6 +24,7 @@ from streams_recovery.core.archive.log import (
     ENTRY_READERS,
     MOST_BYTES_OF_ARCHIVE_ENTRY,
     Archive,
+    ArchivedCut,
     ArchivedLog,
     ArchiveEntry,
     ArchiveEvent,
@@ -31,9 +32,9 @@ from streams_recovery.core.archive.log import (
 )
 from streams_recovery.core.archive.tick import (
     ARCHIVER_LEASE_SECONDS,
-    HAND_OVER_SECONDS,
     HEARTBEAT_SECONDS,
     JOIN_SECONDS,
+    KEPT_SECONDS,
     REPLACED_SECONDS,
     ArchivedTo,
     ArchiveResult,
@@ -113,7 +114,8 @@ class Archiver:
     _saved_at: int | None = field(default=None, init=False)
     _compacted: dict[str, tuple[Mapping[str, str], ...]] = field(default_factory=dict, init=False)
     _failing: bool = field(default=False, init=False)
-    _kept_at: float | None = field(default=None, init=False)
+    _kept_at: int | None = field(default=None, init=False)
+    _kept_cut: ArchivedCut | None = field(default=None, init=False)
     _record_bytes: float = field(default=_FIRST_RECORD_BYTES, init=False)
     _newest: ArchiveEntry | None = field(default=None, init=False)
     _others: list[ArchiveEntry] = field(default_factory=list, init=False)
@@ -255,6 +257,8 @@ class Archiver:
         if self._archive.cluster_id != self._cluster_id:
             self._archive = replace(self._archive, logs=MappingProxyType({}), cluster_id=self._cluster_id, safe_at=None, cut=None)
         self._safety = Safety.after(self._archive)
+        # Whether that is used, the archiver before this one may have been told.
+        self._kept_cut = self._archive.cut
         self._go_on_behind(base)
         begins = tuple(
             ArchivedLog(tp=tp, topic_id=to.topic_id, start=to.end, end=to.end, leader_epoch=to.leader_epoch, ranges=())
@@ -342,7 +346,8 @@ class Archiver:
             return False
         before = self._archive.cut
         self._append(replace(self._entry(ArchiveEvent.COPIED, logs=done.logs), cut=done.cut))
-        if before is not None and done.cut is not None:
+        # One that somebody uses stays: expiry removes it.
+        if before is not None and done.cut is not None and before != self._kept_cut:
             self._replaced.append((self.monotonic(), [tail.copied.file.key for tail in before.tails if tail.copied.file is not None]))
         self._count(done.logs)
         return True
@@ -396,8 +401,16 @@ class Archiver:
         self._go_on_behind(base)
         self._joined_at = self._based_at
         # Readers go back to this entry, and plans that were made before it a little further.
-        if self._kept_at is None or self.monotonic() - self._kept_at > HAND_OVER_SECONDS:
+        if not self._is_used():
             self._tidy("old entries of the archive", lambda: self._log.prune(_KEPT, whole=False))
+
+    def _is_used(self) -> bool:
+        """True while somebody may use what was there when he said so. What was said to an archiver before this one is looked up once."""
+        since = self.clock() - 1000 * KEPT_SECONDS
+        if self._kept_at is None:
+            recent = takewhile(lambda one: one[1].at >= since, self._log.numbered_back(readers=ENTRY_READERS))
+            self._kept_at = max((entry.at for _, entry in recent if entry.event is ArchiveEvent.KEPT), default=0)
+        return self._kept_at >= since
 
     def _remove_replaced(self) -> None:
         while self._replaced and self.monotonic() - self._replaced[0][0] > REPLACED_SECONDS:
@@ -424,7 +437,8 @@ class Archiver:
                 if entry.event is ArchiveEvent.KEPT:
                     # Somebody uses what there is, and what there was when the plan was made: expiry removes it, after its grace.
                     self._replaced.clear()
-                    self._kept_at = self.monotonic()
+                    self._kept_at = entry.at
+                    self._kept_cut = self._archive.cut
             # One of its own is one that it was told could not be stored.
             elif entry.run != self.spec.run:
                 raise LockLost(

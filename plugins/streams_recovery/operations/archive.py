@@ -19,8 +19,9 @@ from streams_recovery.core.archive.log import (
     archive_of,
     extended,
     goes_into_archive,
+    kept_files,
 )
-from streams_recovery.core.archive.tick import HAND_OVER_SECONDS, ArchiveSpec, TickLimits, is_at_work
+from streams_recovery.core.archive.tick import HAND_OVER_SECONDS, KEPT_SECONDS, ArchiveSpec, TickLimits, is_at_work
 from streams_recovery.core.errors import ApplicationNotReady, Refused
 from streams_recovery.core.jobs.spec import NO_JOB, JobPlan
 from streams_recovery.core.repository.layout import Layout
@@ -122,6 +123,14 @@ def read_archive(recovery: RecoveryContext, application_id: str = "", *, upto: i
     where = Layout(application_id).archive
     entries = archive_log(recovery, application_id).numbered_back(readers=ENTRY_READERS)
     return archive_of(((number, entry.checked(application_id, where)) for number, entry in entries), upto)
+
+
+def archived_files(recovery: RecoveryContext) -> frozenset[str]:
+    """The files of the archive, and those that somebody has said to use. Raises ``Damaged`` for entries that cannot be used."""
+    where = recovery.layout.archive
+    entries = archive_log(recovery).numbered_back(readers=ENTRY_READERS)
+    known = [(number, entry.checked(recovery.application_id, where)) for number, entry in entries]
+    return archive_of(known).keys | kept_files(known, recovery.clock() - 1000 * KEPT_SECONDS)
 
 
 def archived_behind(

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from streams_recovery.core.archive.log import extended
+from streams_recovery.core.archive.log import ArchiveEvent, extended
 from tests.support.examples.archived_logs import PARTITIONS, World
 
 Step = Callable[[World, random.Random], object]
@@ -73,6 +73,8 @@ def settled(world: World) -> None:
     for _ in range(40):
         world.now += 10
         world.look()
+        if world.entries[-1].event is ArchiveEvent.STILL:
+            break
     copies = world.copies
     for _ in range(3):
         world.now += 60

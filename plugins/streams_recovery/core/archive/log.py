@@ -328,6 +328,23 @@ def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = N
     return found
 
 
+def kept_files(entries: Iterable[tuple[int, ArchiveEntry]], since: int) -> frozenset[str]:
+    """The files that there were each time, from ``since`` (ms) on, that somebody said that they are used: a restore that was opened is promised them, whatever
+    an archiver has made of them meanwhile. ``entries`` are from the newest back.
+    """
+    needed: list[tuple[int, ArchiveEntry]] = []
+    for number, entry in entries:
+        needed.append((number, entry))
+        if entry.event is ArchiveEvent.JOINED and entry.at < since:
+            break
+    found, archive = set[str](), Archive()
+    for number, entry in reversed(needed):
+        archive = archive.with_entry(number, entry)
+        if entry.event is ArchiveEvent.KEPT and entry.at >= since:
+            found |= archive.keys
+    return frozenset(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extended:
     """A savepoint whose inputs and globals go on with what is archived behind it, up to the moment ``safe_at``: so many ``records``, the last of them in the

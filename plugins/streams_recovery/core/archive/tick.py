@@ -25,6 +25,8 @@ JOIN_SECONDS: Final = 3600
 HAND_OVER_SECONDS: Final = 86_400.0
 # A file that was joined goes after this time: whoever was about to read it has read it.
 REPLACED_SECONDS: Final = 3600
+# So long after somebody said that the files are used they stay, and the entries that name them.
+KEPT_SECONDS: Final = 3 * 86_400
 _MOST_LOOKS: Final = 256
 
 

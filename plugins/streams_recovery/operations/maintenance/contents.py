@@ -49,7 +49,7 @@ from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.topic_holds.log import HoldEntry
 from streams_recovery.operations import unfinished
-from streams_recovery.operations.archive import read_archive
+from streams_recovery.operations.archive import archived_files
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
@@ -163,9 +163,9 @@ def holdings(recovery: RecoveryContext) -> Holdings:
 
 
 def _archived(recovery: RecoveryContext) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Files of the continuous archive, which no savepoint may have yet; and its name where that cannot be told."""
+    """Files of the continuous archive, which no savepoint may have yet, or that an opened restore uses; and its name where that cannot be told."""
     try:
-        return read_archive(recovery).keys, ()
+        return archived_files(recovery), ()
     except Damaged:
         return frozenset(), ("the continuous archive",)
 

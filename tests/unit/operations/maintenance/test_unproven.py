@@ -183,6 +183,22 @@ def test_a_file_that_only_an_entry_of_the_archive_without_a_seal_names_stays(ado
     assert (done.exit_code, key in stored(tmp_path)) == ((8, True) if named else (0, False)), done.output
 
 
+@pytest.mark.fault("F98")
+@pytest.mark.parametrize(("days", "stays"), [(2, True), (4, False)])
+def test_a_file_that_an_opened_restore_uses_stays_when_the_archive_has_it_no_more(run: Run, tmp_path: Path, days: int, stays: bool) -> None:
+    tp, key = leftover(tmp_path)
+    at = wall_clock() - days * 86_400_000
+    piece = CopiedRange(start=1_000, end=1_005, file=replace(FILE, key=key, first_offset=1_000, last_offset=1_004))
+    log = ArchivedLog(tp=tp, topic_id="id", start=1_000, end=1_005, leader_epoch=0, ranges=(piece,))
+    archive = AppendLog(repository(tmp_path), LAYOUT.archive, ArchiveEntry)
+    said = ((ArchiveEvent.JOINED, at - 9, (log,)), (ArchiveEvent.KEPT, at, ()), (ArchiveEvent.JOINED, at + 9, ()))
+    for event, moment, logs in said:
+        archive.append(ArchiveEntry(event=event, run="restore 1", at=moment, cluster_id="c", logs=logs))
+    age(tmp_path)
+    done = expire(run)
+    assert (done.exit_code, key in stored(tmp_path)) == (0, stays), done.output
+
+
 STRANGE = "20261121T090000Z-0000000009"
 
 
