@@ -6,18 +6,23 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from streams_recovery.core.errors import Damaged, NotFound, Refused
+from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.retention import DAY_MS, Pin, Pins
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.words import command, in_order, is_id
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one
+from streams_recovery.storage.lock import ApplicationLock
+from streams_recovery.storage.run_artifacts import RunArtifacts
 
 PLAN: Final = "restore-plan"
 
@@ -103,8 +108,8 @@ def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
 
 
 def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
-    """The application's own savepoints that unfinished restores need, those of copies too: those they bring back, and the one that leads back from it. Another
-    application's are in another part of the repository, and none of this one's. Raises what ``plan_of`` raises.
+    """The application's own savepoints that its unfinished restores need, those of copies too: those they bring back, and the one that leads back from it.
+    ``needed_by_others`` has those that other applications' need. Raises what ``plan_of`` raises.
     """
     restore_id = unfinished_restore(recovery)
     found: set[str | None] = set()
@@ -113,6 +118,63 @@ def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
         found |= {planned.savepoint_id, planned.inputs_from} if planned.source_application_id == recovery.application_id else set()
         found.add(recovery.safety.published_by_run(one))
     return frozenset(one for one in found if one is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeededByOthers:
+    """The application's savepoints that unfinished restores of other applications in the repository need, such as that of a clone: ``by`` has these restores of
+    each savepoint, in words. What is ``unreadable`` may need any of them.
+    """
+
+    by: Mapping[str, tuple[str, ...]]
+    unreadable: tuple[str, ...]
+
+
+def needed_by_others(recovery: RecoveryContext) -> NeededByOthers:
+    """Asks the journals of all applications in the repository. A restore that destroyed nothing yet counts while its application's lock is held: it may be at
+    work, and this application's lock does not keep it from that.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    unreadable: list[str] = []
+    for other in other_parts(recovery):
+        for restore_id, planned in _going_on(other, unreadable):
+            if planned.source_application_id == recovery.application_id:
+                for savepoint_id in filter(None, {planned.savepoint_id, planned.inputs_from}):
+                    found[savepoint_id] = (*found.get(savepoint_id, ()), f"{restore_id} of {other.layout.application_id}")
+    return NeededByOthers(by=found, unreadable=tuple(unreadable))
+
+
+def other_parts(recovery: RecoveryContext) -> Iterator[RecoveryContext]:
+    """The context with the part of each other application in the repository, configured here or not, for whoever reads its restores."""
+    for application_id in filter(is_name, recovery.repository.directories("")):
+        if application_id != recovery.application_id:
+            layout = Layout(application_id)
+            yield replace(
+                recovery,
+                layout=layout,
+                artifacts=RunArtifacts(recovery.repository, layout),
+                lock=ApplicationLock(recovery.repository, layout, recovery.clock),
+            )
+
+
+def _going_on(other: RecoveryContext, unreadable: list[str]) -> Iterator[tuple[str, RestorePlan]]:
+    """Restores that may go on, with their plans. Journals of those of which that is not known are added to ``unreadable``."""
+    replaced = False
+    for restore_id in reversed(in_order(restores_of(other), other.clock())):
+        try:
+            last = _last(other, restore_id)
+            if last is None:
+                continue
+            if last.phase is Phase.CLOSED:
+                replaced = replaced or any(map(_replaced_state, readable_back(other, restore_id)))
+            elif may_restart(last.phase):
+                if other.lock.holder() is not None:
+                    with contextlib.suppress(NotFound):
+                        yield restore_id, plan_of(other, restore_id)
+            elif last.scope is RestoreScope.COPIES or not replaced:
+                yield restore_id, plan_of(other, restore_id)
+        except (Damaged, NotFound):
+            unreadable.append(other.layout.journal(restore_id))
 
 
 def _unfinished_copies(recovery: RecoveryContext) -> Iterator[str]:

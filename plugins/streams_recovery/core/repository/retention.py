@@ -43,7 +43,8 @@ class KeepRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldSavepoint:
-    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it.
+    """A savepoint as retention sees it. ``whole`` is False when files it names are missing; ``in_use`` means that an unfinished restore needs it, and
+    ``needed_by`` are those of other applications that do, or may.
     ``replaces`` is the savepoint of the same cut that it was compacted from, with proof, None when there is none. ``profile`` tells whether it has state,
     ``survives`` whether it is enough when the whole cluster is lost.
     """
@@ -56,6 +57,7 @@ class HeldSavepoint:
     replaces: str | None = None
     profile: Profile = Profile.FULL
     survives: bool = False
+    needed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +240,7 @@ def _add_other_reasons(
         reasons[held.savepoint_id] += [] if held.whole else ["damaged: check it"]
         reasons[held.savepoint_id] += ["of a time that has not come: check it"] if held.captured_at > now else []
         reasons[held.savepoint_id] += ["needed by a restore that is not finished"] if held.in_use else []
+        reasons[held.savepoint_id] += [f"needed by restore {one}, which is not finished" for one in held.needed_by]
 
 
 def _add_released(releases: Iterable[Release], reasons: dict[str, list[str]]) -> dict[str, int]:

@@ -53,7 +53,7 @@ from streams_recovery.operations.archive import archived_files
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.maintenance.unproven import Unproven, find_unproven, ids_of
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, HeldLock, renewed_lock
-from streams_recovery.operations.unfinished import PLAN, keeps_work, needed_savepoints, restores_of
+from streams_recovery.operations.unfinished import PLAN, NeededByOthers, keeps_work, needed_savepoints, restores_of
 from streams_recovery.storage.json_object import UNREADABLE, only_this_one, read_value
 from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.range_tables import RangeTables
@@ -85,7 +85,7 @@ class Holdings:
     keys of tables. ``needed`` has the keys of tables that a savepoint names, ``named`` a byte for each segment: 1 when one of these tables or the
     archive does.
     ``broken`` are hashes of tables that are not whole. ``in_use`` has those that an unfinished restore needs: the one it brings back, and the one that
-    leads back from it. What is ``unproven`` counts for no rule, and all that it names stays.
+    leads back from it, ``of_others`` those that restores of other applications need. What is ``unproven`` counts for no rule, and all that it names stays.
     """
 
     savepoints: tuple[Publication, ...]
@@ -99,6 +99,7 @@ class Holdings:
     unreadable: tuple[str, ...]
     pins: Pins
     in_use: frozenset[str]
+    of_others: NeededByOthers
     unproven: Unproven
 
     def held(self) -> list[HeldSavepoint]:
@@ -110,6 +111,7 @@ class Holdings:
                 consistency=one.consistency,
                 whole=not any(ref.sha256 in self.broken for refs in one.tables.values() for ref in refs),
                 in_use=one.savepoint_id in self.in_use,
+                needed_by=self.of_others.by.get(one.savepoint_id, ()) or self.of_others.unreadable,
                 replaces=one.replaces,
                 profile=one.profile,
                 survives=one.survives_cluster_loss,
@@ -143,7 +145,7 @@ def holdings(recovery: RecoveryContext) -> Holdings:
     needed = (*savepoints, *safety, *unproven.named, *(one.summary for one in expired.values() if one.summary is not None))
     opened = _opened(recovery, {(topic, ref) for one in needed for topic, refs in one.tables.items() for ref in refs}, segments)
     archived, torn_archive = _archived(recovery)
-    pins = unfinished.pins_of(recovery)
+    pins, of_others = unfinished.pins_of(recovery), unfinished.needed_by_others(recovery)
     return Holdings(
         savepoints=tuple(savepoints),
         safety=tuple(safety),
@@ -155,9 +157,10 @@ def holdings(recovery: RecoveryContext) -> Holdings:
             named or file.key in archived or file.key in unproven.files for file, named in zip(segments, opened.named, strict=True)
         ),
         broken=opened.broken,
-        unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive, *unproven.unreadable),
+        unreadable=(*unreadable, *torn, *gone, *opened.unreadable, *torn_archive, *unproven.unreadable, *of_others.unreadable),
         pins=replace(pins, marks=(*pins.marks, *unproven.pins)),
         in_use=needed_savepoints(recovery) | unproven.in_use,
+        of_others=of_others,
         unproven=unproven,
     )
 

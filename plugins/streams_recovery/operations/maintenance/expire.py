@@ -161,7 +161,9 @@ def _planned(recovery: RecoveryContext, found: Holdings, left: Leftovers) -> Exp
         expire_safety=tuple(
             one.savepoint_id
             for one in found.safety
-            if one.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS and one.savepoint_id not in found.in_use
+            if one.captured_at < now - recovery.config.retention.safety_days * retention.DAY_MS
+            and one.savepoint_id not in found.in_use
+            and not (found.of_others.unreadable or one.savepoint_id in found.of_others.by)
         ),
         files=tuple(file.key for file in files),
         bytes=sum(file.bytes for file in files),

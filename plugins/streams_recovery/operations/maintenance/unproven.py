@@ -59,6 +59,9 @@ def find_unproven(recovery: RecoveryContext, manifests: Mapping[str, str]) -> Un
     named, blind = _publications(plain, [*manifests, *copies])
     files, blind_archive = _archived(plain, archived)
     restores, in_use, blind_restores = _restores(recovery, plain)
+    for other, theirs in zip(unfinished.other_parts(recovery), unfinished.other_parts(plain), strict=True):
+        more, needed, blind_others = _restores(other, theirs)
+        restores, in_use, blind_restores = restores | more, in_use | needed, [*blind_restores, *blind_others]
     lost = _lost(recovery, plain)
     pins, strange = _pins(recovery, plain)
     return Unproven(

@@ -11,6 +11,7 @@ import pytest
 from streams_recovery.core.errors import ConfigInvalid, LockHeld, LockLost, NotFound
 from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope
+from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import PartitionImage
 from streams_recovery.core.repository.ranges import Ranges
 from streams_recovery.core.repository.retention import DAY_MS, Pin
@@ -21,7 +22,9 @@ from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
 from streams_recovery.operations.unfinished import dismiss, needed_savepoints, pin_log
 from streams_recovery.storage.append_log import AppendLog
+from streams_recovery.storage.lock import ApplicationLock
 from streams_recovery.storage.repository import Repository
+from streams_recovery.storage.run_artifacts import RunArtifacts
 from tests.support.examples.restore_plan import PLAN
 from tests.support.repository.golden import FIRST, SECOND, SECOND_AT, T0, OpenGolden, age, checked, on, root
 
@@ -481,3 +484,71 @@ def test_a_clock_ahead_that_takes_the_lock_of_a_living_run_takes_none_of_its_fil
     with pytest.raises(LockLost) as caught:
         recovery.lock.renew(lock, lease_seconds=LEASE_SECONDS)
     assert caught.value.facts == {"owner": "savepoint cli-1", "number": lock.number}
+
+
+def of_another(
+    recovery: RecoveryContext, *phases: Phase, scope: RestoreScope = RestoreScope.STATE, plan: bool = True, number: int = 1
+) -> str:
+    """A restore of a clone that begins from the first savepoint. Returns the prefix of its journal."""
+    restore_id, layout = new_id(SECOND_AT + 1_000 * number, f"run-{number}"), Layout("golden-next")
+    if plan:
+        named = replace(PLAN, application_id="golden-next", source_application_id="golden", create=(), savepoint_id=FIRST)
+        RunArtifacts(recovery.repository, layout).write_once(restore_id, "restore-plan", named)
+    journal = AppendLog(recovery.repository, layout.journal(restore_id), JournalEntry)
+    for phase in phases:
+        journal.append(JournalEntry(phase=phase, at=SECOND_AT, created=(), scope=scope))
+    return layout.journal(restore_id)
+
+
+@pytest.mark.fault("F79")
+@pytest.mark.parametrize(
+    ("phases", "kept"),
+    [
+        ((Phase.OPENED, Phase.STOPPED), False),
+        ((Phase.OPENED, Phase.DESTROYING), True),
+        ((Phase.OPENED, Phase.CREATED, Phase.LOADED), True),
+        ((Phase.OPENED, Phase.CREATED, Phase.LOADED, Phase.CLOSED), False),
+    ],
+)
+@pytest.mark.parametrize("scope", RestoreScope)
+def test_the_savepoint_that_an_unfinished_restore_of_another_application_reads_stays(
+    golden: OpenGolden, phases: tuple[Phase, ...], scope: RestoreScope, *, kept: bool
+) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY_MS)
+    of_another(recovery, *phases, scope=scope)
+    plan = maintenance.plan_expiry(recovery)
+    assert [one.savepoint_id for one in plan.expire] == ([] if kept else [FIRST])
+    assert ("of golden-next, which is not finished" in maintenance.expiry_text(plan)) is kept
+    assert maintenance.expire(recovery, "r").expired == (() if kept else (FIRST,))
+
+
+@pytest.mark.fault("F79")
+def test_a_restore_of_another_application_that_has_only_begun_keeps_its_savepoint_while_it_may_be_at_work(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY_MS)
+    of_another(recovery, Phase.OPENED)
+    lock = ApplicationLock(recovery.repository, Layout("golden-next"), recovery.clock)
+    held = lock.acquire("restore", lease_seconds=600, purpose="a restore")
+    assert maintenance.expire(recovery, "r").expired == ()
+    lock.release(held)
+    assert maintenance.expire(recovery, "s").expired == (FIRST,)
+
+
+@pytest.mark.fault("F79")
+def test_a_later_restore_of_the_other_application_stands_for_the_one_that_failed(golden: OpenGolden) -> None:
+    recovery = golden("good", now=SECOND_AT + DAY_MS)
+    of_another(recovery, Phase.OPENED, Phase.CREATED)
+    assert maintenance.expire(recovery, "r").expired == ()
+    of_another(recovery, Phase.OPENED, Phase.CREATED, Phase.LOADED, Phase.CLOSED, number=2)
+    assert maintenance.expire(recovery, "s").expired == (FIRST,)
+
+
+@pytest.mark.fault("F79")
+@pytest.mark.parametrize("what", ["no plan", "no journal that can be read"])
+def test_a_restore_of_another_application_that_nobody_can_read_keeps_every_savepoint_and_file(golden: OpenGolden, what: str) -> None:
+    recovery = golden("good", now=SECOND_AT + 90 * DAY_MS)
+    journal = of_another(recovery, Phase.OPENED, Phase.CREATED, plan=what != "no plan")
+    if what != "no plan":
+        recovery.repository.create(f"{journal}{3:012}.json", b"junk")
+    plan = maintenance.plan_expiry(recovery)
+    assert plan.expire == plan.files == ()
+    assert plan.not_judged == (f"no file may go while these cannot be read: {journal}",)

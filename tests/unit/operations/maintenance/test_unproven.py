@@ -258,6 +258,18 @@ def test_a_restore_that_nobody_proves_keeps_its_savepoint_until_its_end_is_prove
     assert (done.exit_code, LAYOUT.manifest(FIRST) in stored(tmp_path)) == ((8, True) if stays else (0, False)), done.output
 
 
+@pytest.mark.fault("F79")
+def test_a_restore_of_another_application_that_nobody_proves_keeps_the_savepoint_that_it_reads(adopted: Run, tmp_path: Path) -> None:
+    restore, other = "20261121T040000Z-00000000aa", Layout("shop-next")
+    plain = repository(tmp_path)
+    for phase in (Phase.OPENED, Phase.CREATED):
+        AppendLog(plain, other.journal(restore), JournalEntry).append(JournalEntry(phase=phase, at=1, created=()))
+    wanted = replace(PLAN, application_id="shop-next", source_application_id="shop", savepoint_id=FIRST, create=())
+    RunArtifacts(plain, other).write_once(restore, "restore-plan", wanted)
+    done = expire(adopted)
+    assert (done.exit_code, LAYOUT.manifest(FIRST) in stored(tmp_path)) == (8, True), done.output
+
+
 @pytest.mark.fault("F76")
 def test_a_lock_that_somebody_holds_without_a_seal_is_not_tidied_away(run: Run, tmp_path: Path) -> None:
     configure(tmp_path, seal={"public_keys": [new_key(tmp_path, "seal.key")], "key_file": str(tmp_path / "seal.key")})
