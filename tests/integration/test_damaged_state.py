@@ -223,7 +223,7 @@ def test_an_application_of_a_longer_name_takes_no_topic_in_silence(small: Small)
             assert more not in {step.name for step in planned.create}
             assert f"| {more} | it is assigned to {group}" in markdown(planned)
         assert any(told.startswith(f"{more} is in the savepoint and stays") for told in planned.warnings)
-        anew = asked(recovery, restore.Rebuild, replace=True, offsets=Earliest(text="earliest"))
+        anew = asked(recovery, restore.Rebuild, replace=True, delete=(small.changelog.topic,), offsets=Earliest(text="earliest"))
         assert restore.plan(recovery, anew).claimed == (claimed,)
 
 

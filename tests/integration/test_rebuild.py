@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.errors import Damaged, NotFound, PlanChanged, Refused, TargetNotEmpty
-from streams_recovery.core.kafka_types import Claim, CommittedOffset, Profile, TopicPartition
+from streams_recovery.core.kafka_types import Claim, CommittedOffset, Evidence, Profile, TopicPartition
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.restore.plan_text import markdown
 from streams_recovery.core.topic_holds.compaction_guard import joined
@@ -42,11 +42,17 @@ def end(small: Small, tp: TopicPartition) -> int:
     return small.recovery.cluster.high_watermarks([tp])[tp]
 
 
+@pytest.mark.fault("F82")
 def test_a_rebuild_deletes_what_is_internal_and_begins_where_it_was_said(small: Small) -> None:
     recovery = small.recovery
     publish(small)
+    # A savepoint has the changelog, and knows no more than its name either.
+    with pytest.raises(TargetNotEmpty, match="nothing but their names") as unproven:
+        restore.plan(recovery, asked(recovery, restore.Rebuild, replace=True, offsets=strategy("earliest")))
+    assert unproven.value.facts == {"topics": [small.changelog.topic]}
+    assert restore.plan(recovery, asked(recovery, replace=True)).evidence[small.changelog.topic] is Evidence.NAME
     with pytest.raises(TargetNotEmpty, match=rf"{small.changelog.topic} \(4 offsets\)"):
-        restore.plan(recovery, asked(recovery, restore.Rebuild, offsets=strategy("earliest")))
+        restore.plan(recovery, asked(recovery, restore.Rebuild, delete=(small.changelog.topic,), offsets=strategy("earliest")))
     with pytest.raises(Refused) as caught:
         restore.plan(recovery, rebuild(recovery, "exact"))
     assert caught.value.facts == {"strategy": "exact"}
@@ -126,7 +132,7 @@ def test_another_application_whose_group_is_gone_loses_nothing_to_the_shorter_id
     with longer_application(small) as (other, theirs):
         recovery.groups.delete(other)
         summary = take(small)
-        assert any("savepoints have them" in told and all(topic in told for topic in theirs) for told in summary.warnings)
+        assert any("saved, and never deleted" in told and all(topic in told for topic in theirs) for told in summary.warnings)
         manifest = recovery.savepoints.read(summary.savepoint_id)
         assert set(manifest.unattributed) == set(theirs), "no state is left out, and nothing says whose this is"
         for request in (rebuild(recovery), asked(recovery, savepoint=summary.savepoint_id, replace=True)):

@@ -159,6 +159,14 @@ def _undelete_text(planned: maintenance.UndeletePlan) -> Markdown:
                 code(planned.hash[:12]),
             ),
             md(""),
+            *(
+                part
+                for log in planned.anew
+                for part in (
+                    md("> **Warning:** {} was deleted and has begun anew: its newer entries count, and no older one comes back.", log),
+                    md(""),
+                )
+            ),
             md("| object | was | bytes |"),
             md("|---|---|---:|"),
             *(md("| {} | {} | {:,} |", one.key, one.harm, one.bytes) for one in planned.objects),

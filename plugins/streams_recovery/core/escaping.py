@@ -15,6 +15,8 @@ from typing import Any, Final
 
 # What Markdown reads wherever it stands in a line. An underscore within a word means nothing, and neither does most of the rest of ASCII.
 _MARKS: Final = re.compile(r"(?<!\S)#|[\\`*\[\]<>|~&]|(?<![^\W_])_|_(?![^\W_])")
+# What pages make a link of although nothing marks it as one. They look for it in text behind all escapes, so only a code span in its middle keeps it text.
+_LINKS: Final = re.compile(r"((?<=http)|(?<=https)|(?<=ftp))://|(?<=www)\.", re.IGNORECASE)
 # What it reads at the beginning of a line alone.
 _FIRST: Final = re.compile(r"\d{1,9}(?=[.)])|(?=[-+=#:])")
 # What a code span shows as it is, in a table too.
@@ -100,7 +102,7 @@ def _literal(value: Any, form: str, *, begins: bool) -> str:
 
 
 def _escaped(shown: str) -> Markdown:
-    return Markdown(_MARKS.sub(r"\\\g<0>", shown))
+    return Markdown(_LINKS.sub(r"`\g<0>`", _MARKS.sub(r"\\\g<0>", shown)))
 
 
 def _written(one: str) -> str:

@@ -144,6 +144,7 @@ def known(
     if not names:
         return here
     here = replace(here, configured=recovery.configured())
+    here = replace(here, working=_working(recovery, names, here))
     if not (unclear := _unclear(names, here)):
         return here
     newest = _newest_readable(recovery)
@@ -154,6 +155,14 @@ def known(
         here = replace(here, shared={*here.shared, *_shared(recovery, existing, {name for name in unclear if name in here.saved})})
     here = replace(here, groups=_other_applications(recovery, existing, unclear))
     return replace(here, restored=_restored(recovery, unclear)) if (unclear := _unclear(names, here)) else here
+
+
+def _working(recovery: RecoveryContext, names: Iterable[str], here: AttributionFacts) -> set[str]:
+    """Other configured applications whose group is there. Asked only where this one's group has committed on what one of them may own."""
+    committed = (name for name in names if (one := attributed(name, here)) is not None and one.evidence is Evidence.COMMITTED)
+    if not any(longer_owner(name, recovery.application_id, here.configured) is not None for name in committed):
+        return set()
+    return set(here.configured).intersection(recovery.cluster.groups())
 
 
 def _committed(recovery: RecoveryContext) -> set[str]:

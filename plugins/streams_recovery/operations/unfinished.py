@@ -87,9 +87,23 @@ def restores_of(recovery: RecoveryContext) -> set[str]:
 
 def plan_of(recovery: RecoveryContext, restore_id: str) -> RestorePlan:
     """The plan of a restore that is not this run's own. Raises ``NotFound`` and ``Damaged``."""
-    planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
+    try:
+        planned = recovery.artifacts.read_once(RestorePlan, restore_id, PLAN)
+    except NotFound as error:
+        raise half_there(recovery, restore_id, error) from None
     check_plan(planned, where=recovery.layout.work(restore_id, PLAN))
     return planned
+
+
+def half_there(recovery: RecoveryContext, restore_id: str, error: NotFound) -> NotFound:
+    """The error for a restore of which a journal is there and nothing else, as after an undelete; ``error`` itself for one without a journal."""
+    if restore_id not in restores_of(recovery):
+        return error
+    return NotFound(
+        f"restore {restore_id} of {recovery.application_id} has a journal, and what it was to do is gone: nobody can go on with it",
+        next_step="make sure that the application works as it is, or restore it again; then dismiss this restore",
+        restore=restore_id,
+    ).then(command("dismiss", recovery.config.name, restore_id))
 
 
 def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:

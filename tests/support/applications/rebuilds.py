@@ -19,8 +19,9 @@ def strategy(text: str) -> OffsetStrategy:
 
 
 def rebuild(recovery: RecoveryContext, offsets: str = "earliest", **changes: object) -> RestoreRequest:
-    """A request to rebuild the state from the inputs."""
-    return asked(recovery, restore.Rebuild, replace=True, offsets=strategy(offsets), **changes)
+    """A request to rebuild the state from the inputs. It names the changelog, of which nothing but the name says whose it is."""
+    named = (f"{recovery.application_id}-totals-changelog", *changes.pop("delete", ()))  # type: ignore[call-overload]
+    return asked(recovery, restore.Rebuild, replace=True, offsets=strategy(offsets), delete=named, **changes)
 
 
 def cleared(recovery: RecoveryContext, request: RestoreRequest) -> RestoreTicket:

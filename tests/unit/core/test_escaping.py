@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
+from markdown_it import MarkdownIt
 
 import streams_recovery
 from streams_recovery.cli import maintenance as commands
@@ -94,11 +95,29 @@ def test_markdown_shows_it_literally_wherever_it_stands(text: str) -> None:
 
 def test_what_is_harmless_reads_in_a_log_as_it_was_written() -> None:
     assert (
-        md("{} {}", "my_app-counts.v1-changelog", "http://10.0.0.1:8080/x?y=1") == "my_app-counts.v1-changelog http://10.0.0.1:8080/x?y=1"
+        md("{} {}", "my_app-counts.v1-changelog", "10.0.0.1:8080/x?y=1 (www, http)")
+        == "my_app-counts.v1-changelog 10.0.0.1:8080/x?y=1 (www, http)"
     )
     assert md("| {} | {} |", "-", -1) == "| - | -1 |"
     assert code("orders_v1") == "`orders_v1`"
     assert md("{name}: {rows:,} {{x}}", name="a", rows=1000) == "a: 1,000 {x}"
+
+
+# What remark-gfm, with which Airflow shows an approval, makes a link of: it looks at each piece of text, behind all escapes.
+_LINK = re.compile(r"(https?://|www(?=\.))([-.\w]+)", re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "text", ["https://evil.example/a", "see HTTP://evil.example", "www.evil.example", "a WWW.evil.example b", "`https://e.x`"]
+)
+def test_an_address_in_a_name_from_elsewhere_is_no_link(text: str) -> None:
+    assert _LINK.search(text)
+    for shown in (md("group {}", text), code(text)):
+        pieces = [
+            piece.content for block in MarkdownIt("commonmark").parse(shown) for piece in (block.children or ()) if piece.type == "text"
+        ]
+        assert not any(_LINK.search(piece) for piece in pieces)
+        assert text in markdown_text(shown)[0]
 
 
 _PRESENT = DeletionOutlook(apply=Apply.AFTER_DAYS, scheduled=True, after_days=3, deletes_from=None, due=False)

@@ -17,16 +17,18 @@ import pytest
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.config.runs import ProcessRuns
-from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, LockLost, Refused
+from streams_recovery.core.errors import ApplicationNotReady, ConfigInvalid, Damaged, LockLost, NotFound, Refused
 from streams_recovery.core.kafka_types import QuiesceMode
 from streams_recovery.core.repository.journal import Phase
 from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.scheduled_run import RunEntry, ScheduledRun
+from streams_recovery.core.words import command
 from streams_recovery.operations import quiesce_record, savepoint
 from streams_recovery.operations.context import RecoveryContext, open_context
 from streams_recovery.operations.renewed_lock import HeldLock
-from streams_recovery.operations.restore.open import note
+from streams_recovery.operations.restore.open import note, plan_left
 from streams_recovery.operations.savepoint import SavepointRequest
+from streams_recovery.operations.unfinished import dismiss, needed_savepoints
 from tests.support.applications.unreachable import opened, running, stopped
 from tests.support.leases import later
 
@@ -243,6 +245,23 @@ def test_but_not_while_a_restore_is_unfinished(recovery: RecoveryContext) -> Non
     junk(recovery, recovery.layout.locks)
     with pytest.raises(Damaged, match=recovery.layout.locks):
         quiesce_record.check_may_resume(recovery, ticket)
+
+
+@pytest.mark.fault("F83")
+def test_of_a_restore_that_an_undelete_brought_back_by_half_everybody_says_that_to_dismiss_it_is_the_way_out(
+    recovery: RecoveryContext,
+) -> None:
+    ticket = opened(recovery)
+    note(recovery, ticket, Phase.DESTROYING)
+    recovery.repository.delete([key for key in recovery.repository.keys(recovery.layout.artifacts) if ticket.restore_id in key])
+    for ask in (lambda: plan_left(recovery, ticket.restore_id), lambda: needed_savepoints(recovery)):
+        with pytest.raises(NotFound, match="nobody can go on with it") as caught:
+            ask()
+        assert caught.value.commands == (command("dismiss", recovery.config.name, ticket.restore_id),)
+    dismiss(recovery, ticket.restore_id)
+    assert needed_savepoints(recovery) == frozenset()
+    with pytest.raises(NotFound, match="there is no restore"):
+        plan_left(recovery, "20261121T012345Z-0123456789")
 
 
 @pytest.mark.fault("F63")

@@ -7,6 +7,7 @@ so that nothing is missing from a repository and nothing was written over.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -424,6 +425,9 @@ class Harm(enum.StrEnum):
     REPLACED = "replaced"
 
 
+_ENTRY_OF_LOG: Final = re.compile(r"/[0-9]{12}\.json\Z")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelete:
     """One version that has to become the latest again."""
@@ -453,12 +457,34 @@ def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
     return tuple(sorted((one for one in found if not one.key.startswith(left)), key=lambda one: (rank(one), one.key)))
 
 
+def began_anew(versions: Iterable[ObjectVersion]) -> frozenset[str]:
+    """Logs with an entry that was deleted, and whose number another entry has since: where they are, without the number."""
+    first: dict[str, ObjectVersion] = {}
+    now: dict[str, ObjectVersion] = {}
+    removed = set()
+    for version in versions:
+        if _ENTRY_OF_LOG.search(version.key) is None:
+            continue
+        if version.deleted:
+            removed.add(version.key)
+            continue
+        first[version.key] = version
+        if version.latest:
+            now[version.key] = version
+    again = (key for key, one in now.items() if key in removed and (one.etag, one.bytes) != (first[key].etag, first[key].bytes))
+    return frozenset(key.rpartition("/")[0] for key in again)
+
+
 def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
     """The first version of every object whose latest one is something else, by key. Versions of one key come newest first, as S3 lists them.
 
     Every object of a repository is created once and never changed, so the version that was written first is the true one. No time is looked
     at: servers differ in which one they give to an older version.
+
+    Only of a log that was deleted and has begun anew nothing comes back: an older entry before or behind a newer one would say what is no more so.
     """
+    versions = list(versions)
+    anew = began_anew(versions)
     first: dict[str, ObjectVersion] = {}
     now: dict[str, ObjectVersion] = {}
     for version in versions:
@@ -468,6 +494,8 @@ def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
             first[version.key] = version
     found = []
     for key, was in sorted(first.items()):
+        if key.rpartition("/")[0] in anew:
+            continue
         is_now = now.get(key)
         if is_now is None or is_now.deleted:
             found.append(Undelete(key=key, version_id=was.version_id, bytes=was.bytes, harm=Harm.DELETED))

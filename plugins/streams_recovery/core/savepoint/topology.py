@@ -103,7 +103,8 @@ class AttributionFacts:
     it names, ``inputs`` those that it declares. ``committed`` are topics on which the application's group has offsets, ``shared`` topics that may be another
     application's as well, ``restored`` those on the cluster that a restore of the application has created, by their ids. ``saved`` has what a savepoint
     recorded of each of its topics. ``configured`` are the other configured applications with the changelogs of their stores, ``groups`` consumer groups of
-    other applications, and ``remembered`` applications to which the newest savepoint has assigned topics.
+    other applications, and ``remembered`` applications to which the newest savepoint has assigned topics. ``working`` are those of ``configured`` whose
+    consumer group is there.
     """
 
     application_id: str
@@ -119,6 +120,7 @@ class AttributionFacts:
     configured: Mapping[str, Collection[str]] = field(default_factory=dict)
     groups: Collection[str] = ()
     remembered: Collection[str] = ()
+    working: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,8 @@ class Attribution:
 def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
     """The owner of the topic, None if its name is not that of an internal topic of the application.
 
-    What configurations say and what the group has committed decides; where two configurations contradict each other it is nobody's. A topic whose name
+    What configurations say and what the group has committed decides; where two configurations contradict each other, or the group has committed and the
+    other one is configured and has a group, it is nobody's. A topic whose name
     another application's id begins too is that one's; but where the repository has evidence and the other one is known only by its group, it is
     nobody's. A plain consumer group has no internal topics, so its name says nothing. Where a name does not begin with the id, as those of Faust's repartition
     topics, it says nothing either: without any evidence the topic is no business of the application, unless its group reads there or the name has an
@@ -155,7 +158,9 @@ def attributed(topic: str, known: AttributionFacts) -> Attribution | None:
     if ours is None and not perhaps and not known.kind.dialect.by_id(topic, known.application_id):
         return None
     if ours is not None and claim is not None:
-        contradicts = claim.because in (Claim.DECLARED, Claim.FOREIGN) if ours in _PRESENT else claim.because not in _CONFIGURED
+        # Its group may have committed on what another one made: where that one works, this proves nothing. Nor is it theirs, so that no state is missing.
+        beside = ours is Evidence.COMMITTED and claim.because is Claim.CONFIGURED and claim.group in known.working
+        contradicts = beside or claim.because in (Claim.DECLARED, Claim.FOREIGN) if ours in _PRESENT else claim.because not in _CONFIGURED
         if contradicts:
             return Attribution(topic=topic, role=role, evidence=None, claim=None)
         ours, claim = (ours, None) if ours in _PRESENT else (None, claim)
@@ -174,8 +179,9 @@ def _ours(topic: str, role: TopicRole, known: AttributionFacts) -> Evidence | No
         and any(name in known.committed for name in ((topic,) if role is TopicRole.REPARTITION else dialect.read_beside(topic))),
         Evidence.NAMED: topic in known.owned,
         Evidence.RESTORED: topic in known.restored,
-        # What the configuration said when the savepoint was taken it can say today.
-        Evidence.SAVEPOINT: topic not in known.shared and (saved in (Evidence.COMMITTED, *_REPOSITORY) or (saved is not None and alone)),
+        # What the configuration said when the savepoint was taken it can say today. A name does not become a proof by being written down.
+        Evidence.SAVEPOINT: topic not in known.shared
+        and (saved in (Evidence.COMMITTED, *_REPOSITORY) or (saved is not None and saved.proves and alone)),
         Evidence.NAME: alone,
     }
     return next((evidence for evidence, holds in found.items() if holds), None)

@@ -35,7 +35,9 @@ from streams_recovery.core.repository.retention import (
     RunWork,
     StoredFile,
     Undelete,
+    began_anew,
     in_order,
+    left_alone,
     pinned,
     to_undelete,
 )
@@ -401,10 +403,13 @@ def _about(key: str, problem: str, cause: Cause = Cause.DAMAGED_RECORD) -> Findi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndeletePlan:
-    """Objects that would come back, segments and range tables before the manifests that name them."""
+    """Objects that would come back, segments and range tables before the manifests that name them. ``anew`` are logs that were deleted and have begun anew:
+    nothing of them comes back.
+    """
 
     application_id: str
     objects: tuple[Undelete, ...]
+    anew: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -428,13 +433,16 @@ def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
     """
     versions = _versions(recovery)
     # All that there is but what is left alone: a kind of object that is added later comes back as well.
-    found = in_order(recovery.layout, to_undelete(versions.below(f"{recovery.application_id}/")))
+    below = versions.below(f"{recovery.application_id}/")
+    found = in_order(recovery.layout, to_undelete(below))
     if not found and not versions.kept:
         raise Refused(
             f"{recovery.repository.location} keeps no versions, or does not tell this user",
             next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
         )
-    return UndeletePlan(application_id=recovery.application_id, objects=found)
+    left = left_alone(recovery.layout)
+    anew = tuple(sorted(log for log in began_anew(below) if not f"{log}/".startswith(left)))
+    return UndeletePlan(application_id=recovery.application_id, objects=found, anew=anew)
 
 
 def undelete(recovery: RecoveryContext, *, run_id: str, say: Callable[[str], None], approved: str | None = None) -> UndeletePlan:

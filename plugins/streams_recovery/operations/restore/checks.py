@@ -211,10 +211,15 @@ def refuse_existing_state(recovery: RecoveryContext, held: dict[str, int]) -> No
 
 
 def proven(
-    recovery: RecoveryContext, going: Iterable[str], whose: Mapping[str, Attribution], safeguards: Safeguards
+    recovery: RecoveryContext,
+    going: Iterable[str],
+    whose: Mapping[str, Attribution],
+    safeguards: Safeguards,
+    brought_back: Collection[str] = (),
 ) -> dict[str, Evidence]:
     """The evidence that each internal topic which is ``going`` to be deleted or replaced is the application's. Raises ``TargetNotEmpty`` naming those of which
-    nothing but their names says so, and that the request does not name.
+    nothing but their names says so, and that the request does not name. Of topics that are ``brought_back`` from a savepoint the name is enough, where no
+    other id could begin it: nothing is left without them.
     """
     found: dict[str, Evidence | None] = {}
     for name in sorted(going):
@@ -222,7 +227,8 @@ def proven(
         attribution = whose.get(name)
         named = name in safeguards.delete and (attribution is None or not attribution.proven)
         found[name] = Evidence.NAMED if named else None if attribution is None else attribution.evidence
-    unproven = [name for name, evidence in found.items() if evidence is None or not evidence.proves]
+    enough = {name for name in brought_back if found.get(name) is Evidence.NAME}
+    unproven = [name for name, evidence in found.items() if name not in enough and (evidence is None or not evidence.proves)]
     if unproven:
         raise TargetNotEmpty(
             f"nothing but their names says that these topics are {recovery.application_id}'s: {', '.join(unproven)}",

@@ -31,7 +31,7 @@ from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.operations.unfinished import PLAN, journal_of, restores_of, unfinished_restore
+from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, restores_of, unfinished_restore
 
 TICKET = "restore-ticket"
 
@@ -304,7 +304,9 @@ def _is_of(held: LockRecord, ticket: RestoreTicket) -> bool:
 def _ticket(recovery: RecoveryContext, restore_id: str) -> RestoreTicket:
     try:
         return recovery.artifacts.read_once(RestoreTicket, restore_id, TICKET)
-    except NotFound:
+    except NotFound as error:
+        if (half := half_there(recovery, restore_id, error)) is not error:
+            raise half from None
         raise NotFound(
             f"there is no restore {restore_id} of {recovery.application_id}",
             next_step="use the id that the failed run names; without an id the newest restore that failed is resumed",

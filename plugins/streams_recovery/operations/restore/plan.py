@@ -175,7 +175,7 @@ def _plan_source(recovery: RecoveryContext, safeguards: Safeguards, source: Rest
         refuse_existing_state(recovery, held)
     unknown = unknown_topics(recovery, manifest, {one.name for one in placed}, whose, safeguards)
     going = {one.name for one in placed if one.image.role.internal and one.name in present} | {topic.name for topic in unknown}
-    evidence = proven(recovery, going, whose, safeguards)
+    evidence = proven(recovery, going, whose, safeguards, brought_back={one.name for one in placed if one.made})
     there = target_settings(recovery, [one for one in placed if one.made])
     created = tuple(topic_to_create(one, present.get(one.name), source, recovery.config.dialect, there) for one in placed if one.made)
     refuse_unwanted(recovery, created)

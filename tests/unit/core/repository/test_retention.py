@@ -31,6 +31,7 @@ from streams_recovery.core.repository.retention import (
     StoredFile,
     Undelete,
     announcement,
+    began_anew,
     decide,
     in_order,
     needs_announcement,
@@ -395,6 +396,33 @@ def test_what_was_written_first_comes_back_wherever_it_is_not_the_latest(history
         else:
             assert brought[key].version_id == f"{key}{written[0]}"
             assert brought[key].harm is (Harm.DELETED if now is None else Harm.REPLACED)
+
+
+PINS = "orders/pins"
+
+
+@pytest.mark.fault("F83")
+@pytest.mark.parametrize(
+    ("entries", "brought", "anew"),
+    [
+        # Deleted whole, or with a hole in it: nothing was written since.
+        ([["a", None], ["b", None]], {1, 2}, False),
+        ([["a"], ["b", None], ["c"]], {2}, False),
+        # Written over where it lies: the first is the true one.
+        ([["a", "x"], ["b"]], {1}, False),
+        # It has begun anew: older entries neither come back over newer ones nor behind them.
+        ([["a", None, "x"], ["b", None], ["c", None]], set(), True),
+        ([["a"], ["b", None, "x"], ["c", None]], set(), True),
+        # What an undelete has brought back has not begun anew.
+        ([["a", None, "a"], ["b", None]], {2}, False),
+    ],
+)
+def test_of_a_log_that_has_begun_anew_nothing_older_comes_back(entries: list[list[str | None]], brought: set[int], anew: bool) -> None:
+    log = {f"{PINS}/{number:012}.json": done for number, done in enumerate(entries, 1)}
+    found = listed({**log, "orders/pins-a/000000000001.json": ["a", None], "orders/segments/s": ["s", None]})
+    expected = {f"{PINS}/{number:012}.json" for number in brought} | {"orders/pins-a/000000000001.json", "orders/segments/s"}
+    assert {one.key for one in to_undelete(found)} == expected
+    assert began_anew(found) == ({PINS} if anew else set())
 
 
 LEFT = {"archive_locks", "locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}

@@ -225,6 +225,7 @@ JOINED = "my-app-enrich-subscription-store-changelog"
 REPARTITION = "my-app-v1-by-key-repartition"
 
 
+@pytest.mark.fault("F82")
 @pytest.mark.parametrize(
     ("topic", "known", "whose"),
     [
@@ -247,7 +248,8 @@ REPARTITION = "my-app-v1-by-key-repartition"
         (MINE, {"saved": {MINE: Evidence.NAMED}}, None),
         (MINE, {"saved": {MINE: Evidence.NAME}}, None),
         ("my-app-counts-changelog", {}, Evidence.NAME),
-        ("my-app-counts-changelog", {"saved": {"my-app-counts-changelog": Evidence.NAME}}, Evidence.SAVEPOINT),
+        ("my-app-counts-changelog", {"saved": {"my-app-counts-changelog": Evidence.NAME}}, Evidence.NAME),
+        ("my-app-counts-changelog", {"saved": {"my-app-counts-changelog": Evidence.STORE}}, Evidence.SAVEPOINT),
         ("my-app-counts-changelog", {"configured": {"my": {"my-app-counts-changelog"}}}, Claim.DECLARED),
         ("my-app-counts-changelog", {"foreign": ["my-app-counts-changelog"]}, Claim.FOREIGN),
         ("my-app-counts-changelog", {"groups": ["my-app-counts", "my", "my-app"]}, Evidence.NAME),
@@ -258,6 +260,12 @@ REPARTITION = "my-app-v1-by-key-repartition"
         (MINE, {"stores": ["v1-counts"], "groups": [THEIRS], "configured": {THEIRS: ()}}, Evidence.STORE),
         (MINE, {"owned": [MINE], "configured": {THEIRS: ()}}, Evidence.NAMED),
         (REPARTITION, {"committed": [REPARTITION], "groups": [THEIRS]}, Evidence.COMMITTED),
+        (REPARTITION, {"committed": [REPARTITION], "configured": {THEIRS: ()}}, Evidence.COMMITTED),
+        (MINE, {"committed": ["my-app-v1-counts-repartition"], "configured": {THEIRS: ()}, "working": ["my"]}, Evidence.COMMITTED),
+        # The other one works, so that this group has committed beside it proves nothing.
+        (REPARTITION, {"committed": [REPARTITION], "configured": {THEIRS: ()}, "working": [THEIRS]}, None),
+        (MINE, {"committed": ["my-app-v1-counts-repartition"], "configured": {THEIRS: ()}, "working": [THEIRS]}, None),
+        (MINE, {"stores": ["v1-counts"], "configured": {THEIRS: ()}, "working": [THEIRS]}, Evidence.STORE),
         # The repository may be wrong, or written by somebody else, and so may a name: neither wins.
         (MINE, {"restored": [MINE], "groups": [THEIRS]}, None),
         (REPARTITION, {"saved": {REPARTITION: Evidence.COMMITTED}, "remembered": [THEIRS]}, None),
