@@ -83,7 +83,8 @@ def test_records_behind_the_end_of_a_log_are_left_out_only_if_that_is_said_and_t
     assert "Nothing is started. 3 records of it come behind the end of their log and are left out." in planned.text
     ended = interval.Done(planned=planned, ticket=None, published=None, finished=False, left=())
     entry = interval.conclude(again.own, allowed, ended, run_id="run-1", requested_by="test")
-    assert (entry.late, entry.outcome) == (3, "no input: 0 records, nothing was started, 3 late records left out")
+    assert (entry.late, entry.outcome) == (3, "took nothing: 3 late records left out, and it has no other ones")
+    assert not entry.succeeded
     some = interval.plan(recovery, source, again.request(20, 45))
     assert (some.records, some.late) == (2, 3)
     assert "3 records of the interval come behind a record that is later than lateness allows, and are left out" in some.text

@@ -206,17 +206,24 @@ class ReprocessEntry:
     late: int = 0
 
     @property
+    def took_nothing(self) -> bool:
+        """True when it has input, and all of that came too late to be taken."""
+        return self.records == 0 and self.late > 0
+
+    @property
     def outcome(self) -> str:
         """The outcome in a few words."""
         if self.succeeded:
             late = f", {self.late:,} late records left out" if self.late else ""
             return ("published" if self.published else "no input: 0 records, nothing was started") + late
+        if self.took_nothing:
+            return f"took nothing: {self.late:,} late records left out, and it has no other ones"
         got = "before it began" if self.reached is None else f"after {self.reached}"
         return f"failed {got}{', something is left' if self.left else ''}"
 
 
-def succeeded(records: int | None, reached: Phase | None, published: PublishReport | None, left: tuple[str, ...]) -> bool:
-    """True if the interval has no input, or was processed, published and removed."""
-    if left or records is None:
+def succeeded(records: int | None, reached: Phase | None, published: PublishReport | None, left: tuple[str, ...], *, late: int = 0) -> bool:
+    """True if the interval has no input, or was processed, published and removed. One of which only ``late`` records are there that were left out has not."""
+    if left or records is None or (records == 0 and late):
         return False
     return records == 0 if reached is None else reached is Phase.CLOSED and published is not None

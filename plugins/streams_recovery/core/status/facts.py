@@ -143,7 +143,8 @@ class QuiesceState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipState:
     """The writer of the outputs, by the log of the application and that of the ``other`` one that it transferred them to or from. ``theirs`` is None when
-    that log is empty. ``problem`` says why one of the two cannot be read, empty when both can. Without any entry there is no such state.
+    that log is empty; where the other one has handed them on, it is the role of the last one in the chain. ``problem`` says why one of the logs cannot be
+    read, empty when all can. Without any entry there is no such state.
     """
 
     role: Role

@@ -250,6 +250,7 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
     own = journal if done.finished else tuple(step for step in journal if step.phase is not Phase.CLOSED)
     reached = furthest(own) if journal else None
     records = None if done.planned is None else done.planned.records
+    late = 0 if done.planned is None else done.planned.late
     entry = ReprocessEntry(
         run=run_id,
         requested_by=requested_by,
@@ -264,8 +265,8 @@ def conclude(recovery: RecoveryContext, request: ReprocessRequest, done: Done, *
         reached=reached,
         published=done.published,
         left=done.left,
-        succeeded=succeeded(records, reached, done.published, done.left),
-        late=0 if done.planned is None else done.planned.late,
+        succeeded=succeeded(records, reached, done.published, done.left, late=late),
+        late=late,
     )
     if not done.left:
         _release(recovery, recovery.application_id, interval.name, run_id=run_id)
@@ -283,7 +284,9 @@ def raise_unless_succeeded(entry: ReprocessEntry) -> None:
         left = f"; left: {', '.join(entry.left)}" if entry.left else ""
         raise Damaged(
             f"the interval {entry.outcome}{left}",
-            next_step="see the first task of this run that failed; the application itself was not changed, and the interval can be run again",
+            next_step="give a larger lateness, with which those records end nothing, and run the interval again"
+            if entry.took_nothing
+            else "see the first task of this run that failed; the application itself was not changed, and the interval can be run again",
             run=entry.run,
         )
 

@@ -14,7 +14,7 @@ from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.lease import LockRecord
 from streams_recovery.core.repository.manifest import Manifest
-from streams_recovery.core.repository.ownership import role_of
+from streams_recovery.core.repository.ownership import OwnershipEntry, Role, role_of
 from streams_recovery.core.repository.publication import Publication
 from streams_recovery.core.repository.retention import DeletionOutlook, Pins
 from streams_recovery.core.repository.seal import forged_records
@@ -238,6 +238,15 @@ def _quiesce(recovery: RecoveryContext) -> QuiesceState | None:
     return None if left is None else QuiesceState(run=left.run, mode=left.mode.value, since=left.at, instances=left.instances)
 
 
+def _end_of_chain(recovery: RecoveryContext, theirs: OwnershipEntry, passed: set[str]) -> OwnershipEntry | None:
+    """The entry of the application that has the outputs in the end: each upgrade of a chain retires the one before it."""
+    found: OwnershipEntry | None = theirs
+    while found is not None and found.role is Role.RETIRED and is_name(found.other) and found.other not in passed:
+        passed.add(found.other)
+        found = ownership_log(recovery.repository, Layout(found.other)).last()
+    return found
+
+
 def _ownership(recovery: RecoveryContext) -> OwnershipState | None:
     """The state by the two logs, as far as they can be read: an application whose log cannot be read must not look as if all were well."""
     clone = recovery.config.clone is not None
@@ -257,6 +266,8 @@ def _ownership(recovery: RecoveryContext) -> OwnershipState | None:
             return None
         mine = replace(unknown, role=last.role, other=last.other, run=last.run, since=last.at)
         theirs = ownership_log(recovery.repository, Layout(last.other)).last() if is_name(last.other) else None
+        if last.role is Role.RETIRED and theirs is not None:
+            theirs = _end_of_chain(recovery, theirs, passed={recovery.application_id, last.other})
     except (Damaged, EntryUnreadable) as error:
         return replace(unknown, problem=error.reason)
     return mine if theirs is None else replace(mine, theirs=theirs.role, theirs_towards=theirs.other)

@@ -156,6 +156,7 @@ def test_an_interval_has_succeeded_when_it_was_handed_over_or_had_nothing(
 ) -> None:
     report = PublishReport(how=PublishPolicy.SIDE_BY_SIDE, outputs=()) if published else None
     assert succeeded(records, reached, report, left) is expected
+    assert succeeded(records, reached, report, left, late=6) is (expected and records != 0)
 
 
 NAMES = st.sampled_from("abcde")

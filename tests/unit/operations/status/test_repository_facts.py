@@ -297,6 +297,19 @@ def test_a_cut_over_that_died_between_its_two_records_is_seen_until_one_of_the_t
     assert ownership_kinds(recovery) == []
 
 
+def test_of_a_chain_of_upgrades_the_last_one_has_the_outputs(golden: OpenGolden) -> None:
+    recovery = golden("good", now=NOW)
+    me = recovery.application_id
+    owner(recovery, me, Role.RETIRED, "orders-v2")
+    owner(recovery, "orders-v2", Role.LIVE, me)
+    owner(recovery, "orders-v2", Role.RETIRED, "orders-v3")
+    assert ownership_kinds(recovery) == ["outputs-unowned"], "an upgrade that died half way"
+    owner(recovery, "orders-v3", Role.LIVE, "orders-v2")
+    assert ownership_kinds(recovery) == ["retired-runs"], "the example has a member"
+    owner(recovery, "orders-v3", Role.RETIRED, "orders-v2")
+    assert ownership_kinds(recovery) == ["outputs-unowned"], "a chain that leads back to itself has no end"
+
+
 def test_a_record_of_who_writes_the_outputs_that_cannot_be_read_hides_nothing(golden: OpenGolden) -> None:
     recovery = golden("good", now=NOW)
     owner(recovery, recovery.application_id, Role.RETIRED, "../../elsewhere")
