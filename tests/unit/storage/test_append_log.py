@@ -17,7 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streams_recovery.core.errors import Damaged, RepositoryUnavailable
-from streams_recovery.core.repository.layout import Layout, StorageLocation
+from streams_recovery.core.repository.layout import Layout, StorageLocation, is_probe
 from streams_recovery.core.repository.seal import SealKeys
 from streams_recovery.storage import append_log
 from streams_recovery.storage import repository as store
@@ -88,13 +88,15 @@ def served(bucket: Bucket) -> Iterator[Repository]:
 
         def do_PUT(self) -> None:
             name = urlsplit(self.path).path.partition("/test/")[2]
-            bucket.asked.append(f"PUT {name}")
             self.rfile.read(int(self.headers["Content-Length"]))
+            if is_probe(name):
+                return self._answer(b"", status=412)
+            bucket.asked.append(f"PUT {name}")
             bisect.insort(bucket.numbers, int(name[-17:-5]))
-            self._answer(b"")
+            return self._answer(b"")
 
-        def _answer(self, body: bytes) -> None:
-            self.send_response(200)
+        def _answer(self, body: bytes, *, status: int = 200) -> None:
+            self.send_response(status)
             for header in ("ETag", "e"), ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT"), ("Content-Length", str(len(body))):
                 self.send_header(*header)
             self.end_headers()

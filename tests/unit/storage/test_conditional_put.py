@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from obstore import exceptions
 
-from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, NotFound, RecoveryError, RepositoryUnavailable, StoreUnsuitable
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.conditional_put import Retries, explained, passes, status_of
 from streams_recovery.storage.open_store import StorageCredentials
@@ -49,7 +49,8 @@ def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
         (http("400 Bad Request"), ConfigInvalid),
         (http("403 Forbidden"), ConfigInvalid),
         (http("404 Not Found", "<Error><Code>NoSuchBucket</Code></Error>"), ConfigInvalid),
-        (http("501 Not Implemented"), ConfigInvalid),
+        (http("501 Not Implemented"), StoreUnsuitable),
+        (http("400 Bad Request", "<Error><Message>Unsupported header x-amz-checksum-sha256</Message></Error>"), StoreUnsuitable),
         (exceptions.GenericError("Error performing GET http://s3/b in 1ms - HTTP error: error sending request"), RepositoryUnavailable),
         (
             exceptions.GenericError("Received redirect without LOCATION, this normally indicates an incorrectly configured region"),
@@ -58,7 +59,7 @@ def test_what_a_store_repeats_of_the_credentials_is_not_shown() -> None:
         (exceptions.PermissionDeniedError("no"), ConfigInvalid),
         (exceptions.UnauthenticatedError("no"), ConfigInvalid),
         (exceptions.InvalidPathError("no"), ConfigInvalid),
-        (exceptions.NotSupportedError("no"), ConfigInvalid),
+        (exceptions.NotSupportedError("no"), StoreUnsuitable),
         (FileNotFoundError("no"), NotFound),
         (exceptions.GenericError(f"{DISK}Permission denied (os error 13)"), ConfigInvalid),
         (exceptions.GenericError(f"{DISK}Operation not permitted (os error 1)"), ConfigInvalid),

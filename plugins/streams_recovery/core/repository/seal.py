@@ -173,11 +173,11 @@ def seal_of_savepoint(*, sealed: bool, adopted: bool) -> str:
 
 def carries_seal(key: str) -> bool:
     """True if an object of this key has a seal where seals are in use. All have but those that a sealed object names by their hash (segments, range tables,
-    the page of a report), and those that no decision is made from: exported tables, and how far a job is.
+    the page of a report), and those that no decision is made from: exported tables, how far a job is, and what a store is tried with.
     """
     _, _, below = key.partition("/")
     kind, _, rest = below.partition("/")
-    if kind in ("ranges", "segments", "tables"):
+    if kind in ("ranges", "segments", "tables", "probe"):
         return False
     if kind == "restores":
         return not rest.endswith("/report.md")
