@@ -13,18 +13,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 
-from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsUnstable
+from streams_recovery.core.errors import BrokerUnavailable, Damaged, NotFound, OffsetsUnstable, Refused
 from streams_recovery.core.jobs.spec import RangeToCopy
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.waiting import poll
+from streams_recovery.core.work import OffsetRange
 from streams_recovery.kafka import reader as reader_module
 from streams_recovery.kafka.clients import Clients
+from streams_recovery.kafka.native.librdkafka import _tried_out
+from streams_recovery.kafka.native.writing import NativeSender
 from streams_recovery.kafka.range_copy import copy_range, copy_what_is_left
-from streams_recovery.kafka.reader import RangeReader
+from streams_recovery.kafka.reader import Consumers, RangeReader
 from streams_recovery.kafka.writer import PartitionWriter, Producers, Written
 from streams_recovery.segments.schema import RowDigest
 from tests.support.examples.rows import SHAPES, batch_of, rows_in
+from tests.support.kafka.mock_cluster import send
 from tests.support.kafka.records import connect, end_of, read, topic, write
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("way")]
@@ -252,3 +256,40 @@ def test_batches_stay_small_when_large_records_follow_small_ones(connection, tp)
     assert sum(sizes) > 70_000_000
     # What the client holds ready when a batch is taken bounds it; without a bound all 72 MB would be one.
     assert max(sizes) < 48 << 20
+
+
+def written_with(connection, codec, tp, rows, *, expected=0):
+    """Rows as compiled code writes them: it gives the lengths of the names of headers."""
+    config = connection.client_config(**{"enable.idempotence": True, "linger.ms": 20, "compression.type": codec})
+    sender = NativeSender(_tried_out(), config, print)
+    send(sender, tp, batch_of(rows), expected)
+    sender.close()
+
+
+@pytest.mark.fault("F93")
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_a_header_whose_name_goes_on_behind_a_nul_is_refused_however_it_is_packed(connection, tp, codec):
+    good = [(1, b"key%d" % number, b"value" * number, [("name", b"1"), ("name", None), ("other", b"")]) for number in range(300)]
+    written_with(connection, codec, tp, good)
+    assert rows_in(read(connection, tp, 0, 300)) == good
+    written_with(connection, codec, tp, [good[0], (1, b"k", b"v", [("name", b"1"), ("na\0me", None)]), good[1]], expected=300)
+    assert rows_in(read(connection, tp, 0, 301)) == [*good, good[0]], "what is behind the range is nobody's business"
+    with pytest.raises(Refused, match=f"{tp}: the record at offset 301 has a header whose name has a NUL byte"):
+        read(connection, tp, 0, 303)
+
+
+@pytest.mark.fault("F93")
+def test_many_small_ranges_that_are_read_at_once_are_looked_at_too(connection):
+    with topic(connection, partitions=3) as name:
+        wanted = [OffsetRange(TopicPartition(name, number), 0, 2) for number in range(3)]
+        for number, each in enumerate(wanted):
+            header = ("na\0me" if number == 1 else "name", b"1")
+            written_with(connection, "lz4", each.tp, [(1, b"k", b"v", None), (1, b"k", b"v", [header])])
+        with Consumers(connection) as consumers:
+            consumers.announce(wanted)
+            assert [consumers.read_ahead(each) is not None for each in wanted] == [True, False, True]
+            with (
+                RangeReader(consumers, wanted[1].tp, 0, 2) as reader,
+                pytest.raises(Refused, match="offset 1 has a header whose name has a NUL"),
+            ):
+                list(reader)

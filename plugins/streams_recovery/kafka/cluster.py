@@ -262,6 +262,10 @@ class KafkaCluster(ClusterVerbs):
         """The partitions of which each offset ``[start, end)``, below the high watermark, is as it was written: the log cleaner has taken nothing."""
         return log_batches.whole_logs(self._clients, ranges)
 
+    def names_with_nul(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, list[int]]:
+        """The offsets in each range of records with a header whose name has a NUL byte. Raises as ``whole_logs``."""
+        return log_batches.names_with_nul(self._clients, ranges)
+
     def log_dirs(self, partitions: Mapping[str, int]) -> tuple[logs.LogDir, ...]:
         """The brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
         return logs.read_log_dirs(self._clients, partitions, self._metadata().brokers)

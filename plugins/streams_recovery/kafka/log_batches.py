@@ -4,15 +4,18 @@ A batch of a log has a record for each offset that it spans when it is written, 
 The cleaner keeps the offsets of what it leaves (``MemoryRecords#filterTo`` of Kafka): a batch of which it has removed records spans more
 offsets than it has records, and of a batch that it has removed a hole is left. A consumer cannot tell such a hole from a marker. So the batches are fetched
 once more, and only their headers are read.
+
+Their records are looked at where a client cuts the names of their headers at a NUL byte, and gives no length.
 """
 
 from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+import pyarrow as pa
 from kafka.protocol.consumer import FetchRequest
 
 from streams_recovery.core.errors import TransientError
@@ -25,6 +28,10 @@ from streams_recovery.kafka.logs import by_leader
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _BEFORE_LENGTH: Final = 12
 _MAGIC: Final = 2
+# In the attributes of a batch: how its records are packed, and whether it is a transaction's marker.
+_CODEC, _CONTROL = 0x07, 0x20
+_CODECS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+_SNAPPY_STREAM, _SNAPPY_HEADER = b"\x82SNAPPY\0", 16
 _AT_ONCE, _EACH = 16 << 20, 1 << 20
 _WAIT_MS: Final = 500
 # The last one that names topics, and not their ids.
@@ -81,12 +88,119 @@ def whole_logs(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]
     return frozenset(whole)
 
 
+def names_with_nul(clients: Clients, ranges: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, list[int]]:
+    """The offsets in ``[start, end)`` of records with a header whose name has a NUL byte. Raises as ``whole_logs``."""
+    positions = {tp: start for tp, (start, end) in ranges.items() if start < end}
+    found: dict[TopicPartition, list[int]] = {tp: [] for tp in ranges}
+    deadline = Deadline(clients.timeout)
+    while positions:
+        for tp, data in _raw(clients, positions).items():
+            for next_offset, bad in nul_names(data):
+                found[tp] += [offset for offset in bad if ranges[tp][0] <= offset < ranges[tp][1]]
+                positions[tp] = max(positions[tp], next_offset)
+                deadline = Deadline(clients.timeout)
+            if positions[tp] >= ranges[tp][1]:
+                del positions[tp]
+        if positions and not deadline.pause(0.0):
+            raise TransientError(
+                f"the broker did not give the batches of {', '.join(map(str, sorted(positions)[:5]))} within {clients.timeout:.0f} s",
+                next_step="run again",
+                partitions=sorted(map(str, positions)),
+            )
+    return found
+
+
+def nul_names(data: bytes) -> Iterator[tuple[int, list[int]]]:
+    """For each whole batch the offset behind it, and the offsets of records with a header whose name has a NUL byte. A batch that is cut off is left out."""
+    at = 0
+    while len(data) - at >= _HEADER.size:
+        base, length, _, magic, _, attributes, delta, _, _, _, _, _, count = _HEADER.unpack_from(data, at)
+        if len(data) - at < _BEFORE_LENGTH + length:
+            return
+        packed = data[at + _HEADER.size : at + _BEFORE_LENGTH + length]
+        at += _BEFORE_LENGTH + length
+        bad = (
+            []
+            if magic != _MAGIC or attributes & _CONTROL
+            else [base + one for one in _bad_records(_unpacked(packed, attributes & _CODEC), count)]
+        )
+        yield base + delta + 1, bad
+
+
+def _bad_records(records: bytes, count: int) -> Iterator[int]:
+    """The offset deltas of records that have such a header."""
+    at = 0
+    for _ in range(count):
+        size, at = _varint(records, at)
+        end = at + size
+        _, at = _varint(records, at + 1)
+        delta, at = _varint(records, at)
+        for _ in range(2):
+            size, at = _varint(records, at)
+            at += max(0, size)
+        headers, at = _varint(records, at)
+        bad = False
+        for _ in range(headers):
+            size, at = _varint(records, at)
+            bad, at = bad or b"\0" in records[at : at + size], at + size
+            size, at = _varint(records, at)
+            at += max(0, size)
+        if bad:
+            yield delta
+        at = end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (number >> 1) ^ -(number & 1), at
+
+
+def _unpacked(data: bytes, codec: int) -> bytes:
+    name = _CODECS.get(codec)
+    if name is None:
+        return data
+    if name == "snappy":
+        return _snappy(data)
+    with pa.CompressedInputStream(pa.BufferReader(data), name) as stream:
+        return bytes(stream.read())
+
+
+def _snappy(data: bytes) -> bytes:
+    """Either one block, or those of Java's stream, each behind its length."""
+    if not data.startswith(_SNAPPY_STREAM):
+        return _snappy_block(data)
+    at, found = _SNAPPY_HEADER, []
+    while at < len(data):
+        (size,) = struct.unpack_from(">i", data, at)
+        found.append(_snappy_block(data[at + 4 : at + 4 + size]))
+        at += 4 + size
+    return b"".join(found)
+
+
+def _snappy_block(data: bytes) -> bytes:
+    size = shift = at = 0
+    while True:
+        size |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if not data[at - 1] & 0x80:
+            return bytes(pa.Codec("snappy").decompress(data, size))
+
+
 def _fetched(clients: Clients, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Walked]:
-    def ask() -> dict[TopicPartition, Walked]:
-        found: dict[TopicPartition, Walked] = {}
+    return {tp: walk(data, positions[tp], ends[tp]) for tp, data in _raw(clients, positions).items()}
+
+
+def _raw(clients: Clients, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, bytes]:
+    def ask() -> dict[TopicPartition, bytes]:
+        found: dict[TopicPartition, bytes] = {}
         for leader, partitions in by_leader(clients, positions).items():
-            for tp, data in _batches(clients.send(_request({tp: positions[tp] for tp in partitions}), leader)):
-                found[tp] = walk(data, positions[tp], ends[tp])
+            found |= dict(_batches(clients.send(_request({tp: positions[tp] for tp in partitions}), leader)))
         return found
 
     return clients.patiently("reading the batches of logs", ask)

@@ -35,6 +35,7 @@ _REASON_POLLS: Final = 20
 _REASON_POLL_SECONDS: Final = 0.1
 _STATISTICS_MS: Final = 50
 _SMALLEST, _LARGEST = 64, 4_096
+NUL_IN_NAME: Final = "has a NUL byte, behind which the client cuts it"
 _ROWS_AT_ONCE: Final = 1_000
 
 
@@ -330,10 +331,10 @@ def size_of(message: Message) -> int:
     return len(message.key() or b"") + len(message.value() or b"") + sum(len(key) + len(value or b"") for key, value in headers or ())
 
 
-def unreadable_header(tp: TopicPartition, offset: int) -> Refused:
-    """A header's name that is not UTF-8, as Kafka's own clients write and read it."""
+def unreadable_header(tp: TopicPartition, offset: int, why: str = "is no UTF-8 text") -> Refused:
+    """A header's name that is not UTF-8, as Kafka's own clients write and read it, or that librdkafka cuts."""
     return Refused(
-        f"{tp}: the record at offset {offset} has a header whose name is no UTF-8 text: it cannot be kept as it is",
+        f"{tp}: the record at offset {offset} has a header whose name {why}: it cannot be kept as it is",
         next_step="find out who writes such headers; leave the topic out, or delete records up to this one where nobody needs them",
         topic=tp.topic,
         partition=tp.partition,

@@ -8,13 +8,14 @@ A small range that cannot be read with its group is left out, without an error. 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka import Message
 
@@ -36,13 +37,16 @@ from streams_recovery.kafka.native.librdkafka import native
 from streams_recovery.kafka.native.reading import NativeReadingClient
 from streams_recovery.kafka.range_consumer import (
     MAX_BATCH_ROWS,
+    NUL_IN_NAME,
     RangeClient,
     ReadError,
     ReadingClient,
+    headers_of,
     partition_of,
     size_class,
     size_of,
     to_batch,
+    unreadable_header,
 )
 
 ASK_SECONDS: Final = 10.0
@@ -161,6 +165,8 @@ class RangeReader:
             self._note_all()  # else after these records were handed on: what ended the log under them came behind them
         if found.beyond:
             self.position = self._wanted.end
+        if isinstance(self._own_client, ReadingClient):
+            self._shared.check_names(self._tp, found.batches)
         return found.batches
 
     def _note_all(self) -> None:
@@ -278,6 +284,16 @@ class Consumers:
             self._client = (ReadingClient if native() is None else NativeReadingClient)(self.connection, size)
         return self._client
 
+    def check_names(self, tp: TopicPartition, batches: Sequence[pa.RecordBatch]) -> None:
+        """Ask for the log's own batches of records with headers: the client's objects have names as C strings. Raises ``Refused`` for one that it cuts."""
+        offsets = [
+            offset for batch in batches for offset in pc.filter(batch.column("offset"), pc.is_valid(batch.column("headers"))).to_pylist()
+        ]
+        if offsets:
+            bad = set(self._cluster.names_with_nul({tp: (offsets[0], offsets[-1] + 1)})[tp]).intersection(offsets)
+            if bad:
+                raise unreadable_header(tp, min(bad), NUL_IN_NAME)
+
     def _read_group(self, group: Collection[OffsetRange]) -> dict[OffsetRange, ReadRange]:
         # Not kept: until it is asked again it would go on making statistics, half a megabyte each for hundreds of partitions.
         client = ReadingClient(self.connection, size_class(max(each.end - each.start for each in group)))
@@ -329,6 +345,12 @@ class _Going:
     def done(self) -> bool:
         return self.position >= self.wanted.end
 
+    @property
+    def with_headers(self) -> tuple[int, int] | None:
+        """The offsets of its records that have headers, None when none has."""
+        offsets = [message.offset() or 0 for message, headers in zip(self.kept, headers_of(self.kept), strict=True) if headers]
+        return (offsets[0], offsets[-1] + 1) if offsets else None
+
 
 def read_at_once(
     client: ReadingClient,
@@ -344,6 +366,9 @@ def read_at_once(
         client.assign(ranges)
         done = _read(client, ranges, quiet_seconds)
         received = client.received({each.wanted.tp: each.handed_over for each in done}) if done else {}
+        with_headers = {each.wanted.tp: found for each in done if (found := each.with_headers) is not None}
+        bad = cluster.names_with_nul(with_headers) if with_headers else {}
+        done = [each for each in done if not bad.get(each.wanted.tp)]
         # After the last record of all of them.
         starts = cluster.log_starts([each.wanted.tp for each in done]) if done else {}
     except RecoveryError:

@@ -61,6 +61,7 @@ static struct {
   void (*event_destroy)(void *event);
   ptrdiff_t (*consume)(void *queue, int timeout_ms, message **messages, size_t most);
   void (*mem_free)(void *client, void *memory);
+  int (*header_get)(const void *headers, size_t at, const char *name, const void **value, size_t *size);
 } rd;
 
 void sr_functions(const void *const *table) { memcpy(&rd, table, sizeof rd); }
@@ -80,6 +81,7 @@ typedef struct {
   int64_t beyond;      /* whether one of them is at or behind the end */
   int64_t key_bytes, value_bytes, null_keys, null_values;
   int64_t with_headers, headers, header_key_bytes, header_value_bytes, null_header_values;
+  int64_t cut; /* the offset of the first record with a header whose name may go on behind a NUL, -1 when there is none */
 } sizes;
 
 typedef struct { uint8_t *valid; int32_t *ends; uint8_t *data; } binary;
@@ -99,10 +101,22 @@ static int belongs(const message *m, const wanted *w, const void **known, int *a
   return *answer && m->partition == w->partition;
 }
 
+/* librdkafka gives a header's name as a C string, without its length. A value that begins right behind the NUL leaves no room for more of the name. Without one,
+ * librdkafka is asked for as many headers of this name as there seem to be: it compares the lengths of names too. */
+static int may_be_cut(const void *headers, const char *name, size_t length, const void *value) {
+  const char *other;
+  const void *ignored;
+  size_t size, alike = 0;
+  if (value == (const void *)(name + length + 1)) return 0;
+  for (size_t at = 0; rd.header_at(headers, at, &other, &ignored, &size) == 0; at++) alike += strcmp(name, other) == 0;
+  return rd.header_get(headers, alike - 1, name, &ignored, &size) != 0;
+}
+
 void sr_measure(message *const *messages, int64_t count, const wanted *w, int64_t most_bytes, sizes *out) {
   const void *known = NULL;
   int here = 0;
   memset(out, 0, sizeof *out);
+  out->cut = -1;
   for (int64_t i = 0; i < count; i++) {
     const message *m = messages[i];
     if (i + 8 < count) __builtin_prefetch(messages[i + 8]);
@@ -119,8 +133,10 @@ void sr_measure(message *const *messages, int64_t count, const wanted *w, int64_
           const void *value;
           size_t size;
           for (size_t at = 0; rd.header_at(headers, at, &name, &value, &size) == 0; at++) {
+            size_t length = strlen(name);
             header_count++;
-            name_bytes += (int64_t)strlen(name);
+            name_bytes += (int64_t)length;
+            if (out->cut < 0 && may_be_cut(headers, name, length, value)) out->cut = m->offset;
             if (value) value_bytes += (int64_t)size;
             else null_values++;
           }

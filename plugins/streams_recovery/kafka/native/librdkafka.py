@@ -91,7 +91,7 @@ class GatherSizes(c.Structure):
         for name in (
             *("messages", "rows", "handed_over", "errors", "beyond"),
             *("key_bytes", "value_bytes", "null_keys", "null_values"),
-            *("with_headers", "headers", "header_key_bytes", "header_value_bytes", "null_header_values"),
+            *("with_headers", "headers", "header_key_bytes", "header_value_bytes", "null_header_values", "cut"),
         )
     )
 
@@ -147,6 +147,7 @@ _CALLED_BY_GATHER: Final = (
     *("rd_kafka_message_destroy", "rd_kafka_produceva", "rd_kafka_error_code", "rd_kafka_error_destroy", "rd_kafka_headers_new"),
     *("rd_kafka_header_add", "rd_kafka_headers_destroy", "rd_kafka_queue_poll", "rd_kafka_event_type", "rd_kafka_event_message_array"),
     *("rd_kafka_event_destroy", "rd_kafka_consume_batch_queue", "rd_kafka_mem_free"),
+    "rd_kafka_header_get",
 )
 _FUNCTIONS: Final[Mapping[str, tuple[Any, ...]]] = {
     "version": (c.c_int,),

@@ -28,6 +28,7 @@ from streams_recovery.kafka.range_consumer import (
     HAND_OVER_SECONDS,
     LEADER_SECONDS,
     MAX_BATCH_ROWS,
+    NUL_IN_NAME,
     Arrived,
     RangeClient,
     ReadError,
@@ -129,6 +130,8 @@ class NativeReadingClient(RangeClient):
         batches, handed_over, beyond, failed, at = [], 0, False, [], 0
         while at < count:
             whose, sizes = self._measured(at, count, wanted)
+            if sizes.cut >= 0:
+                raise unreadable_header(wanted.tp, sizes.cut, NUL_IN_NAME)
             if sizes.rows:
                 batches.append(_batch(self._native, c.byref(self._messages, at * c.sizeof(c.c_void_p)), whose, sizes))
                 _check_headers(batches[-1], wanted.tp)

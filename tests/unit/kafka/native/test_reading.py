@@ -166,6 +166,27 @@ def test_a_header_whose_name_is_no_text_is_named_with_its_record(connection, sen
     client.close()
 
 
+@pytest.mark.fault("F93")
+@pytest.mark.parametrize("value", [None, b"", b"v"])
+@pytest.mark.parametrize("beside", [[], [("a", b"1")], [("a", None), ("b", None)]])
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_header_whose_name_is_cut_at_a_nul_is_named_with_its_record(connection, senders, value, beside, cut):
+    tp = new_log()
+    name = "a\0b" if cut else "a"
+    send(senders[1], tp, batch_of([(1, b"k", b"v", [("good", None), ("good", b"1")])] * 3))
+    send(senders[1], tp, batch_of([(1, b"k", b"v", [(name, value), *beside])]), expected=3)
+    send(senders[1], tp, batch_of([(1, b"k", b"v", [*beside, (name, value)])]), expected=4)
+    client = NativeReadingClient(connection, 64)
+    try:
+        if not cut:
+            assert sum(len(batch) for one in arrivals(client, OffsetRange(tp, 0, 5)) for batch in one.batches) == 5
+            return
+        with pytest.raises(Refused, match=f"{tp}: the record at offset 3 has a header whose name has a NUL byte"):
+            arrivals(client, OffsetRange(tp, 0, 5))
+    finally:
+        client.close()
+
+
 def test_a_client_that_does_not_take_a_setting_says_which():
     from streams_recovery.core.errors import ConfigInvalid
     from streams_recovery.kafka.connection import KafkaConnection
