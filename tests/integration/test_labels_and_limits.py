@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,13 @@ from streams_recovery.core.errors import ApplicationRunning, NotExact, Refused
 from streams_recovery.core.group_members import UnknownMembers
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicRole
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.savepoint.cut import ALONE, NONE_WAS_AHEAD
 from streams_recovery.kafka.connection import KafkaConnection
 from streams_recovery.kafka.reader import RangeReader
 from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.bring_down import bring_down, empty_group, roll_of
-from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
-from tests.support.applications.rig import wait
 from tests.support.applications.savepoint_steps import begun, cut, published, take
 from tests.support.applications.small import (
     RUNNING,
@@ -42,6 +40,7 @@ from tests.support.applications.small import (
     with_policy,
 )
 from tests.support.applications.topic_records import produce
+from tests.support.kafka.consumers import living
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
@@ -153,6 +152,26 @@ def test_a_process_that_comes_while_the_known_one_is_stopped_is_not_removed(boot
             empty_group(recovery, recovery.application.stop(timeout=1), known)
 
 
+@pytest.mark.fault("F72")
+def test_what_moves_until_all_is_copied_was_at_work_while_the_application_was_down(application: Application) -> None:
+    small = application(guarantee="at_least_once")
+    with pytest.raises(NotExact, match="went on until all was copied, and no instance is known to run"):
+        take(small, after_copy=lambda: produce(small.recovery, small.changelog, 1))
+    assert untouched(small)
+    found = published(
+        small, recovery=with_policy(small.recovery, require="ahead_allowed"), after_copy=lambda: produce(small.recovery, small.changelog, 1)
+    )
+    assert (found.consistency, found.proof.assumptions) == (Consistency.AHEAD, ())
+
+
+@pytest.mark.fault("F75")
+def test_an_exact_savepoint_says_what_it_takes_for_granted(application: Application) -> None:
+    small = application(guarantee="at_least_once")
+    found = published(small)
+    assert found.consistency is Consistency.EXACT
+    assert found.proof.assumptions[:2] == (ALONE, NONE_WAS_AHEAD)
+
+
 def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> None:
     ticket = begun(small.recovery)
     try:
@@ -162,36 +181,6 @@ def test_a_member_that_comes_while_the_cut_is_read_spoils_it(small: Small) -> No
     finally:
         savepoint.finish(small.recovery, ticket)
     assert untouched(small)
-
-
-@contextmanager
-def living(recovery: RecoveryContext, topic: str, client: str) -> Iterator[None]:
-    """A consumer of the application's group as a thread of Kafka Streams has it: whoever removes it sees it again after a heartbeat."""
-    settings = {
-        "group.id": recovery.application_id,
-        "client.id": client,
-        "heartbeat.interval.ms": 500,
-        "session.timeout.ms": 6_000,
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-    }
-    consumer = Consumer(recovery.connection.client_config(**settings))
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.is_set():
-            consumer.poll(0.1)
-        consumer.close()
-
-    consumer.subscribe([topic])
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        wait(lambda: any(one.client_id == client for one in recovery.groups.describe(recovery.application_id).members), seconds=60)
-        yield
-    finally:
-        over.set()
-        worker.join()
 
 
 def either(file: Path, then: object, before: object) -> list[str]:

@@ -11,16 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 
-from streams_recovery.core.errors import ApplicationNotReady
+from streams_recovery.core.errors import ApplicationNotReady, NotExact, Refused
+from streams_recovery.core.group_members import UnknownMembers
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.preflight.findings import PreflightSeverity
 from streams_recovery.core.waiting import poll
 from streams_recovery.operations import savepoint
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.preflight import before_backup
 from tests.support.applications.savepoint_steps import begun, take
 from tests.support.applications.small import RUNNING, STOPPED, says, small_application, with_policy
-from tests.support.kafka.consumers import joining
+from tests.support.kafka.consumers import joining, living
 
 # Puts what the status program prints next in place of what it prints now.
 PAUSE = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
@@ -180,3 +183,66 @@ def test_a_stop_that_only_the_exit_status_speaks_for_is_said(bootstrap: str, tmp
     with small_application(bootstrap, tmp_path, programs={"status": stopped, "stop": stopped}, guarantee="at_least_once") as small:
         warnings = take(small).warnings
     assert any("assumes that one closed Kafka Streams before it ended" in warning for warning in warnings) is not reported_closed
+
+
+@pytest.mark.fault("F73")
+def test_a_paused_application_whose_group_rebalances_through_the_cut_is_not_exact(bootstrap: str, tmp_path: Path) -> None:
+    """Kafka Streams commits nothing until every task has its owner: what it had processed may be in no offset."""
+    now = tmp_path / "now.json"
+    now.write_text(standing(standby_tasks=0, paused=True, commit_interval_ms=200))
+    programs = {"status": ["cat", str(now)], "pause": ["true"], "resume": ["true"]}
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once", consistency={"attempts": 1}) as small:
+        recovery = small.recovery
+        with rebalancing(recovery, small.input.topic) as first:
+            ticket = begun(recovery, QuiesceMode.PAUSE)
+            held = savepoint.quiesce(recovery, ticket)
+            assert not held.still
+            assert held.why_not.startswith("the consumer group was in state PreparingRebalance, and Kafka Streams commits nothing")
+            first.close()
+        # One that begins after the look shows in the second one.
+        seen = replace(held, still=True, why_not="", members=("small group",))
+        with rebalancing(recovery, small.input.topic) as first:
+            at_work = replace(
+                seen, members=tuple(sorted(one.member_id for one in recovery.groups.describe(recovery.application_id).members))
+            )
+            with pytest.raises(NotExact, match="commits nothing while it rebalances"):
+                savepoint.capture(recovery, ticket, at_work)
+            first.close()
+        savepoint.finish(recovery, ticket)
+
+
+@pytest.mark.fault("F73")
+def test_a_process_that_nobody_knows_is_not_paused_so_an_application_that_works_at_least_once_is_not_either(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    now = tmp_path / "now.json"
+    now.write_text(standing(standby_tasks=0, commit_interval_ms=200))
+    programs = {"status": ["cat", str(now)], "pause": ["false"], "resume": ["true"]}
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
+        recovery, topic = small.recovery, small.input.topic
+        with living(recovery, topic, "small-1-StreamThread-1-consumer"):
+            ticket = begun(recovery, QuiesceMode.PAUSE)
+            with living(recovery, topic, "small-2-StreamThread-1-consumer"):
+                with pytest.raises(UnknownMembers, match="nothing was stopped"):
+                    savepoint.quiesce(recovery, ticket)
+                (found,) = [one for one in before_backup(recovery, QuiesceMode.PAUSE) if one.kind == "instances"]
+                assert found.severity is PreflightSeverity.BLOCKING
+            savepoint.finish(recovery, ticket)
+
+
+@pytest.mark.fault("F74")
+def test_a_program_that_works_at_least_once_is_found_before_it_is_paused_as_one_that_works_exactly_once(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    now = tmp_path / "now.json"
+    now.write_text(standing(standby_tasks=0))
+    programs = {"status": ["cat", str(now)], "pause": ["false"], "resume": ["true"]}
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="exactly_once_v2") as small:
+        # As Kafka Streams writes at least once: the broker remembers such a producer.
+        producer = Producer(small.recovery.connection.client_config(**{"enable.idempotence": True}))
+        producer.produce(small.changelog.topic, b"value", b"key", partition=0)
+        producer.flush()
+        with pytest.raises(Refused, match="has been written without transactions"):
+            begun(small.recovery, QuiesceMode.PAUSE)
+        found = {mode: [one.kind for one in before_backup(small.recovery, mode) if one.kind == "guarantee"] for mode in QuiesceMode}
+    assert found == {QuiesceMode.STOP: [], QuiesceMode.PAUSE: ["guarantee"], QuiesceMode.LIVE: ["guarantee"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,13 @@ _FIND: Final = "let an administrator look whether one hangs (kafka-transactions.
 _WAIT: Final = (
     "the coordinator aborts it once its producer's transaction.timeout.ms is over: look at what holds its producer up, then run again"
 )
+
+
+def own_transactions(application_id: str) -> re.Pattern[str]:
+    """The transactional ids of an application: ``{application.id}-{process id}-{thread}`` (ActiveTaskCreator). The id alone as a prefix would also match other
+    applications.
+    """
+    return re.compile(re.escape(application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +93,17 @@ class ApplicationLogs:
         written = [tp for tp in changelogs if ends[tp] > 0]
         writers = self.transactions.transactional_writers(written)
         return bool(written) and all(writers[tp].proven for tp in written)
+
+    def not_transactional(self, changelogs: Collection[TopicPartition], ends: Offsets) -> tuple[TopicPartition, ...]:
+        """The logs in which nobody but producers without transactions has written, where nothing else shows that the application has transactions; empty when
+        something does. A restore loads without transactions, and an application that works exactly once has its transactional ids as soon as it starts.
+        """
+        written = [tp for tp in changelogs if ends[tp] > 0]
+        writers = self.transactions.transactional_writers(written) if written else {}
+        others = tuple(sorted(tp for tp, found in writers.items() if found.other))
+        if not others or any(found.transactional for found in writers.values()):
+            return ()
+        return () if self.transactions.registered(own_transactions(self.application_id)) else others
 
     def partitions(
         self,

@@ -137,9 +137,17 @@ class Transactions(ClusterVerbs):
 
         Until it is, its coordinator may write markers to every partition it has touched, also to a new topic under the old name.
         """
+        return self._listed(transactional_id, state_filters=_UNDECIDED)
 
+    def registered(self, transactional_id: re.Pattern[str]) -> tuple[str, ...]:
+        """Transactional ids that match whole, in any state: a producer has one from its start on, and its coordinator keeps it for a week after its last
+        transaction.
+        """
+        return self._listed(transactional_id)
+
+    def _listed(self, transactional_id: re.Pattern[str], **filters: Any) -> tuple[str, ...]:
         def ask() -> Mapping[int, Any]:
-            found: Mapping[int, Any] = self._clients.pure.list_transactions(state_filters=_UNDECIDED)
+            found: Mapping[int, Any] = self._clients.pure.list_transactions(**filters)
             return found
 
         listed = self._clients.patiently("listing transactions", ask)

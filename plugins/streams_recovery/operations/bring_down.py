@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Protocol
 
 from streams_recovery.application.port import InstanceState, InstanceStatus, StopReport, StreamsApplication
@@ -10,6 +9,7 @@ from streams_recovery.config.model import ApplicationConfig
 from streams_recovery.core.errors import ApplicationRunning, OffsetsUnstable
 from streams_recovery.core.group_members import NOT_IN_GROUP, WHAT_TO_DO, KnownInstance, Roll, UnknownMembers, rejoin_seconds, roll
 from streams_recovery.core.waiting import WaitNotice, poll
+from streams_recovery.kafka.application_logs import own_transactions
 from streams_recovery.kafka.groups import ConsumerGroups
 from streams_recovery.kafka.transactions import Transactions
 
@@ -143,8 +143,7 @@ def await_decided(recovery: Running) -> None:
     A coordinator that aborts one later writes its marker to the topic of that name as it is *then*: restored topics would get records nobody
     counted. Raises ``OffsetsUnstable`` naming the transactional ids.
     """
-    # {application.id}-{process id}-{thread}; the id alone as a prefix would also match other applications (ActiveTaskCreator).
-    ids = re.compile(re.escape(recovery.application_id) + r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
+    ids = own_transactions(recovery.application_id)
     what = f"open transactions of {recovery.application_id}"
     if (
         poll(lambda: True if not recovery.transactions.undecided(ids) else None, seconds=_TRANSACTION_SECONDS, interval=0.5, what=what)

@@ -48,6 +48,7 @@ from streams_recovery.core.restore.request import Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import command
 from streams_recovery.engine.master import kubernetes_settings, rpc_settings, spark_defaults
+from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics
@@ -76,6 +77,7 @@ def before_backup(recovery: RecoveryContext, mode: QuiesceMode | None = None) ->
         *judge.before_backup(recovery.cluster.facts(), facts.values()),
         *_strangers(recovery, rights, refused=policy.unknown_members == "refuse" and _held(recovery, mode)),
         *_hanging(recovery, facts.values()),
+        *_guarantee(recovery, facts.values(), mode),
         *_unattributed(recovery),
         *_ahead(recovery),
         *judge.lost_with_cluster(recovery.application_id, declared),
@@ -267,6 +269,20 @@ def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[P
     except RecoveryError:
         return ()
     return judge.hanging(recovery.connection.bootstrap_servers, [(one.tp, one.start_offset, one.state) for one in opened if one.hanging])
+
+
+def _guarantee(recovery: RecoveryContext, topics: Iterable[TopicFacts], mode: QuiesceMode | None) -> tuple[PreflightFinding, ...]:
+    """An application that is configured to work exactly once, and whose changelogs show that it does not: it would be held for too short a time."""
+    how, policy = mode or recovery.config.quiesce_mode, recovery.config.backup.consistency
+    if not _transactional(recovery) or how is QuiesceMode.STOP or not not_gone(recovery):
+        return ()
+    changelogs = [TopicPartition(one.name, number) for one in topics if one.role is TopicRole.CHANGELOG for number in range(one.partitions)]
+    try:
+        with impatient_logs(recovery.application_id, recovery.connection, recovery.cluster, recovery.clock) as logs:
+            found = logs.not_transactional(changelogs, recovery.cluster.high_watermarks(changelogs))
+    except RecoveryError:
+        return ()
+    return judge.not_exactly_once(found, refused=policy.require == "exact" and policy.fallback == "none")
 
 
 def _written_again(

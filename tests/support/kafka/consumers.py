@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from typer.testing import CliRunner, Result
 from streams_recovery.cli.app import app
 from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.operations.context import RecoveryContext
+from tests.support.applications.rig import wait
 from tests.support.applications.small import RUNNING, STOPPED
 from tests.support.project import PROJECT
 
@@ -34,6 +36,36 @@ def joining(
     consumer = Consumer(recovery.connection.client_config(**settings))
     consumer.subscribe([topic], **callbacks)
     return consumer
+
+
+@contextmanager
+def living(recovery: RecoveryContext, topic: str, client: str) -> Iterator[None]:
+    """A consumer of the application's group as a thread of Kafka Streams has it: whoever removes it sees it again after a heartbeat."""
+    settings = {
+        "group.id": recovery.application_id,
+        "client.id": client,
+        "heartbeat.interval.ms": 500,
+        "session.timeout.ms": 6_000,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(recovery.connection.client_config(**settings))
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            consumer.poll(0.1)
+        consumer.close()
+
+    consumer.subscribe([topic])
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        wait(lambda: any(one.client_id == client for one in recovery.groups.describe(recovery.application_id).members), seconds=60)
+        yield
+    finally:
+        over.set()
+        worker.join()
 
 
 @contextmanager

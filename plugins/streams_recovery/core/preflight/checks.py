@@ -29,6 +29,7 @@ from streams_recovery.core.preflight.findings import (
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
+from streams_recovery.core.savepoint.cut import works_at_least_once
 from streams_recovery.core.savepoint.topology import Declared
 from streams_recovery.core.words import abort_command, first_names, not_open, size
 
@@ -373,6 +374,18 @@ def strangers(found: Roll, application_id: str, *, refused: bool) -> tuple[Prefl
         return ()
     text = f"{problem}: what is not known is not held or stopped, and its local state is not wiped, which Kafka Streams takes up without an error"
     return ((blocking_finding if refused else warning)(STRANGERS, text, WHAT_TO_DO),)
+
+
+def not_exactly_once(changelogs: Collection[TopicPartition], *, refused: bool) -> tuple[PreflightFinding, ...]:
+    """A finding if the program works at least once, whatever its configuration says. ``refused``: only an exact savepoint is wanted, and none would be."""
+    if not changelogs:
+        return ()
+    text = f"{works_at_least_once(changelogs)}, so a savepoint that pauses it or leaves it running is not exact"
+    return (
+        (blocking_finding if refused else warning)(
+            "guarantee", text, "set application.guarantee to at_least_once, or what the program has"
+        ),
+    )
 
 
 def _created_settings(cluster: BrokerFacts, topic: TopicImage) -> dict[str, str]:

@@ -125,7 +125,9 @@ class TopicImage(TopicAtCut):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutProof:
-    """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact."""
+    """The proof of the label. ``reasons`` name what stood against ``exact``; empty when the label is exact. ``assumptions`` are what an exact label takes for
+    granted, because nothing that could be asked tells.
+    """
 
     mode: QuiesceMode
     committed_unchanged: bool
@@ -134,6 +136,7 @@ class CutProof:
     held_seconds: float
     attempts: int
     reasons: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

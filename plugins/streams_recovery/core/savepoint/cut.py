@@ -132,7 +132,8 @@ def read_cut(logs: LogReader, internal: Collection[TopicPartition]) -> Readings:
 class CutEvidence:
     """The evidence of one attempt at a cut. ``held`` is True if the application was proven idle for the whole attempt. In mode ``stop``: it closed
     cleanly. In mode ``pause``: the same members were paused before and after, for longer than a commit interval. ``why_not_held`` explains False.
-    ``writers_transactional`` does not matter if the readings already contradict an exact cut.
+    ``writers_transactional`` does not matter if the readings already contradict an exact cut. ``not_transactional`` are changelogs that show that the program
+    works at least once, whatever its configuration says.
     """
 
     mode: QuiesceMode
@@ -141,6 +142,7 @@ class CutEvidence:
     held: bool
     why_not_held: str
     writers_transactional: bool
+    not_transactional: tuple[TopicPartition, ...] = ()
 
 
 def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
@@ -155,7 +157,11 @@ def judge(evidence: CutEvidence) -> tuple[Consistency, tuple[str, ...]]:
         reasons.append(f"a transaction was open at the end of {first_names(readings.open_across)}")
     elif readings.moved:
         reasons.append(f"internal topics were written to while the cut was read: {first_names(readings.moved)}")
-    transactional = evidence.guarantee is Guarantee.EXACTLY_ONCE_V2 and evidence.writers_transactional
+    exactly_once = evidence.guarantee is Guarantee.EXACTLY_ONCE_V2
+    transactional = exactly_once and evidence.writers_transactional
+    if exactly_once and evidence.mode is QuiesceMode.PAUSE and evidence.not_transactional:
+        # It was held for the commit interval of exactly once, and commits far less often.
+        reasons.append(works_at_least_once(evidence.not_transactional))
     # With transactions the readings give the reason. Only without such a reason does it matter whether the writers are transactional.
     if not evidence.held and not transactional and (not reasons or evidence.guarantee is Guarantee.AT_LEAST_ONCE):
         reasons.append(f"{evidence.why_not_held}, and the changelog writers are not proven transactional")
@@ -174,6 +180,48 @@ def proof(evidence: CutEvidence, *, held_seconds: float, attempts: int) -> tuple
         attempts=attempts,
         reasons=reasons,
     )
+
+
+def works_at_least_once(changelogs: Collection[TopicPartition]) -> str:
+    """The reason why an application is not taken for one that works exactly once."""
+    return (
+        f"application.guarantee is exactly_once_v2, and {first_names(changelogs)} {'has' if len(changelogs) == 1 else 'have'} been written without "
+        "transactions: the program works at least once"
+    )
+
+
+def moved_since(readings: Readings, committed: Committed, ends: Offsets) -> str:
+    """The reason why the application was at work although it was held, as its offsets and ends tell after the copy. Empty when nothing has moved."""
+    moved = _differing(readings.ends, ends)
+    if moved:
+        return f"{first_names(moved)} went on after the cut was read, while the application was held"
+    return "" if dict(readings.committed_before) == dict(committed) else "offsets were committed after the cut was read, while it was held"
+
+
+def unread(partitions: Mapping[TopicPartition, PartitionCut]) -> bool:
+    """True if records are left behind a committed offset in any of these partitions."""
+    return any(cut.committed is not None and cut.committed.offset < cut.end for cut in partitions.values())
+
+
+ALONE: Final = "nobody but the application writes to its internal topics"
+NONE_WAS_AHEAD: Final = (
+    "no instance that was killed before had come further in the input than the committed offsets: what it had done without a commit stays in the changelogs "
+    "until the input is read to there again"
+)
+CLOSED_IN_TIME: Final = "each instance closed Kafka Streams before it ended, which commits what it has processed"
+
+
+def assumptions(evidence: CutEvidence, *, left: bool) -> tuple[str, ...]:
+    """Everything that the label ``exact`` takes for granted because nothing that can be asked tells, beside what ``of_pause`` and ``of_stop`` say. ``left`` is
+    True if the application had not read all of its input: else whatever an instance had done, its input is committed.
+    """
+    at_least_once = evidence.guarantee is Guarantee.AT_LEAST_ONCE or bool(evidence.not_transactional)
+    found = [ALONE]
+    if at_least_once and left:
+        found.append(NONE_WAS_AHEAD)
+    if evidence.not_transactional and evidence.mode is QuiesceMode.STOP:
+        found.append(f"{CLOSED_IN_TIME}: {works_at_least_once(evidence.not_transactional)}")
+    return tuple(found)
 
 
 def _differing(ends: Offsets, others: Offsets) -> tuple[TopicPartition, ...]:
@@ -221,18 +269,20 @@ def of_stop(guarantee: Guarantee, silent: Iterable[str], closed: str) -> tuple[s
     return (f"its label assumes that {', '.join(names)} {closed}",)
 
 
-def deletions_kept(copied: Iterable[tuple[CopiedRange, int]], known: int | None, last: int) -> int | None:
+def deletions_kept(copied: Iterable[tuple[CopiedRange, bool]], known: int | None, last: int) -> int | None:
     """The moment since which a topic that shares files with the savepoint of ``last`` takes for granted that no deletion was cleaned away, None when the
-    log proves that none was. ``copied`` are the ranges that were read since, each with what a consumer received of it, ``known`` is what that savepoint took
-    for granted.
+    log proves that none was. ``copied`` are the ranges that were read since, each with whether its log is known to have every offset as it was written;
+    ``known`` is what that savepoint took for granted.
 
     The cleaner keeps a deletion for as long as ``delete.retention.ms`` says at the time when it comes by, and nothing in Kafka tells what the setting was
     then. So where the setting was lowered and put back between two savepoints, only a missing offset is left of a deletion, and the shared files bring
-    the key back. A missing offset is explained when the consumer received something for each offset: a record or the marker of a transaction.
+    the key back. A missing offset is explained when there is a record for each offset, or when the batches show that what is no record is a marker. How many
+    records a consumer received explains nothing: one that is missing and one that was fetched beyond the end make the right sum.
     """
     if known is not None:
         return known
-    return last if any(fetched != piece.end - piece.start for piece, fetched in copied) else None
+    rows = ((0 if piece.file is None else piece.file.rows, piece.end - piece.start, whole) for piece, whole in copied)
+    return last if any(found != span and not whole for found, span, whole in rows) else None
 
 
 def of_deletions(since: Mapping[str, int]) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from streams_recovery.core.errors import NotExact, OffsetsGone, RecoveryError
 from streams_recovery.core.jobs.spec import RangeCopied, RangeToCopy
-from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.manifest import CutProof, PartitionCut
-from streams_recovery.core.savepoint.cut import CutEvidence, Readings, proof, purged_tails, read_cut
+from streams_recovery.core.savepoint.cut import CutEvidence, Readings, assumptions, moved_since, proof, purged_tails, read_cut, unread
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.core.topic_settings import held, without_hold
 from streams_recovery.kafka.application_logs import ApplicationLogs
@@ -106,13 +106,41 @@ def _take(
             gone, reasons = error, (error.reason,)
         else:
             _await_outputs(recovery, found, cut)
-            return cut, tails
+            again = _held_to_the_end(recovery, found, quiesced, tried)
+            if again.consistency is tried.consistency or (attempt >= policy.attempts and not exact_only):
+                return _with_proof(again, cut, found, quiesced), tails
+            reasons = again.proof.reasons
     raise NotExact(
         f"no {'exact ' if policy.require == 'exact' else ''}cut of {recovery.application_id} in {policy.attempts} attempts: {'; '.join(reasons)}",
         next_step="use mode pause or stop, or set backup.consistency.fallback; or allow `ahead` savepoints in backup.consistency.require",
         attempts=policy.attempts,
         reasons=reasons,
     ) from gone
+
+
+def _held_to_the_end(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced, tried: Attempt) -> Attempt:
+    """The attempt, judged once more after its tails were copied. A process that nobody knows of may have been silent while the cut was read: what moves while
+    the application is down or paused is moved by somebody who is not.
+    """
+    if quiesced.mode is QuiesceMode.LIVE or tried.consistency is not Consistency.EXACT:
+        return tried
+    logs = _logs(recovery, found)
+    held, why = still_held(recovery, quiesced)
+    moved = moved_since(tried.readings, logs.committed(), logs.high_watermarks(tuple(tried.readings.ends)))
+    if held and not moved:
+        return tried
+    evidence = replace(tried.evidence, held=False, why_not_held=moved or why)
+    consistency, why_not = proof(evidence, held_seconds=tried.proof.held_seconds, attempts=tried.proof.attempts)
+    return replace(tried, evidence=evidence, consistency=consistency, proof=why_not)
+
+
+def _with_proof(tried: Attempt, cut: Cut, found: Discovery, quiesced: Quiesced) -> Cut:
+    """The cut with the label of the attempt, and with what that takes for granted."""
+    if tried.consistency is not Consistency.EXACT:
+        return replace(cut, consistency=tried.consistency, proof=tried.proof)
+    read = {tp: cut.partitions[tp] for tp in found.partitions(TopicRole.INPUT, TopicRole.REPARTITION)}
+    assumed = (*assumptions(tried.evidence, left=unread(read)), *quiesced.assumed)
+    return replace(cut, consistency=tried.consistency, proof=replace(tried.proof, assumptions=assumed))
 
 
 def _copy_tails(recovery: RecoveryContext, ticket: Ticket, found: Discovery, cut: Cut) -> tuple[RangeCopied, ...]:
@@ -180,9 +208,13 @@ def _draft(recovery: RecoveryContext, found: Discovery, cut: Cut, tails: tuple[R
 class Attempt:
     """The readings of one attempt, and the label that they support."""
 
-    readings: Readings
+    evidence: CutEvidence
     consistency: Consistency
     proof: CutProof
+
+    @property
+    def readings(self) -> Readings:
+        return self.evidence.readings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,17 +233,21 @@ def attempt_cut(recovery: RecoveryContext, found: Discovery, quiesced: Quiesced,
     readings = read_cut(logs, found.partitions(TopicRole.CHANGELOG, TopicRole.REPARTITION))
     live = quiesced.mode is QuiesceMode.LIVE
     held, why_not_held = (False, quiesced.why_not) if live else still_held(recovery, quiesced)
+    changelogs, guarantee = found.partitions(TopicRole.CHANGELOG), recovery.config.application.guarantee
+    asks = guarantee is Guarantee.EXACTLY_ONCE_V2 and readings.exact
+    transactional = asks and logs.all_transactional(changelogs, readings.ends)
     evidence = CutEvidence(
         mode=quiesced.mode,
-        guarantee=recovery.config.application.guarantee,
+        guarantee=guarantee,
         readings=readings,
         held=held,
         why_not_held=why_not_held,
-        writers_transactional=live and readings.exact and logs.all_transactional(found.partitions(TopicRole.CHANGELOG), readings.ends),
+        writers_transactional=transactional,
+        not_transactional=logs.not_transactional(changelogs, readings.ends) if asks and not transactional else (),
     )
     held_seconds = 0.0 if live else (recovery.clock() - quiesced.since) / 1000
     consistency, why = proof(evidence, held_seconds=held_seconds, attempts=attempt)
-    return Attempt(readings=readings, consistency=consistency, proof=why)
+    return Attempt(evidence=evidence, consistency=consistency, proof=why)
 
 
 def _logs(recovery: RecoveryContext, found: Discovery) -> ApplicationLogs:

@@ -5,15 +5,15 @@ from.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
 from streams_recovery.core import codec
-from streams_recovery.core.errors import Damaged, NotFound, RecoveryError, Refused
+from streams_recovery.core.errors import Damaged, NotExact, NotFound, RecoveryError, Refused
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import Consistency, Guarantee, TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import Consistency, Guarantee, QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.cleaning import compacted
 from streams_recovery.core.repository.manifest import (
     FORMAT_VERSION,
@@ -37,7 +37,7 @@ from streams_recovery.core.savepoint.chain import from_new_start
 from streams_recovery.core.savepoint.cut import deletions_kept
 from streams_recovery.core.version import VERSION
 from streams_recovery.core.words import command, first_names
-from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.offsets.snapshots import keep_with_savepoint
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.copy import planned_copy
@@ -73,7 +73,9 @@ def publish(recovery: RecoveryContext, ticket: Ticket, gathered: ArtifactRef) ->
     copy, draft = planned_copy(recovery, ticket, copied.planned)
     plan = copy.plan
     parent = recovery.savepoints.outline(plan.parent_id) if plan.parent_id else None
-    manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee)
+    draft = _down_until_now(recovery, ticket, draft)
+    whole = _whole_logs(recovery, plan, copied) if parent is not None else frozenset[TopicPartition]()
+    manifest = assemble(ticket, draft, plan, copied, parent, recovery.config.application.guarantee, whole=whole)
     # Before the manifest: whoever finds the savepoint finds the offsets of the other groups too.
     keep_with_savepoint(recovery, copy.groups)
     # Again: whoever was asleep while all that was read and written must not publish over what another run has done since.
@@ -102,6 +104,53 @@ def _begun_late(draft: CutDraft, copied: Copied) -> tuple[str, ...]:
     )
 
 
+def _down_until_now(recovery: RecoveryContext, ticket: Ticket, draft: CutDraft) -> CutDraft:
+    """The cut with the label that it has now that all is copied. Where the application was down before and still is, nobody may have moved its offsets or its
+    internal topics: who did was at work while the cut was read. Raises ``NotExact`` where the policy wants an exact one.
+    """
+    held = not ticket.running and draft.proof.mode is QuiesceMode.STOP and draft.consistency is Consistency.EXACT
+    if not held or not_gone(recovery):
+        return draft
+    parts = {part.tp: part for topic in draft.topics for part in topic.partitions}
+    internal = {part.tp: part.end for topic in draft.topics if topic.role.internal for part in topic.partitions}
+    read = {tp: part.committed for tp, part in parts.items() if part.committed is not None}
+    committed = recovery.groups.committed(recovery.application_id, tuple(read)) if read else {}
+    ends = recovery.cluster.high_watermarks(tuple(internal))
+    moved = first_names(
+        [tp for tp, end in internal.items() if ends[tp] != end] or [tp for tp, found in read.items() if committed[tp] != found]
+    )
+    if not moved:
+        return draft
+    why = f"{moved} went on until all was copied, and no instance is known to run"
+    if recovery.config.backup.consistency.require == "exact" and not ticket.safety:
+        raise NotExact(
+            f"no exact cut of {recovery.application_id}: {why}", next_step="find out which process works on it, and stop it", reasons=(why,)
+        )
+    return replace(draft, consistency=Consistency.AHEAD, proof=replace(draft.proof, reasons=(why,), assumptions=()))
+
+
+def _whole_logs(recovery: RecoveryContext, plan: CopyPlan, copied: Copied) -> frozenset[TopicPartition]:
+    """The partitions of which every offset that was read is in the log as it was written. A consumer's count cannot tell: it has markers of transactions in it,
+    and what was fetched beyond the end. Asked only of what goes on from files of an earlier savepoint, where it could be right; where nobody answers, none is.
+    """
+    shares = {partition.tp for partition in plan.partitions if partition.shares}
+    doubtful: dict[TopicPartition, tuple[int, int]] = {}
+    for piece in copied.ranges:
+        rows, span = _rows(piece.copied), piece.copied.end - piece.copied.start
+        if piece.tp in shares and rows < span <= piece.fetched:
+            start, end = doubtful.get(piece.tp, (piece.copied.start, piece.copied.end))
+            doubtful[piece.tp] = (min(start, piece.copied.start), max(end, piece.copied.end))
+    try:
+        return recovery.cluster.whole_logs(doubtful) if doubtful else frozenset()
+    except RecoveryError as error:
+        LOGGER.warning("whether the cleaner has been to %s cannot be told: %s", first_names(doubtful), error.reason)
+        return frozenset()
+
+
+def _rows(piece: CopiedRange) -> int:
+    return 0 if piece.file is None else piece.file.rows
+
+
 def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: str) -> str:
     """Say of what is missing from others. The new savepoint exists by now, whatever comes of it."""
     noticed = f"savepoint {savepoint_id} is not whole, so all was copied anew"
@@ -114,8 +163,17 @@ def _with_lost_files(recovery: RecoveryContext, ticket: Ticket, savepoint_id: st
     return f"{noticed}; check {report.check_id} has what is missing; these savepoints cannot be restored: {first_names(harmed)}"
 
 
-def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, parent: Manifest | None, guarantee: Guarantee) -> Manifest:
-    """The manifest of a gathered copy."""
+def assemble(
+    ticket: Ticket,
+    draft: CutDraft,
+    plan: CopyPlan,
+    copied: Copied,
+    parent: Manifest | None,
+    guarantee: Guarantee,
+    *,
+    whole: Collection[TopicPartition] = (),
+) -> Manifest:
+    """The manifest of a gathered copy. ``whole`` are the partitions in whose logs nothing that was read is missing."""
     pieces: dict[TopicPartition, list[CopiedRange]] = {}
     for piece in copied.ranges:
         pieces.setdefault(piece.tp, []).append(piece.copied)
@@ -144,13 +202,17 @@ def assemble(ticket: Ticket, draft: CutDraft, plan: CopyPlan, copied: Copied, pa
             reason=ticket.request.reason,
             software=software(),
             intended=plan.intended,
-            deletions_kept_since=_deletions_kept(draft, plans, copied, parent),
+            deletions_kept_since=_deletions_kept(draft, plans, copied, parent, whole),
         ),
     )
 
 
 def _deletions_kept(
-    draft: CutDraft, plans: Mapping[str, Mapping[int, PlannedPartition]], copied: Copied, parent: Manifest | None
+    draft: CutDraft,
+    plans: Mapping[str, Mapping[int, PlannedPartition]],
+    copied: Copied,
+    parent: Manifest | None,
+    whole: Collection[TopicPartition],
 ) -> dict[str, int]:
     found: dict[str, int] = {}
     for topic in draft.topics:
@@ -159,10 +221,10 @@ def _deletions_kept(
         if parent is None or before is None or not compacted(topic.role, topic.config, before.config):
             continue
         # What an archiver's consumer received is not on record: a record for each offset is what proves it.
-        archived = (
-            (piece, 0 if piece.file is None else piece.file.rows) for plan in plans[topic.name].values() for piece in _archived_of(plan)
+        archived = ((piece, False) for plan in plans[topic.name].values() for piece in _archived_of(plan))
+        own = (
+            (piece.copied, piece.tp in whole) for piece in copied.ranges if piece.tp.topic == topic.name and piece.tp.partition in shares
         )
-        own = ((piece.copied, piece.fetched) for piece in copied.ranges if piece.tp.topic == topic.name and piece.tp.partition in shares)
         since = deletions_kept((*own, *archived), parent.provenance.deletions_kept_since.get(topic.name), parent.captured_at)
         found |= {} if since is None else {topic.name: since}
     return found

@@ -375,7 +375,7 @@ def restored_from(log: CompactedLog, parts: Sequence[Sequence[tuple[str, str]]])
         new = [(offset, *row) for offset, row in sorted(log.rows.items()) if offset >= start]
         archive = [*(archive if plan.shares else ()), *new]
         pieces = [] if plan.missing is None else [segment(start, log.end, [offset for offset, _, _ in new])]
-        read = [(one, len(new)) for one in pieces]
+        read = [(one, False) for one in pieces]
         known = deletions_kept(read, known, parent.captured_at) if parent is not None and plan.shares else None
         state: dict[str, str | None] = {key: value for _, key, value in archive}
         found.append(({key: value for key, value in state.items() if value is not None}, dict(log.state), known is not None))

@@ -14,16 +14,25 @@ from hypothesis import strategies as st
 from streams_recovery.core.application_kind import ApplicationKind
 from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, Guarantee, QuiesceMode, TopicPartition
+from streams_recovery.core.repository.manifest import PartitionCut
 from streams_recovery.core.savepoint.cut import (
+    ALONE,
+    CLOSED_IN_TIME,
+    NONE_WAS_AHEAD,
+    Committed,
     CutEvidence,
+    Offsets,
     Readings,
+    assumptions,
     commit_interval,
     judge,
+    moved_since,
     of_deletions,
     of_pause,
     of_stop,
     proof,
     purged_tails,
+    unread,
 )
 from tests.support.examples.savepoints import committed, cut
 
@@ -193,3 +202,50 @@ def test_what_shared_files_rest_on_is_said_since_the_first_moment() -> None:
     assert "was lowered for a while after 2026-11-21 12:00:00 UTC" in said
     assert of_deletions({"a": noon})[0].startswith("a has the records of several savepoints")
     assert of_deletions({}) == ()
+
+
+@pytest.mark.fault("F74")
+def test_a_program_that_works_at_least_once_is_not_exact_when_paused_whatever_its_configuration_says() -> None:
+    shown = replace(HELD, guarantee=Guarantee.EXACTLY_ONCE_V2, not_transactional=(T1,))
+    label, (reason,) = judge(shown)
+    assert (label, reason) == (
+        Consistency.AHEAD,
+        "application.guarantee is exactly_once_v2, and log-0 has been written without transactions: the program works at least once",
+    )
+    closed = replace(shown, mode=QuiesceMode.STOP)
+    assert judge(closed)[0] is Consistency.EXACT, "whoever closes commits"
+    assert assumptions(closed, left=False) == (ALONE, f"{CLOSED_IN_TIME}: {reason}")
+
+
+@pytest.mark.fault("F75")
+def test_a_label_without_transactions_says_that_nobody_who_was_killed_had_come_further() -> None:
+    at_least_once = replace(HELD, guarantee=Guarantee.AT_LEAST_ONCE)
+    assert assumptions(at_least_once, left=True) == (ALONE, NONE_WAS_AHEAD)
+    assert assumptions(at_least_once, left=False) == (ALONE,), "all input is committed, whoever had read it"
+    assert assumptions(replace(HELD, guarantee=Guarantee.EXACTLY_ONCE_V2), left=True) == (ALONE,)
+    assert NONE_WAS_AHEAD in assumptions(
+        replace(HELD, mode=QuiesceMode.STOP, guarantee=Guarantee.EXACTLY_ONCE_V2, not_transactional=(T1,)), left=True
+    )
+
+
+@pytest.mark.fault("F72")
+@pytest.mark.parametrize(
+    ("committed_now", "ends", "why"),
+    [
+        (READ.committed_before, READ.ends, ""),
+        (
+            READ.committed_before,
+            {**READ.ends, T1: READ.ends[T1] + 1},
+            "log-0 went on after the cut was read, while the application was held",
+        ),
+        ({T0: committed(6)}, READ.ends, "offsets were committed after the cut was read, while it was held"),
+    ],
+)
+def test_what_moves_while_the_application_is_held_shows_after_the_copy(committed_now: Committed, ends: Offsets, why: str) -> None:
+    assert moved_since(READ, committed_now, ends) == why
+
+
+def test_input_is_left_where_a_committed_offset_is_below_the_end() -> None:
+    part = PartitionCut(tp=T0, log_start=0, last_stable=5, end=5, leader_epoch=0, committed=committed(5))
+    assert not unread({T0: part, T1: replace(part, tp=T1, committed=None)})
+    assert unread({T0: replace(part, end=6)})
