@@ -156,7 +156,10 @@ def test_people_read_the_same_verdict(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "missing-segment", tmp_path / "repository")
     outcome = verify(tmp_path, f"{{backend: filesystem, path: {tmp_path / 'repository'}}}")
     assert outcome.code == 26
-    assert "NOT GOOD: 2 savepoints, 0 records, 3 files, 0 of them read with 0 rows, 1 findings" in outcome.out
+    assert (
+        "NOT GOOD: 2 savepoints with those taken before restores, 0 entries of logs, 3 files, 0 of them read with 0 rows, 1 findings"
+        in outcome.out
+    )
     assert f"missing-file: golden/segments/golden-totals-changelog/0/{40:020}-{55:020}-golden.parquet" in outcome.err
     assert f"needed by {SECOND}" in outcome.err
 

@@ -77,7 +77,8 @@ def verify(
         for found in report.findings:
             say(str(found))
         line(
-            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints, {report.records} records, {report.files} files, "
+            f"{'good' if report.good else 'NOT GOOD'}: {report.savepoints} savepoints with those taken before restores, "
+            f"{report.records} entries of logs, {report.files} files, "
             f"{report.files_read} of them read with {report.rows_read:,} rows, {len(report.findings)} findings"
         )
         if report.sampling is not None:
