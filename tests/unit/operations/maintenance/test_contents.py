@@ -265,7 +265,8 @@ def test_what_drills_have_left_goes_unless_one_runs(golden: OpenGolden) -> None:
     drills = drills_of(recovery)
     assert drills is not None
     over, unfinished = RESTORE, LATER
-    kept = [*leave(drills, over), *leave(drills, unfinished)]
+    plan = replace(PLAN, application_id="golden-drill", source_application_id="golden", create=())
+    kept = [*leave(drills, over), *leave(drills, unfinished), drills.artifacts.write_once(unfinished, "restore-plan", plan).key]
     for restore_id, phase in ((over, Phase.CLOSED), (unfinished, Phase.LOADED)):
         journal(drills, phase, of=restore_id)
     for path in (root(recovery).parent / "golden-drill").rglob("*.json"):
