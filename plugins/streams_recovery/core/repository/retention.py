@@ -23,6 +23,7 @@ DAY_MS = 86_400_000
 _BUCKETS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G week %V", "monthly": "%Y-%m"}
 # In place of rules: nothing is announced any more.
 WITHDRAWN: Final = "withdrawn"
+_ENTRY_OF_LOG: Final = re.compile(r"/[0-9]{12}\.json\Z")
 # Nobody announces further ahead: a year, and a day for clocks that differ.
 _MOST_DAYS: Final = 366
 
@@ -425,9 +426,6 @@ class Harm(enum.StrEnum):
     REPLACED = "replaced"
 
 
-_ENTRY_OF_LOG: Final = re.compile(r"/[0-9]{12}\.json\Z")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undelete:
     """One version that has to become the latest again."""
@@ -459,20 +457,12 @@ def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
 
 def began_anew(versions: Iterable[ObjectVersion]) -> frozenset[str]:
     """Logs with an entry that was deleted, and whose number another entry has since: where they are, without the number."""
-    first: dict[str, ObjectVersion] = {}
-    now: dict[str, ObjectVersion] = {}
-    removed = set()
-    for version in versions:
-        if _ENTRY_OF_LOG.search(version.key) is None:
-            continue
-        if version.deleted:
-            removed.add(version.key)
-            continue
-        first[version.key] = version
-        if version.latest:
-            now[version.key] = version
-    again = (key for key, one in now.items() if key in removed and (one.etag, one.bytes) != (first[key].etag, first[key].bytes))
-    return frozenset(key.rpartition("/")[0] for key in again)
+    entries = [one for one in versions if _ENTRY_OF_LOG.search(one.key)]
+    removed = {one.key for one in entries if one.deleted}
+    # The newest comes first, so the one that was written first stays.
+    first = {one.key: (one.etag, one.bytes) for one in entries if not one.deleted}
+    again = (one for one in entries if one.latest and not one.deleted and one.key in removed)
+    return frozenset(one.key.rpartition("/")[0] for one in again if (one.etag, one.bytes) != first[one.key])
 
 
 def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
