@@ -22,10 +22,10 @@ def test_the_page_has_every_fault_and_each_has_a_test() -> None:
     ("old", "new", "marks", "told"),
     [
         ("As follows", "As follows", {**MARKS, "F7": []}, "F7 has no test"),
-        ("As follows", "As follows", {**MARKS, "F99": [TEST]}, "F99 is not one of the faults"),
+        ("As follows", "As follows", {**MARKS, "F999": [TEST]}, "F999 is not one of the faults"),
         ("### F7 ·", "### F8 ·", MARKS, "F7 is on the page 0 times"),
         ("### F7 ·", "### F8 ·", MARKS, "F8 is on the page 2 times"),
-        ("### F7 ·", "### F98 ·", MARKS, "F98 is not one of the faults"),
+        ("### F7 ·", "### F998 ·", MARKS, "F998 is not one of the faults"),
     ],
 )
 def test_whatever_is_missing_wrong_or_too_much_is_told(old: str, new: str, marks: dict[str, list[str]], told: str) -> None:
