@@ -38,7 +38,8 @@ def test_every_error_is_either_worth_a_retry_or_not(kind: type[RecoveryError]) -
 def test_nothing_is_lost_between_processes(kind: type[RecoveryError]) -> None:
     error = kind("it broke.", next_step="mend it", topic="t", offset=5)
     with_commands = kind("it broke", next_step="run one").then("one", "two")
-    assert str(pickle.loads(pickle.dumps(with_commands))).splitlines() == ["it broke. Next: run one", "    one", "    two"]
+    for told in (pickle.loads(pickle.dumps(with_commands)), JobFailure.of(with_commands).as_error()):
+        assert str(told).splitlines() == ["it broke. Next: run one", "    one", "    two"]
     for again in (pickle.loads(pickle.dumps(error)), JobFailure.of(error).as_error()):
         assert type(again) is kind
         assert str(again) == "it broke. Next: mend it"

@@ -282,11 +282,12 @@ class JobFailure:
     reason: str
     next_step: str
     facts: dict[str, str]
+    commands: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, error: errors.RecoveryError) -> JobFailure:
         facts = {name: str(value) for name, value in error.facts.items()}
-        return cls(error=type(error).__name__, reason=error.reason, next_step=error.next_step, facts=facts)
+        return cls(error=type(error).__name__, reason=error.reason, next_step=error.next_step, facts=facts, commands=error.commands)
 
     def as_error(self) -> errors.RecoveryError:
         """The error again. A class that is not one of ``core.errors`` becomes the nearest there is: ``SparkJobFailed``."""
@@ -294,7 +295,7 @@ class JobFailure:
         kind = getattr(errors, self.error, None)
         if not (isinstance(kind, type) and issubclass(kind, errors.RecoveryError)):
             kind = errors.SparkJobFailed
-        return kind(self.reason, next_step=self.next_step, **self.facts)
+        return kind(self.reason, next_step=self.next_step, **self.facts).then(*self.commands)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
