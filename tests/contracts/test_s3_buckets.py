@@ -5,6 +5,7 @@ deletes or writes over comes back from a bucket that keeps versions.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from streams_recovery.operations.context import RecoveryContext, wall_clock
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.open_store import StorageCredentials
 from streams_recovery.storage.repository import AlreadyExists, Repository
+from streams_recovery.storage.s3 import BucketVersions
+from tests.support.kafka.secured_broker import Authority
 from tests.support.repository.golden import FIRST, SECOND, checked
 from tests.support.repository.golden_place import GOOD, approval_of, command, environment, opened, upload_golden, write_config
 from tests.support.storage.contract import Entry
-from tests.support.storage.s3 import CREDENTIALS, S3Server
+from tests.support.storage.s3 import CREDENTIALS, S3Server, s3_server
 
 Place = tuple[StorageLocation, StorageCredentials]
 
@@ -280,3 +283,21 @@ def test_the_command_shows_first_and_does_it_when_told(s3: S3Server, tmp_path: P
         assert done.returncode == 0, done
         assert len(json.loads(done.stdout)["objects"]) == len(gone) + 1
         assert recovery.savepoints.ids() == [FIRST, SECOND]
+
+
+def test_an_authority_of_one_s_own_is_named_once_for_both_clients(tmp_path: Path) -> None:
+    (tmp_path / "server").mkdir()
+    authority, other = Authority(tmp_path, "own"), Authority(tmp_path, "other")
+    with s3_server(tmp_path / "server", authority) as server:
+        location = server.bucket("versioned")
+        Repository(location, CREDENTIALS).create("orders/status/000000000001.json", b"x")
+        assert BucketVersions(location, CREDENTIALS).kept
+        for ca_file, said in ((None, "no authority that this machine knows"), (str(other.certificate), "no authority in storage.ca_file")):
+            wrong = replace(location, ca_file=ca_file)
+            for ask in (lambda: Repository(wrong, CREDENTIALS).get("orders/x.json"), lambda: BucketVersions(wrong, CREDENTIALS).below("")):  # noqa: B023
+                with pytest.raises(ConfigInvalid, match=rf"the certificate of the server is not trusted, {said}"):
+                    ask()
+        (tmp_path / "empty.pem").write_text("")
+        for ca_file, said in ((tmp_path / "none.pem", "cannot be read"), (tmp_path / "empty.pem", "has no certificate")):
+            with pytest.raises(ConfigInvalid, match=said):
+                Repository(replace(location, ca_file=str(ca_file)), CREDENTIALS).get("orders/x.json")

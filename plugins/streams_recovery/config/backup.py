@@ -122,6 +122,7 @@ class Storage(Section):
     connection: ConnectionId | None = None
     path_style: Switch = False
     allow_http: Switch = False
+    ca_file: LocalPath | None = None
     sse: Encryption | None = None
     kms_key_id: Text | None = None
     seal: SealSection | None = None
@@ -139,6 +140,7 @@ class Storage(Section):
             endpoint=self.endpoint,
             path_style=self.path_style,
             allow_http=self.allow_http,
+            ca_file=self.ca_file,
             sse=self.sse,
             kms_key_id=self.kms_key_id,
         )

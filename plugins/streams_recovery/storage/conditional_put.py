@@ -27,6 +27,8 @@ from streams_recovery.core.repository.layout import StorageLocation
 _STATUS = re.compile(r"status code: (\d{3})")
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _RETRIES = re.compile(r"after (\d+) retries")
+# The cause is only in the library's account of its own inside, behind the first line.
+_TLS = re.compile(r"InvalidCertificate|invalid peer certificate|certificate verify failed|UnknownIssuer", re.IGNORECASE)
 _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,300})</Message>")
 
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -101,7 +103,7 @@ def passes(error: BaseException) -> bool:
     """True when the same request may succeed later."""
     if isinstance(error, (*_FORBIDDEN, FileNotFoundError, exceptions.InvalidPathError, exceptions.NotSupportedError)):
         return False
-    if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error):
+    if _os_error(error) in _NOT_ALLOWED or "configured region" in str(error) or _TLS.search(str(error)):
         return False
     status = status_of(error)
     return status is None or status in _PASSING_4XX or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED)
@@ -133,6 +135,9 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         return ConfigInvalid(
             f"{doing} {key} in {location} is not allowed: {message}", next_step="correct the rights or the credentials", key=key
         )
+    if cause := _TLS.search(str(error)):
+        line = str(error)[cause.start() :].splitlines()[0][:200].strip(' ",')
+        return untrusted(location, f"{doing} {key} in {location}", line, key=key)
     if doing in CREATIONS and _lacks_a_header(error):
         return StoreUnsuitable(f"{location} cannot hold a repository: {doing} {key} was answered with {message}", next_step=NEEDED, key=key)
     if not passes(error):
@@ -146,6 +151,16 @@ def explained(error: Exception, *, doing: str, key: str, location: StorageLocati
         next_step="make room there; nothing half written was left" if full else "check that the store can be reached, then run again",
         key=key,
         attempts=sent,
+    )
+
+
+def untrusted(location: StorageLocation, doing: str, cause: str, **facts: str) -> ConfigInvalid:
+    """The error for a server whose certificate is not trusted."""
+    known = f"no authority in storage.ca_file ({location.ca_file})" if location.ca_file else "no authority that this machine knows"
+    return ConfigInvalid(
+        f"{doing} failed: the certificate of the server is not trusted, {known} vouches for it, or it is another server's ({cause})",
+        next_step="set storage.ca_file to the certificate of the authority that signed it, as PEM; or correct the endpoint",
+        **facts,
     )
 
 

@@ -120,9 +120,30 @@ def open_bucket(location: StorageLocation, credentials: StorageCredentials | Non
     return S3Store(
         location.bucket,
         prefix=location.prefix or None,
-        client_options={"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds)},
+        client_options={"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **_authorities(location)},
         retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
         **_options(location, credentials),
+    )
+
+
+def _authorities(location: StorageLocation) -> dict[str, bytes]:
+    """Those beside the system's own whose servers are trusted. Raises ``ConfigInvalid`` for a file that cannot be read, or that has no certificate."""
+    if location.ca_file is None:
+        return {}
+    try:
+        found = Path(location.ca_file).read_bytes()
+    except OSError as error:
+        raise _no_authorities(location, f"cannot be read: {error.strerror or type(error).__name__}") from error
+    if b"-----BEGIN CERTIFICATE-----" not in found:
+        raise _no_authorities(location, "has no certificate in PEM form")
+    return {"root_certificate": found}
+
+
+def _no_authorities(location: StorageLocation, why: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"storage.ca_file: {location.ca_file} {why}",
+        next_step="put the certificate of the authority there, as PEM, on every machine that opens the repository, workers of Spark among them",
+        path=location.ca_file,
     )
 
 

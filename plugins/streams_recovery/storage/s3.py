@@ -25,10 +25,11 @@ import boto3
 from botocore import exceptions
 from botocore.config import Config
 
-from streams_recovery.core.errors import ConfigInvalid, RepositoryUnavailable
+from streams_recovery.core.errors import ConfigInvalid, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile
+from streams_recovery.storage.conditional_put import untrusted
 from streams_recovery.storage.open_store import StorageCredentials, raise_unless_gone
 
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
@@ -213,6 +214,7 @@ def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> A
         # The other library wants the bucket in the endpoint's name where it is not in the path; this one puts it there itself.
         endpoint_url=where.endpoint and where.endpoint.replace(f"//{where.bucket}.", "//", 1),
         region_name=where.region or "us-east-1",
+        verify=where.ca_file,
         aws_access_key_id=keys.access_key_id if keys else None,
         aws_secret_access_key=keys.secret_access_key if keys else None,
         aws_session_token=keys.session_token if keys else None,
@@ -225,8 +227,10 @@ def _amazon_client(where: StorageLocation, keys: StorageCredentials | None) -> A
     )
 
 
-def _unavailable(where: StorageLocation, question: str, error: Exception) -> RepositoryUnavailable:
-    """The error of a server that does not answer a question."""
+def _unavailable(where: StorageLocation, question: str, error: Exception) -> RecoveryError:
+    """The error of a server that does not answer a question, or is not trusted."""
+    if isinstance(error, exceptions.SSLError):
+        return untrusted(where, f"{question} of {where}", str(error)[:300])
     return RepositoryUnavailable(
         f"{question} of {where} failed: {str(error)[:300]}", next_step="check that the store can be reached, then run again"
     )

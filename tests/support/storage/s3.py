@@ -20,6 +20,7 @@ import pytest
 from embedded.ports import free_ports
 from streams_recovery.core.repository.layout import StorageLocation
 from streams_recovery.storage.open_store import StorageCredentials
+from tests.support.kafka.secured_broker import Authority
 from tests.support.programs.go import go_program
 
 SERVER = ("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
@@ -36,6 +37,7 @@ class S3Server:
 
     program: Path
     endpoint: str
+    ca_file: str | None = None
 
     def client(self, credentials: StorageCredentials = CREDENTIALS) -> Any:
         """Amazon's own client, for what a test looks at or sets up behind the product's back."""
@@ -43,6 +45,7 @@ class S3Server:
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
+            verify=self.ca_file,
             aws_access_key_id=credentials.access_key_id,
             aws_secret_access_key=credentials.secret_access_key,
         )
@@ -63,7 +66,8 @@ class S3Server:
             region="us-east-1",
             endpoint=self.endpoint,
             path_style=True,
-            allow_http=True,
+            allow_http=self.ca_file is None,
+            ca_file=self.ca_file,
         )
 
     def writer(self, location: StorageLocation) -> StorageCredentials:
@@ -95,24 +99,31 @@ def behind(location: StorageLocation, endpoint: str) -> StorageLocation:
 
 
 @contextmanager
-def s3_server(directory: Path) -> Iterator[S3Server]:
-    """A server on a free loopback port, ended by its pid."""
+def s3_server(directory: Path, authority: Authority | None = None) -> Iterator[S3Server]:
+    """A server on a free loopback port, ended by its pid. With an ``authority`` it speaks TLS, and that has signed its certificate."""
     program = go_program(*SERVER)
     (port,) = free_ports(1)
     for name in ("data", "versions", "users"):
         (directory / name).mkdir()
     keys = {"ROOT_ACCESS_KEY": CREDENTIALS.access_key_id, "ROOT_SECRET_KEY": CREDENTIALS.secret_access_key}
     storage = ["posix", "--versioning-dir", str(directory / "versions"), str(directory / "data")]
+    encrypted = []
+    if authority is not None:
+        certificate, key = authority.issue("s3")
+        encrypted = ["--cert", str(certificate), "--key", str(key)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(directory / "users"), *storage],
+            [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(directory / "users"), *encrypted, *storage],
             env={**os.environ, **keys},
             stdout=log,
             stderr=log,
         )
     try:
         _wait_until_listening(process, port, directory / "log")
-        yield S3Server(program=program, endpoint=f"http://127.0.0.1:{port}")
+        if authority is None:
+            yield S3Server(program=program, endpoint=f"http://127.0.0.1:{port}")
+        else:
+            yield S3Server(program=program, endpoint=f"https://127.0.0.1:{port}", ca_file=str(authority.certificate))
     finally:
         process.terminate()
         process.wait(timeout=60)

@@ -282,7 +282,8 @@ class StorageLocation:
     """A directory (``path``) or a bucket (``bucket``, ``prefix``, ``region``, ``endpoint``): enough to open a repository together with credentials, and nothing
     secret. Travels as JSON in a Spark job's arguments.
 
-    ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``sse`` is how the server is
+    ``memory`` lives and dies with one Repository object and is for tests. ``endpoint`` None means the cloud's own. ``ca_file`` has the certificates, as PEM,
+    of the authorities that signed the server's; None leaves it to the system's. ``sse`` is how the server is
     told to encrypt, None leaves it to the bucket; ``kms_key_id`` None means the account's own key.
     """
 
@@ -294,6 +295,7 @@ class StorageLocation:
     endpoint: str | None = None
     path_style: bool = False
     allow_http: bool = False
+    ca_file: str | None = None
     sse: Encryption | None = None
     kms_key_id: str | None = None
 
