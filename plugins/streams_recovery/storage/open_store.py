@@ -117,10 +117,11 @@ def open_directory(location: StorageLocation) -> Any:
 
 def open_bucket(location: StorageLocation, credentials: StorageCredentials | None, *, retries: int, timeout_seconds: float) -> Any:
     """A bucket. ``retries`` is how often the library sends a failed request again by itself, ``timeout_seconds`` bounds each one."""
+    client: Any = {"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **_authorities(location)}
     return S3Store(
         location.bucket,
         prefix=location.prefix or None,
-        client_options={"allow_http": location.allow_http, "timeout": timedelta(seconds=timeout_seconds), **_authorities(location)},
+        client_options=client,
         retry_config={"max_retries": retries, "retry_timeout": timedelta(seconds=_RETRY_SECONDS)},
         **_options(location, credentials),
     )
