@@ -111,6 +111,7 @@ class Archiver:
     _ticket: LockTicket | None = field(default=None, init=False)
     _renewed_at: float = field(default=0.0, init=False)
     _asked_at: float = field(default=0.0, init=False)
+    _epochs: dict[TopicPartition, int | None] = field(default_factory=dict, init=False)
     _saved_at: int | None = field(default=None, init=False)
     _compacted: dict[str, tuple[Mapping[str, str], ...]] = field(default_factory=dict, init=False)
     _failing: bool = field(default=False, init=False)
@@ -312,6 +313,11 @@ class Archiver:
         # Before the ends of inputs are read: what it has read is archived then.
         found = None if self._state is None else self._state.look(self._archive, self._positions)
         at, logs = self.clock(), self._now()
+        epochs = {log.tp: log.leader_epoch for log in logs}
+        if epochs != self._epochs:
+            # Another leader: whether the log was cut back is asked of all that a savepoint has, also of one from the last minute.
+            self._go_on_behind(self._base())
+            at, logs, self._epochs = self.clock(), self._now(), epochs
         late = self._late(at)
         tick = plan_tick(logs, self._positions, self._limits(), late=dict.fromkeys(late, at))
         if tick.begun_anew:

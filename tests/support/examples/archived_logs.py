@@ -221,6 +221,8 @@ class World:
         if not self.entries:
             self.begin()
         at = self.now
+        if any(to.leader_epoch != self.logs[tp.partition].epoch for tp, to in self.positions.items()):
+            self.go_on()
         positions = dict(self.positions)
         logs = [self.seen(number) for number in range(PARTITIONS)]
         tick = plan_tick(logs, positions, LIMITS)
