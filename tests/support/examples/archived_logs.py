@@ -11,7 +11,7 @@ from itertools import pairwise
 from streams_recovery.core import codec
 from streams_recovery.core.archive.join import behind, groups_to_join, is_same_log, taken, with_joined
 from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent, archive_of, extended
-from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, TickLimits, archived_logs, archived_to, plan_tick
+from streams_recovery.core.archive.tick import ArchivedTo, LogNow, Safety, Tick, TickLimits, archived_logs, archived_to, plan_tick
 from streams_recovery.core.compaction.merge import Accepted, GroupToMerge
 from streams_recovery.core.jobs.spec import BackupResult, RangeCopied, RangeLost, RangeToCopy
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition, TopicRole
@@ -229,15 +229,7 @@ class World:
         if tick.begun_anew:
             self.safety.forget()
         self.safety.look(at, {log.tp: log.high for log in logs})
-        pieces, lost = [], []
-        for wanted in tick.ranges:
-            begin = min(wanted.start + lose, wanted.end)
-            if begin > wanted.start:
-                lost.append(RangeLost(tp=wanted.tp, start=wanted.start, end=begin))
-                self.logs[wanted.tp.partition].deleted(begin)
-            if begin < wanted.end:
-                pieces.append(self.copied(replace(wanted, start=begin), len(self.entries)))
-        copied = archived_logs(tick, BackupResult(ranges=tuple(pieces), seconds=0, lost=tuple(lost)))
+        copied = self.got(tick, lose)
         if crash:
             self.begin()
             return
@@ -249,6 +241,18 @@ class World:
         self.safety.recorded(tick.reached)
         if not copied:
             self.add(ArchiveEvent.STILL)
+
+    def got(self, tick: Tick, lose: int) -> tuple[ArchivedLog, ...]:
+        """What tasks copy, while retention deletes so many records before they come to them."""
+        pieces, lost = [], []
+        for wanted in tick.ranges:
+            begin = min(wanted.start + lose, wanted.end)
+            if begin > wanted.start:
+                lost.append(RangeLost(tp=wanted.tp, start=wanted.start, end=begin))
+                self.logs[wanted.tp.partition].deleted(begin)
+            if begin < wanted.end:
+                pieces.append(self.copied(replace(wanted, start=begin), len(self.entries)))
+        return archived_logs(tick, BackupResult(ranges=tuple(pieces), seconds=0, lost=tuple(lost)))
 
     def join(self) -> None:
         self.known = self.savepoint
