@@ -100,9 +100,9 @@ PROGRAM_COMMAND = typer.main.get_command(app)
 
 
 def parsed(words: list[str]) -> dict[str, Any]:
-    """What the last command in ``words`` would be called with; nothing is carried out."""
+    """What the last command in ``words`` would be called with; nothing is carried out. A word in brackets stands for a name."""
     command: Any = PROGRAM_COMMAND
-    rest = list(words)
+    rest = [word.strip("<>") for word in words]
     while hasattr(command, "commands"):
         command, rest = command.commands[rest[0]], rest[1:]
     found: dict[str, Any] = command.make_context(words[0], rest).params
