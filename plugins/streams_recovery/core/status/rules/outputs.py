@@ -107,8 +107,8 @@ def _stalled(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusF
         return
     if instances is not None and all(_idle(one) for one in instances):
         return
-    seconds, more = _uncommitted(observed)
-    if seconds < _STALLED_SECONDS or not more:
+    seconds, waits, more = _uncommitted(observed)
+    if waits < _STALLED_SECONDS or not more:
         return
     said = ", ".join(f"{one.name} {one.streams_state or 'in no known state'}" for one in instances or ()) or "nothing"
     group = cluster.group
@@ -122,17 +122,21 @@ def _stalled(observed: ObservedApplication, _limits: Limits) -> Iterator[StatusF
     )
 
 
-def _uncommitted(observed: ObservedApplication) -> tuple[float, int]:
-    """For how many seconds, up to the newest look, no committed offset has changed while the lag never fell, and by how many offsets it has grown since."""
+def _uncommitted(observed: ObservedApplication) -> tuple[float, float, int]:
+    """For how many seconds, up to the newest look, no committed offset has changed while the lag never fell; since when, of these, input has come that
+    waits; and by how many offsets the lag has grown since. Input that comes seldom may have come a second ago.
+    """
     known = [point for point in observed.history if point.lag is not None and point.committed is not None and point.at <= observed.now]
     if not known:
-        return 0.0, 0
+        return 0.0, 0.0, 0
     first = known[-1]
     for point in reversed(known[:-1]):
         if point.committed != first.committed or (point.lag or 0) > (first.lag or 0):
             break
         first = point
-    return (known[-1].at - first.at) / 1000, (known[-1].lag or 0) - (first.lag or 0)
+    waiting = next((point for point in known if point.at > first.at and (point.lag or 0) > (first.lag or 0)), known[-1])
+    last = known[-1]
+    return (last.at - first.at) / 1000, (last.at - waiting.at) / 1000, (last.lag or 0) - (first.lag or 0)
 
 
 def _expected(observed: ObservedApplication) -> bool:

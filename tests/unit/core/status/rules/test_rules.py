@@ -356,8 +356,13 @@ def test_where_input_comes_and_nobody_commits_it_is_trouble_whatever_instances_s
         {"history": uncommitted(40), "used_before": False},
         {"history": uncommitted(40), "repository": {"lock": LockState(owner="x", purpose="y", since=NOW, unreadable="")}},
         {"history": (point(NOW - 40 * MINUTE, lag=99, committed=1_000), *uncommitted(10))},
+        {"history": (*uncommitted(1_440, lag=0)[:-1], point(NOW, lag=3, committed=1_000))},
+        {"history": (*uncommitted(1_440, lag=2)[:-20], *uncommitted(19))},
     ],
-    ids=["a commit came", "no input came", "not known", "never used", "a run works on it", "the lag fell"],
+    ids=[
+        *("a commit came", "no input came", "not known", "never used", "a run works on it", "the lag fell"),
+        *("input after a quiet day came a second ago", "input after a quiet day came some minutes ago"),
+    ],
 )
 def test_what_commits_or_need_not_is_not_stalled(changes: dict[str, Any]) -> None:
     assert "application-stalled" not in kinds(**changes)
