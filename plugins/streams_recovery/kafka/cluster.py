@@ -181,19 +181,23 @@ class KafkaCluster(ClusterVerbs):
             if topic["error_code"] not in (0, errors.TOPIC_ALREADY_EXISTS)
         }
 
-    def refused_settings(self, topic: str, settings: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    def refused_settings(self, topic: str, settings: Collection[tuple[str, str]], *, replicas: int) -> dict[tuple[str, str], str]:
         """Of these settings, by name and value, those that the cluster does not take of any topic, with its reason. Creates nothing. ``topic`` is one that
-        would be made: who may create only names that begin so is answered too. What it answers otherwise says nothing about the setting.
+        would be made with so many ``replicas``: who may create only names that begin so is answered too. A policy that forbids such a topic without any
+        setting says nothing about settings; what is answered otherwise does not either.
         """
-        asked = {f"{topic[:_ASKED]}-asked-{number}": one for number, one in enumerate(sorted(settings))}
-        answered = []
-        for several in _portions({name: (1, 1, dict([one])) for name, one in asked.items()}):
+        plain = f"{topic[:_ASKED]}-asked"
+        asked = {f"{plain}-{number}": one for number, one in enumerate(sorted(settings))}
+        answered = {}
+        for several in _portions({plain: (1, replicas, {})} | {name: (1, replicas, dict([one])) for name, one in asked.items()}):
             with self._clients.requesting(f"asking which settings of {topic} it takes"):
-                answered += self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
+                found = self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
+            answered |= {one["name"]: one for one in found}
+        of_settings = {errors.INVALID_CONFIG} | ({errors.POLICY_VIOLATION} if not answered[plain]["error_code"] else set())
         return {
-            asked[found["name"]]: str(found.get("error_message") or errors.name_of(found["error_code"]))
-            for found in answered
-            if found["error_code"] == errors.INVALID_CONFIG
+            asked[name]: str(one.get("error_message") or errors.name_of(one["error_code"]))
+            for name, one in answered.items()
+            if name in asked and one["error_code"] in of_settings
         }
 
     def delete_topics(self, names: Collection[str]) -> None:

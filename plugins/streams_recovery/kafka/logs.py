@@ -299,14 +299,15 @@ def topic_defaults(broker: Mapping[str, str]) -> dict[str, str]:
     times = (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS))
     rolls = (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS))
     # Of those in different units, a broker goes by the finest that is set (KafkaConfig#logRetentionTimeMillis). Below zero means for ever.
-    retention = next((int(broker[name]) * factor for name, factor in times if name in broker), -1)
+    retention = next((int(broker[name]) * factor for name, factor in times if name in broker), None)
     roll = next((int(broker[name]) * factor for name, factor in rolls if name in broker), None)
     named = {name: broker[theirs] for name, theirs in _BROKER_NAMES.items() if theirs in broker}
     return {
         "cleanup.policy": "delete",
         "min.compaction.lag.ms": "0",
         **named,
-        "retention.ms": str(max(retention, -1)),
+        # A managed cluster may hide them: what is not told is not known, and not for ever.
+        **({} if retention is None else {"retention.ms": str(max(retention, -1))}),
         **({} if roll is None else {"segment.ms": str(roll)}),
     }
 

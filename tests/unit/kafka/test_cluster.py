@@ -195,3 +195,22 @@ def test_a_topic_that_one_answer_still_has_is_not_gone() -> None:
     pure = Script(delete_topics=[{"topics": [{"name": "t", "error_code": 0}]}], describe_topics=[absent, shape(1), absent])
     cluster(client, pure).delete_topics(["t"])
     assert len(client.asked) == 3
+
+
+@pytest.mark.fault("F84")
+@pytest.mark.parametrize(("plain", "told"), [(0, True), (44, False)], ids=["takes a topic without settings", "takes no such topic"])
+def test_a_policy_that_forbids_a_setting_is_asked_with_the_replicas_of_the_topic(plain: int, told: bool) -> None:
+    answer = {
+        "topics": [
+            {"name": "t-asked", "error_code": plain, "error_message": None},
+            {"name": "t-asked-0", "error_code": 0 if not plain else 44, "error_message": "replicas"},
+            {"name": "t-asked-1", "error_code": 44, "error_message": "exceeded min limit of 14400000"},
+        ]
+    }
+    pure = Script(create_topics=[answer])
+    settings = [("retention.ms", "-1"), ("segment.ms", "60000")]
+    refused = cluster(Script(), pure).refused_settings("t", settings, replicas=3)
+    assert refused == ({settings[1]: "exceeded min limit of 14400000"} if told else {})
+    ((_, (asked, *_), options),) = pure.asked
+    assert options["validate_only"]
+    assert {name: one["replication_factor"] for name, one in asked.items()} == dict.fromkeys(("t-asked", "t-asked-0", "t-asked-1"), 3)

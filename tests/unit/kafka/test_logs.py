@@ -122,10 +122,11 @@ def test_a_directory_that_cannot_be_read_is_named() -> None:
         ({"log.retention.hours": "168", "log.retention.minutes": "5", "log.retention.ms": "7"}, "7"),
         ({"log.retention.hours": "-1"}, "-1"),
         ({"log.retention.hours": "168", "log.retention.ms": "-1"}, "-1"),
-        ({}, "-1"),
+        ({}, None),
     ],
 )
-def test_what_a_topic_without_overrides_has(broker: dict[str, str], retention: str) -> None:
+def test_what_a_topic_without_overrides_has(broker: dict[str, str], retention: str | None) -> None:
     settings = {**broker, "log.cleanup.policy": "compact,delete", "log.cleaner.min.compaction.lag.ms": "60000"}
-    expected = {"cleanup.policy": "compact,delete", "retention.ms": retention, "min.compaction.lag.ms": "60000"}
+    expected = {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": "60000"}
+    expected |= {} if retention is None else {"retention.ms": retention}
     assert topic_defaults(settings) == expected

@@ -59,15 +59,24 @@ def agreed(brokers: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: value for name, value in several[0].items() if all(one.get(name) == value for one in several)} if several else {}
 
 
-def to_ask(configs: Iterable[Mapping[str, str]]) -> frozenset[Override]:
-    """The overrides among ``configs`` that a target has to be asked for."""
-    return frozenset(Override(name, value) for config in configs for name, value in config.items() if not of_the_place(name))
+def to_ask(topics: Iterable[TopicImage], defaults: Mapping[str, str]) -> frozenset[Override]:
+    """The overrides that these topics would get, each of which a target has to be asked for, with ``defaults`` as in ``TargetSettings``."""
+    target = TargetSettings(defaults=defaults)
+    return frozenset(
+        override
+        for topic in topics
+        for override in (
+            *(Override(name, value) for name, value in topic.config.items() if not of_the_place(name)),
+            *(Override(name, value) for name, value in _in_force(topic, target).items()),
+            *_rooms(topic, target),
+        )
+    )
 
 
 def restored_overrides(topic: TopicImage, target: TargetSettings) -> dict[str, str]:
     """The overrides that a topic gets when it is made again."""
     own = {name: value for name, value in topic.config.items() if not of_the_place(name) and Override(name, value) not in target.refused}
-    return own | _in_force(topic, target) | _room(topic, target)
+    return own | _taken(_in_force(topic, target), target) | _room(topic, target)
 
 
 def left_out(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
@@ -89,7 +98,13 @@ def left_out(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[
 
 def setting_warnings(topics: Mapping[str, TopicImage], target: TargetSettings) -> tuple[str, ...]:
     """Warnings about settings of these topics: overrides that do not come back, those that are set for the first time, and what a person has to decide."""
-    kept = _by_override({name: _in_force(topic, target) for name, topic in topics.items()})
+    wanted = {name: _in_force(topic, target) for name, topic in topics.items()}
+    kept = _by_override({name: _taken(settings, target) for name, settings in wanted.items()})
+    lost = {
+        name: {key: value for key, value in settings.items() if Override(key, value) in target.refused} for name, settings in wanted.items()
+    }
+    for name, topic in topics.items():
+        lost[name] |= dict(_rooms(topic, target)[:1]) if set(_rooms(topic, target)[:1]) & target.refused.keys() else {}
     room = _by_override({name: _room(topic, target) for name, topic in topics.items()})
     lower = {
         name: {_IN_SYNC: topic.in_force[_IN_SYNC].value}
@@ -105,6 +120,10 @@ def setting_warnings(topics: Mapping[str, TopicImage], target: TargetSettings) -
         *(
             f"{override} is set on {names}, for records that it has or could take: {_here(override.name, target)}"
             for override, names in room.items()
+        ),
+        *(
+            f"{override} is not set on {names}, where it counted or records are as large: this cluster does not take it ({target.refused[override]})"
+            for override, names in _by_override(lost).items()
         ),
         *(
             f"{override} was in force on {names} by the brokers there, and {_here(override.name, target)}: set it here where it is meant"
@@ -136,14 +155,27 @@ def _in_force(topic: TopicImage, target: TargetSettings) -> dict[str, str]:
     }
 
 
+def _taken(settings: Mapping[str, str], target: TargetSettings) -> dict[str, str]:
+    return {name: value for name, value in settings.items() if Override(name, value) not in target.refused}
+
+
 def _room(topic: TopicImage, target: TargetSettings) -> dict[str, str]:
-    """An override that lets the topic take what it took before, and its largest record."""
+    """An override that lets the topic take what it took before, and its largest record; or that record alone, where the target takes no more."""
+    return dict([one for one in _rooms(topic, target) if one not in target.refused][:1])
+
+
+def _rooms(topic: TopicImage, target: TargetSettings) -> tuple[Override, ...]:
     own, there, here = topic.config.get(_LARGEST), topic.in_force.get(_LARGEST), target.defaults.get(_LARGEST)
-    wanted = max(room_for(largest_record(topic)), _whole(there.value) if there is not None and own is None else 0)
+    if own is not None and Override(_LARGEST, own) in target.refused:
+        own = None
+    least = room_for(largest_record(topic))
+    before = _whole(there.value) if there is not None and topic.config.get(_LARGEST) is None else 0
     limit = own or here
-    if limit is None:
-        return {_LARGEST: str(wanted)} if there is not None else {}
-    return {_LARGEST: str(wanted)} if _whole(limit) < wanted else {}
+    if limit is None and there is None:
+        return ()
+    return tuple(
+        Override(_LARGEST, str(size)) for size in dict.fromkeys((max(least, before), least)) if limit is None or _whole(limit) < size
+    )
 
 
 def _here(name: str, target: TargetSettings) -> str:

@@ -153,13 +153,14 @@ def target_of(
 def target_settings(recovery: RecoveryContext, placed: Iterable[Placed]) -> TargetSettings:
     """The settings of this cluster, as far as topics that are made need to know them."""
     placed = tuple(placed)
-    asked = to_ask(one.image.config for one in placed)
-    refused = recovery.cluster.refused_settings(placed[0].name, asked) if asked else {}
     try:
         defaults = agreed(recovery.cluster.topic_defaults()) if placed else {}
     except Refused:
         # Whoever may not look at the brokers sets all that was in force.
         defaults = {}
+    asked = to_ask((one.image for one in placed), defaults)
+    replicas = max((one.image.replication_factor for one in placed), default=1)
+    refused = recovery.cluster.refused_settings(placed[0].name, asked, replicas=replicas) if asked else {}
     return TargetSettings(refused={one: refused[one] for one in asked if one in refused}, defaults=defaults)
 
 

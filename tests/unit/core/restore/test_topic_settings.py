@@ -64,7 +64,7 @@ def test_every_override_comes_back_but_those_of_the_place(config: dict[str, str]
         "segment.jitter.ms": "7",
     }
     assert restored_overrides(saved(owner | HERE), TargetSettings()) == owner
-    assert {one.name for one in to_ask([owner, HERE])} == set(owner), "nobody is asked for what would not be set"
+    assert {one.name for one in to_ask([saved(owner), saved(HERE)], {})} == set(owner), "nobody is asked for what would not be set"
 
 
 @pytest.mark.fault("F84")
@@ -136,3 +136,17 @@ def test_a_topic_takes_its_largest_record_and_what_it_took_before(
     made = restored_overrides(saved(own, {"max.message.bytes": there}, largest=largest), target)
     assert made.get("max.message.bytes") == limit
     assert int(limit or here or 0) >= largest
+
+
+@pytest.mark.fault("F85")
+def test_what_was_in_force_is_asked_for_too_and_what_is_not_taken_stands_in_the_plan() -> None:
+    topics = {"a": saved({}, KAFKA | {"max.message.bytes": "20000000"}, largest=2_500_000)}
+    older = {name: value for name, value in KAFKA.items() if name != "message.timestamp.before.max.ms"}
+    unknown = Override("message.timestamp.before.max.ms", KAFKA["message.timestamp.before.max.ms"])
+    large, enough = (Override("max.message.bytes", str(size)) for size in (20_000_000, room_for(2_500_000)))
+    assert to_ask(topics.values(), older) == {unknown, large, enough}
+    target = TargetSettings(defaults=older, refused={unknown: "Unknown topic config name", large: "exceeded max limit of 8388608"})
+    assert restored_overrides(topics["a"], target) == dict([enough])
+    lines = setting_warnings(topics, target)
+    assert [line.split(" on a")[0] for line in lines] == [f"{enough} is set", f"{large} is not set", f"{unknown} is not set"]
+    assert "Unknown topic config name" in lines[2]
