@@ -324,6 +324,13 @@ def test_an_application_that_processes_nothing_is_told_and_is_critical_where_inp
     assert health([one], [NOW]) is not Health.GOOD
 
 
+def test_a_hold_on_an_input_does_not_end_by_itself_and_is_a_warning_that_says_how_to_end_it() -> None:
+    (internal,) = found(**hold(of_restore=True, topics=("orders-app-counts-changelog",)))
+    (one,) = found(**hold(of_restore=True, topics=("orders-in", "orders-app-counts-changelog")))
+    assert [found.severity for found in (internal, one)] == [Severity.INFO, Severity.WARNING]
+    assert "orders-in grows until somebody sets retention.ms there by hand" in one.text
+
+
 @pytest.mark.fault("F95")
 @pytest.mark.parametrize(
     "changes",
