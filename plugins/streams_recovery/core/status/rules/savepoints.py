@@ -177,13 +177,11 @@ def _find_topic_holds(observed: ObservedApplication, limits: Limits) -> Iterator
         numbers = {"age_seconds": age, "limit_seconds": limits.hold_age, "topics": float(len(held.topics))}
         if held.of_restore:
             text = f"restore {held.run} keeps retention away from {named} for {span(age)}: what it restored would expire"
-            if (
-                lasting := [topic.name for topic in observed.cluster.topics if topic.name in held.topics and not topic.role.internal]
-                if observed.cluster
-                else []
-            ):
+            topics = observed.cluster.topics if observed.cluster else ()
+            lasting = [topic.name for topic in topics if topic.name in held.topics and not topic.role.internal]
+            if lasting:
                 # Nothing old goes while it is held, so it does not end by itself.
-                text += f". {first_names(lasting, _NAMED)} grows until somebody sets retention.ms there by hand: for ever, or as before, and then old records go"
+                text += f". {first_names(lasting, _NAMED)} grows until somebody sets retention.ms there by hand: -1, or as before, and then old records go"
             yield finding(RESTORED, Severity.WARNING if lasting else Severity.INFO, text, subject=held.run, numbers=numbers)
         else:
             text = f"run {held.run} has kept the log cleaner away from {named} for {span(age)} and has not put the settings back: these logs grow"
