@@ -173,13 +173,28 @@ class KafkaCluster(ClusterVerbs):
         """
         answered = []
         for several in _portions(wanted):
-            with self._clients.requesting(f"asking whether {_named(several)} could be created"):
-                answered += self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
+            answered += self._validated(several, f"asking whether {_named(several)} could be created")
         return {
             topic["name"]: f"{errors.name_of(topic['error_code'])} {topic.get('error_message') or ''}".rstrip()
             for topic in answered
             if topic["error_code"] not in (0, errors.TOPIC_ALREADY_EXISTS)
         }
+
+    def _validated(self, several: Mapping[str, TopicShape], doing: str) -> list[Mapping[str, Any]]:
+        """What the cluster would answer if these topics were created. A controller that is busy, or over its quota, has not answered for a topic yet."""
+        deadline, left = Deadline(self._clients.timeout), dict(several)
+        answered: list[Mapping[str, Any]] = []
+        while True:
+            with self._clients.requesting(doing):
+                found = self._clients.pure.create_topics(_as_asked(left), validate_only=True, raise_errors=False)["topics"]
+            late = {one["name"]: one for one in found if isinstance(errors.by_code(one["error_code"], ""), TransientError)}
+            answered += [one for one in found if one["name"] not in late]
+            if not late:
+                return answered
+            if not deadline.pause():
+                code = next(iter(late.values()))["error_code"]
+                raise errors.by_code(code, f"{doing} failed: {errors.name_of(code)}")
+            left = {name: left[name] for name in late}
 
     def refused_settings(self, topic: str, settings: Collection[tuple[str, str]], *, replicas: int) -> dict[tuple[str, str], str]:
         """Of these settings, by name and value, those that the cluster does not take of any topic, with its reason. Creates nothing. ``topic`` is one that
@@ -190,9 +205,7 @@ class KafkaCluster(ClusterVerbs):
         asked = {f"{plain}-{number}": one for number, one in enumerate(sorted(settings))}
         answered = {}
         for several in _portions({plain: (1, replicas, {})} | {name: (1, replicas, dict([one])) for name, one in asked.items()}):
-            with self._clients.requesting(f"asking which settings of {topic} it takes"):
-                found = self._clients.pure.create_topics(_as_asked(several), validate_only=True, raise_errors=False)["topics"]
-            answered |= {one["name"]: one for one in found}
+            answered |= {one["name"]: one for one in self._validated(several, f"asking which settings of {topic} it takes")}
         of_settings = {errors.INVALID_CONFIG} | ({errors.POLICY_VIOLATION} if not answered[plain]["error_code"] else set())
         return {
             asked[name]: str(one.get("error_message") or errors.name_of(one["error_code"]))

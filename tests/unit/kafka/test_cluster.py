@@ -214,3 +214,15 @@ def test_a_policy_that_forbids_a_setting_is_asked_with_the_replicas_of_the_topic
     ((_, (asked, *_), options),) = pure.asked
     assert options["validate_only"]
     assert {name: one["replication_factor"] for name, one in asked.items()} == dict.fromkeys(("t-asked", "t-asked-0", "t-asked-1"), 3)
+
+
+@pytest.mark.fault("F90")
+def test_a_controller_that_is_busy_or_over_its_quota_has_refused_no_topic() -> None:
+    def answer(**codes: int) -> dict[str, Any]:
+        return {"topics": [{"name": name, "error_code": code, "error_message": None} for name, code in codes.items()]}
+
+    pure = Script(create_topics=[answer(a=0, b=89), answer(b=41), answer(b=44)])
+    assert cluster(Script(), pure).refused_topics({"a": (1, 1, {}), "b": (1, 1, {})}) == {"b": "PolicyViolationError"}
+    assert [list(asked) for _, (asked, *_), _ in pure.asked] == [["a", "b"], ["b"], ["b"]]
+    with pytest.raises(TransientError, match="ThrottlingQuotaExceeded"):
+        cluster(Script(), Script(create_topics=[answer(b=89)] * 50), timeout=0.01).refused_topics({"b": (1, 1, {})})

@@ -257,7 +257,7 @@ def room_for_copy(needed: int, free: int, *, first: bool) -> tuple[PreflightFind
     """
     if needed * _TIGHT <= free:
         return ()
-    text = f"everything that is archived has about {size(needed)} in its logs, and less when it is compressed, and the disk of the repository has {size(free)} free"
+    text = f"all that is archived has about {size(needed)} in its logs, and less when it is compressed; the disk of the repository has {size(free)} free"
     remedy = "give that disk more room, or expire savepoints"
     return (blocking_finding("space", text, remedy) if first and needed > free * _SQUEEZED else warning("space", text, remedy),)
 
