@@ -203,7 +203,7 @@ class KafkaCluster(ClusterVerbs):
         """
         plain = f"{topic[:_ASKED]}-asked"
         asked = {f"{plain}-{number}": one for number, one in enumerate(sorted(settings))}
-        answered = {}
+        answered: dict[str, Mapping[str, Any]] = {}
         for several in _portions({plain: (1, replicas, {})} | {name: (1, replicas, dict([one])) for name, one in asked.items()}):
             answered |= {one["name"]: one for one in self._validated(several, f"asking which settings of {topic} it takes")}
         of_settings = {errors.INVALID_CONFIG} | ({errors.POLICY_VIOLATION} if not answered[plain]["error_code"] else set())
