@@ -7,6 +7,7 @@ one.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,6 +16,7 @@ from streams_recovery.core.errors import Damaged, NotFound, Refused
 from streams_recovery.core.names import is_name
 from streams_recovery.core.repository.journal import JournalEntry, Phase, RestoreScope, created_by, may_restart
 from streams_recovery.core.repository.layout import Layout
+from streams_recovery.core.repository.lease import LEASE_SECONDS
 from streams_recovery.core.repository.retention import DAY_MS, Pin, Pins
 from streams_recovery.core.restore.plan import RestorePlan, check_plan
 from streams_recovery.core.words import command, in_order, is_id
@@ -41,6 +43,19 @@ def unfinished_restore(recovery: RecoveryContext) -> str | None:
         if any(_replaced_state(entry) for entry in readable_back(recovery, restore_id)):
             return None
     return None
+
+
+def _took_over_from(recovery: RecoveryContext, newest: str) -> Iterator[str]:
+    """Restores that the ``newest`` one, which is half way, may have taken over from: those before it, back to the last that ended with the whole state. As far
+    as journals can be read.
+    """
+    before = in_order(restores_of(recovery), recovery.clock())
+    for restore_id in reversed(before[: before.index(newest)]):
+        written = list(readable_back(recovery, restore_id))
+        if any(map(_replaced_state, written)):
+            if written[0].phase is Phase.CLOSED:
+                return
+            yield restore_id
 
 
 def _replaced_state(entry: JournalEntry) -> bool:
@@ -74,6 +89,12 @@ def created_by_restores(recovery: RecoveryContext) -> dict[str, set[str]]:
 def newest_restore(recovery: RecoveryContext) -> str | None:
     """The id of the restore that began last, None when there was none."""
     return next(reversed(in_order(restores_of(recovery), recovery.clock())), None)
+
+
+def last_replacing(recovery: RecoveryContext) -> str | None:
+    """The id of the newest restore that began to replace the state, whatever became of it, as far as journals can be read; None when there was none."""
+    newest_first = reversed(in_order(restores_of(recovery), recovery.clock()))
+    return next((one for one in newest_first if any(map(_replaced_state, readable_back(recovery, one)))), None)
 
 
 def restores_of(recovery: RecoveryContext) -> set[str]:
@@ -122,11 +143,14 @@ def keeps_work(recovery: RecoveryContext, restore_id: str) -> str | None:
 
 
 def needed_savepoints(recovery: RecoveryContext) -> frozenset[str]:
-    """The application's own savepoints that its unfinished restores need, those of copies too: those they bring back, and the one that leads back from it.
+    """The application's own savepoints that its unfinished restores need, those of copies too: those they bring back, and the one that leads back from it. One
+    that followed another one half way has none of its own: that one's leads back from both.
     ``needed_by_others`` has those that other applications' need. Raises what ``plan_of`` raises.
     """
     restore_id = unfinished_restore(recovery)
     found: set[str | None] = set()
+    if restore_id is not None:
+        found |= {recovery.safety.published_by_run(one) for one in _took_over_from(recovery, restore_id)}
     for one in (*_unfinished_copies(recovery), *(() if restore_id is None else (restore_id,))):
         planned = plan_of(recovery, one)
         found |= {planned.savepoint_id, planned.inputs_from} if planned.source_application_id == recovery.application_id else set()
@@ -211,10 +235,17 @@ def refuse_if_unfinished(recovery: RecoveryContext) -> None:
 
 
 def dismiss(recovery: RecoveryContext, restore_id: str) -> None:
-    """Declare a restore over that nobody will finish, also one whose journal cannot be read or has a hole. Raises ``NotFound``."""
+    """Declare a restore over that nobody will finish, also one whose journal cannot be read or has a hole. Takes the application's lock for a moment: one that
+    is at work is not over, and could never be resumed. Raises ``NotFound`` and ``LockHeld``.
+    """
     if restore_id not in restores_of(recovery):
         raise NotFound(f"there is no restore {restore_id} of {recovery.application_id}", next_step="use the id from the error message")
-    journal_of(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
+    owner = f"dismiss {restore_id} {os.getpid()}-{os.urandom(4).hex()}"
+    lock = recovery.lock.acquire(owner, lease_seconds=LEASE_SECONDS, purpose=f"dismissal of restore {restore_id}")
+    try:
+        journal_of(recovery, restore_id).append(JournalEntry(phase=Phase.CLOSED, at=recovery.clock(), created=()), whole=False)
+    finally:
+        recovery.lock.release(lock)
 
 
 def _last(recovery: RecoveryContext, restore_id: str) -> JournalEntry | None:

@@ -258,6 +258,7 @@ def test_of_a_restore_that_an_undelete_brought_back_by_half_everybody_says_that_
         with pytest.raises(NotFound, match="nobody can go on with it") as caught:
             ask()
         assert caught.value.commands == (command("dismiss", recovery.config.name, ticket.restore_id),)
+    recovery.lock.release(ticket.lock)
     dismiss(recovery, ticket.restore_id)
     assert needed_savepoints(recovery) == frozenset()
     with pytest.raises(NotFound, match="there is no restore"):

@@ -31,7 +31,7 @@ from streams_recovery.operations.restore.plan import as_approved, plan
 from streams_recovery.operations.restore.strategies import Failover, RestoreRequest
 from streams_recovery.operations.restore.values import AbandonReport, RestoreTicket, SafetyBegun, SafetySummary, StopSummary
 from streams_recovery.operations.savepoint import SavepointRequest
-from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, restores_of, unfinished_restore
+from streams_recovery.operations.unfinished import PLAN, half_there, journal_of, plan_of, readable_back, restores_of, unfinished_restore
 
 TICKET = "restore-ticket"
 
@@ -176,6 +176,8 @@ def abandon(recovery: RecoveryContext, ticket: RestoreTicket) -> AbandonReport:
     """
     phase = phase_of(recovery, ticket)
     if phase is Phase.CLOSED:
+        # Killed between its last note and this.
+        recovery.lock.release(ticket.lock)
         return AbandonReport(phase=phase, restarted=False, next_step="nothing: the restore is complete", commands=())
     # An earlier attempt has given the lock back, or its lease has ended: neither is a reason to leave the application down.
     lock = recovery.lock.acquire(ticket.lock.owner, lease_seconds=LEASE_SECONDS, purpose=f"end of restore {ticket.restore_id}")
@@ -344,7 +346,8 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     """Read the cut of what is there and plan its copy.
 
     There is nothing to save when everything is gone already, and nothing worth it when an earlier restore has left it half way: that
-    one's safety savepoint stays the way back. Raises what taking a savepoint raises, unless the policy is ``best_effort``.
+    one's safety savepoint stays the way back. One on which the application was started since is whole, and is saved if that can be done. Raises what taking a
+    savepoint raises, unless the policy is ``best_effort``.
     """
     written = guarded(recovery, ticket, at_least=Phase.STOPPED, before=Phase.STARTED)
     if (why_none := _why_none(recovery, ticket)) is not None:
@@ -354,7 +357,7 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
     try:
         return _begun(recovery, ticket)
     except RecoveryError as error:
-        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+        if _must_save(ticket):
             raise
         return _none(f"it could not be taken: {error}")
 
@@ -362,9 +365,28 @@ def save_state(recovery: RecoveryContext, ticket: RestoreTicket) -> SafetyBegun:
 def _why_none(recovery: RecoveryContext, ticket: RestoreTicket) -> str | None:
     if ticket.request.safeguards.safety is SafetyPolicy.SKIP:
         return "it was told to skip it"
-    if ticket.after_unfinished is not None and _worked_here(recovery, ticket.after_unfinished):
+    earlier = ticket.after_unfinished
+    if earlier is not None and _worked_here(recovery, earlier) and not _went_on(recovery, earlier):
         return f"restore {ticket.after_unfinished} left only half of a state; its safety savepoint is the way back"
     return None
+
+
+def _must_save(ticket: RestoreTicket) -> bool:
+    # What comes after a restore that failed is a way out, which a savepoint that cannot be taken must not close.
+    return ticket.request.safeguards.safety is SafetyPolicy.REQUIRED and ticket.after_unfinished is None
+
+
+def _went_on(recovery: RecoveryContext, restore_id: str) -> bool:
+    """True when the application was started on what an earlier restore has brought back: that state is whole, and may have been at work for days. What a
+    new version has made of the state is not saved: its upgrade's own savepoint is the way back.
+    """
+    last = next(readable_back(recovery, restore_id), None)
+    if last is None or last.phase.rank < Phase.STARTED.rank:
+        return False
+    try:
+        return plan_of(recovery, restore_id).upgrade is None
+    except (Damaged, NotFound):
+        return True
 
 
 def _worked_here(recovery: RecoveryContext, restore_id: str) -> bool:
@@ -405,7 +427,7 @@ def keep_state(recovery: RecoveryContext, ticket: RestoreTicket, begun: SafetyBe
     try:
         summary = _published(recovery, ticket, begun, copied)
     except RecoveryError as error:
-        if ticket.request.safeguards.safety is SafetyPolicy.REQUIRED:
+        if _must_save(ticket):
             raise
         summary = SafetySummary(savepoint_id=None, consistency=None, records=0, none_because=f"it could not be taken: {error}")
     topic_holds.release_copy_holds(recovery)

@@ -20,6 +20,7 @@ from streams_recovery.operations import maintenance
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS
+from streams_recovery.operations.restore.strategies import Undo
 from streams_recovery.operations.unfinished import dismiss, needed_savepoints, pin_log
 from streams_recovery.storage.append_log import AppendLog
 from streams_recovery.storage.lock import ApplicationLock
@@ -326,6 +327,35 @@ def test_a_safety_savepoint_keeps_its_files_until_nobody_will_go_back(
     assert later_report.files_removed == (0 if stays else 2), "its own segment, and its own range table"
     assert all(later.repository.size(key) is not None for key in needed) is stays
     assert later_report.expired == ((saved,) if stays and not unfinished else ())
+
+
+def test_the_way_back_of_a_restore_stays_while_one_that_took_over_from_it_is_half_way(golden: OpenGolden) -> None:
+    first, second = "20261121T020000Z-00000000aa", "20261121T030000Z-00000000bb"
+    recovery = golden("good", now=golden("good").savepoints.read(FIRST).captured_at + 31 * DAY_MS)
+    saved = kept_safe(recovery, first)
+    for restore_id in (first, second):
+        recovery.artifacts.write_once(restore_id, "restore-plan", replace(PLAN, savepoint_id=SECOND))
+        entry = JournalEntry(phase=Phase.LOADED, at=SECOND_AT, created=())
+        AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(entry)
+    maintenance.expire(recovery, "r")
+    assert recovery.safety.ids() == [saved]
+    dismiss(recovery, second)
+    maintenance.expire(recovery, "r")
+    assert recovery.safety.ids() == []
+
+
+@pytest.mark.parametrize("later", [None, RestoreScope.STATE, RestoreScope.COPIES])
+def test_an_undo_of_the_latest_says_when_the_last_restore_has_no_way_back(golden: OpenGolden, later: RestoreScope | None) -> None:
+    first, second = "20261121T020000Z-00000000aa", "20261121T030000Z-00000000bb"
+    recovery = golden("good", now=SECOND_AT)
+    kept_safe(recovery, first)
+    for restore_id, scope in ((first, RestoreScope.STATE), *(() if later is None else ((second, later),))):
+        for phase in (Phase.LOADED, Phase.CLOSED):
+            entry = JournalEntry(phase=phase, at=SECOND_AT, created=(), scope=scope)
+            AppendLog(recovery.repository, recovery.layout.journal(restore_id), JournalEntry).append(entry)
+    warned = Undo(reason="", allow_damaged=True).resolve(recovery).warnings
+    assert [second in one and first in one for one in warned] == ([True] if later is RestoreScope.STATE else [])
+    assert Undo(restore_id=first, reason="", allow_damaged=True).resolve(recovery).warnings == ()
 
 
 def test_a_safety_savepoint_that_cannot_be_read_keeps_every_file(golden: OpenGolden) -> None:

@@ -20,7 +20,7 @@ from streams_recovery.operations import quiesce_record, ready, restore, topic_ho
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.open import note
 from streams_recovery.workflows.restore import ABANDON, FINISH, OPEN_RESTORE, RESET_CONSUMER_GROUP
-from tests.support.applications.unreachable import opened, running, stopped
+from tests.support.applications.unreachable import RUN, opened, running, stopped
 from tests.support.leases import later
 
 
@@ -135,6 +135,7 @@ def test_but_nobody_starts_one_whose_state_it_had_begun_to_replace(recovery: Rec
 def test_nor_one_that_was_brought_back_in_another_way(recovery: RecoveryContext) -> None:
     ticket = stopped(recovery)
     note(recovery, ticket, Phase.SAVED)
+    recovery.lock.release(ticket.lock)
     unfinished.dismiss(recovery, ticket.restore_id)
     assert quiesce_record.left(recovery) is None
 
@@ -220,3 +221,39 @@ def test_local_state_that_stays_is_removed_by_hand_and_then_the_restore_is_resum
     assert error.value.facts["remaining"] == ("/state/app",)
     assert error.value.commands == (f"streams-recovery resume app {ticket.restore_id} --approve ab12",)
     assert restore.phase_of(recovery, ticket) is Phase.OFFSETS_SET
+
+
+@pytest.mark.parametrize("phase", [Phase.SAVED, Phase.DESTROYING, Phase.STARTED])
+def test_one_that_is_at_work_is_not_dismissed(recovery: RecoveryContext, phase: Phase) -> None:
+    ticket = opened(recovery)
+    note(recovery, ticket, phase)
+    with pytest.raises(LockHeld, match=f"{RUN} holds the lock"):
+        unfinished.dismiss(recovery, ticket.restore_id)
+    assert restore.phase_of(recovery, ticket) is phase
+    recovery.lock.release(ticket.lock)
+    unfinished.dismiss(recovery, ticket.restore_id)
+    assert restore.phase_of(recovery, ticket) is Phase.CLOSED
+    assert recovery.lock.holder() is None
+
+
+def test_one_that_was_killed_at_its_very_end_gives_the_lock_back(recovery: RecoveryContext) -> None:
+    ticket = opened(recovery)
+    note(recovery, ticket, Phase.CLOSED)
+    restore.abandon(recovery, ticket)
+    assert recovery.lock.holder() is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "whole"), [(Phase.DESTROYING, False), (Phase.WIPED, False), (Phase.STARTED, True), (Phase.RECOVERED, True)]
+)
+def test_state_on_which_the_application_was_started_is_saved_although_that_restore_is_not_finished(
+    recovery: RecoveryContext, phase: Phase, *, whole: bool
+) -> None:
+    first = opened(recovery)
+    note(recovery, first, phase)
+    recovery.lock.release(first.lock)
+    second = opened(recovery, "20261121T110000Z-bbbbbbbbbb", after_unfinished=first.restore_id)
+    note(recovery, second, Phase.STOPPED)
+    why = restore.save_state(recovery, second).none_because
+    assert why is not None
+    assert why.startswith("it could not be taken: " if whole else f"restore {first.restore_id} left only half of a state")

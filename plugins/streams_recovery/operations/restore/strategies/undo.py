@@ -15,12 +15,12 @@ from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.report import RestoreReport
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, COMPARE_KEYS, REASON, delete_field
 from streams_recovery.core.rollout.upgrade import VersionChange
-from streams_recovery.core.words import LATEST
+from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.context import RecoveryContext
 from streams_recovery.operations.restore.checks import check_state, require_label, require_state
 from streams_recovery.operations.restore.placing import RestoreSource
 from streams_recovery.operations.restore.strategies.strategy import RestoreStrategy
-from streams_recovery.operations.unfinished import plan_of
+from streams_recovery.operations.unfinished import last_replacing, plan_of
 from streams_recovery.storage.savepoints import SavepointStore
 
 _NAMED = 5
@@ -56,7 +56,11 @@ class Undo(RestoreStrategy):
         require_label(manifest, allow_ahead=self.allow_ahead, allow_damaged=self.allow_damaged)
         check_state(recovery, recovery.safety, manifest)
         undone = _upgrade_undone(recovery, manifest)
-        return RestoreSource(manifest=manifest, deletes=() if undone is None else undone.new_topics)
+        return RestoreSource(
+            manifest=manifest,
+            deletes=() if undone is None else undone.new_topics,
+            warnings=_of_an_earlier_one(recovery, manifest) if self.restore_id == LATEST else (),
+        )
 
     def pinned(self, recovery: RecoveryContext, planned: RestorePlan) -> Self:
         if self.restore_id != LATEST or planned.savepoint_id is None:
@@ -82,6 +86,14 @@ class Undo(RestoreStrategy):
                 next_step="set deploy.roll_back to that for this undo: another version must not begin on its state",
             )
         return undone.roll_back
+
+
+def _of_an_earlier_one(recovery: RecoveryContext, safety: Manifest) -> tuple[str, ...]:
+    last, undone = last_replacing(recovery), safety.provenance.run_id
+    if last in (None, undone):
+        return ()
+    found = f"the last restore, {last}, has no safety savepoint of its own: this brings back what was there before restore {undone}"
+    return (f"{found}, as of {moment(safety.captured_at)}",)
 
 
 def undo_refused(recovery: RecoveryContext, restore_id: str) -> RecoveryError | None:
