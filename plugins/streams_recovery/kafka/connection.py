@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from streams_recovery.core.connection import StoredConnection, ignored_text, unencrypted
@@ -58,6 +59,10 @@ class KafkaConnection:
     def __post_init__(self) -> None:
         # A broker may answer with what it was sent.
         remember_secrets(self.secrets().values())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default makes one without __init__: then a worker would not know what it must not show.
+        return partial(type(self), bootstrap_servers=self.bootstrap_servers, properties=dict(self.properties)), ()
 
     def client_config(self, **overrides: object) -> dict[str, object]:
         """Configuration of a librdkafka client, ``overrides`` laid over it (pass dotted names as ``**{"group.id": ...}``).

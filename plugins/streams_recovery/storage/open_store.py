@@ -19,6 +19,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from mmap import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -62,6 +63,12 @@ class StorageCredentials:
     def __post_init__(self) -> None:
         # A store may answer with what it was sent.
         remember_secrets(secret for secret in (self.secret_access_key, self.session_token) if secret is not None)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default makes one without __init__: then a worker would not know what it must not show.
+        return partial(
+            type(self), access_key_id=self.access_key_id, secret_access_key=self.secret_access_key, session_token=self.session_token
+        ), ()
 
     def __repr__(self) -> str:
         return "StorageCredentials(***)"

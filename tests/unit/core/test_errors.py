@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import traceback
 
 import pytest
@@ -22,6 +24,8 @@ from streams_recovery.core.errors import (
 )
 from streams_recovery.core.jobs.spec import JobFailure
 from streams_recovery.core.repository.check import Cause
+from streams_recovery.kafka.connection import KafkaConnection
+from streams_recovery.storage.open_store import StorageCredentials
 from tests.support.project import PROJECT
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RecoveryError)]
@@ -88,3 +92,16 @@ def test_secrets_do_not_pile_up() -> None:
         remember_secrets([f"token-of-minute-{number}"])
     assert masked("token-of-minute-2999") == "***"
     assert masked("token-of-minute-0") == "token-of-minute-0"
+
+
+def test_a_worker_that_is_sent_a_connection_shows_no_secret_of_it_either() -> None:
+    connection = KafkaConnection(bootstrap_servers="b:9092", properties={"sasl.password": "a broker's secret"})
+    credentials = StorageCredentials(access_key_id="key", secret_access_key="a store's secret", session_token="a token's text")
+    show = (
+        "import pickle, sys; from streams_recovery.core.errors import masked; sent = pickle.loads(sys.stdin.buffer.read()); "
+        "print(masked(\"a broker's secret, a store's secret, a token's text\"), repr(sent))"
+    )
+    sent = pickle.dumps((connection, credentials))
+    said = subprocess.run([sys.executable, "-c", show], input=sent, capture_output=True, check=True).stdout.decode()
+    assert said == f"***, ***, *** {(connection, credentials)!r}\n"
+    assert pickle.loads(sent) == (connection, credentials)
