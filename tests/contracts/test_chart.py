@@ -247,6 +247,8 @@ REFUSED: dict[str, tuple[Values, str]] = {
     "a connection in clear": ({"connections": {"kafka_default": '{"extra": {"sasl.password": "x"}}'}}, "connections"),
     "a password beside a name": ({"connections": {"kafka_default": {"secretName": "s", "key": "k", "password": "x"}}}, "password"),
     "a connection as a variable": ({"env": [{"name": "AIRFLOW_CONN_KAFKA_DEFAULT", "value": "x"}]}, "env"),
+    "a password as a variable": ({"env": [{"name": "AWS_SECRET_ACCESS_KEY", "value": "x"}]}, "env"),
+    "a secret of Spark's executors": ({"spark": {"defaults": {"spark.executorEnv.AWS_SECRET_ACCESS_KEY": "x"}}}, "spark"),
     "a secret of Spark": ({"spark": {"defaults": {"spark.authenticate.secret": "x"}}}, "spark"),
     "a user in a master": ({"spark": {"master": "spark://user:password@host:7077"}}, "spark"),
     "root": ({"podSecurityContext": {"runAsNonRoot": False}}, "runAsNonRoot"),

@@ -160,6 +160,11 @@ def test_airflow_s_components_find_the_configuration_files():
     assert [mount["name"]] == [volume["name"] for volume in AIRFLOW["volumes"]]
 
 
+def test_airflow_s_chart_makes_no_user_whose_password_everybody_knows():
+    for section in ("createUserJob", "webserver"):
+        assert AIRFLOW[section]["defaultUser"] == {"enabled": False}
+
+
 def test_connections_come_from_secrets_and_only_to_what_runs_tasks_and_triggers():
     for component in ("workers", "triggerer"):
         variables = {one["name"]: one for one in AIRFLOW[component]["env"]}
