@@ -125,10 +125,10 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
     excess = 0
     for process in processes(members):
         foreign = threads is not None and not all(threads.search(member.client_id) for member in process.members)
-        if foreign or 0 < by_name[process.name] < process.count:
+        if foreign:
             strangers.append(process)
-            excess += process.count - (0 if foreign else by_name[process.name])
-        elif by_name[process.name]:
+            excess += process.count
+        elif by_name[process.name] >= process.count:
             accounted[process.name] = process.count
         else:
             left.append(process)
@@ -147,7 +147,8 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             silent = [one for one in silent if one not in there]
     groups.append((left, len(silent)))
     for found, room in groups:
-        count = sum(process.count for process in found)
+        # Instances that share a client.id, of which some tell it: the others are among those that tell nothing.
+        count = sum(process.count - by_name[process.name] for process in found)
         if count <= room:
             accounted |= {process.name: process.count for process in found}
         else:

@@ -206,6 +206,9 @@ class KafkaCluster(ClusterVerbs):
         answered: dict[str, Mapping[str, Any]] = {}
         for several in _portions({plain: (1, replicas, {})} | {name: (1, replicas, dict([one])) for name, one in asked.items()}):
             answered |= {one["name"]: one for one in self._validated(several, f"asking which settings of {topic} it takes")}
+        if answered[plain]["error_code"] == errors.INVALID_REPLICATION_FACTOR and replicas > 1:
+            # Fewer brokers than replicas: then nothing was said of settings. How many there are to be, the plan's own question finds.
+            return self.refused_settings(topic, settings, replicas=1)
         of_settings = {errors.INVALID_CONFIG} | ({errors.POLICY_VIOLATION} if not answered[plain]["error_code"] else set())
         return {
             asked[name]: str(one.get("error_message") or errors.name_of(one["error_code"]))

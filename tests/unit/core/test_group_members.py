@@ -108,6 +108,15 @@ def test_workers_that_all_have_one_client_id_are_counted_by_their_members() -> N
     assert rolled(workers, known("one"), pattern=None).excess == 1
 
 
+@pytest.mark.fault("F72")
+@pytest.mark.parametrize(("runs", "excess"), [(3, 0), (4, 1)])
+def test_instances_that_share_a_client_id_are_counted_although_only_some_of_them_tell_it(runs: int, excess: int) -> None:
+    """As in a rolling update to a version that tells it."""
+    members = [member for run in "abcd"[:runs] for member in threads("shared", count=1, run=run)]
+    found = rolled(members, [*known("one", "two", client_ids=("orders-shared",)), *known("three")])
+    assert (found.excess, len(found.evictable(members))) == (excess, 0 if excess else 3)
+
+
 def test_a_group_stays_empty_for_longer_than_a_heartbeat_lasts() -> None:
     assert rejoin_seconds({}, 45_000) == 5
     assert rejoin_seconds({"heartbeat.interval.ms": "9000", "main.consumer.heartbeat.interval.ms": "10000"}, 45_000) == 12

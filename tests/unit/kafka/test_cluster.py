@@ -216,6 +216,22 @@ def test_a_policy_that_forbids_a_setting_is_asked_with_the_replicas_of_the_topic
     assert {name: one["replication_factor"] for name, one in asked.items()} == dict.fromkeys(("t-asked", "t-asked-0", "t-asked-1"), 3)
 
 
+@pytest.mark.fault("F84")
+def test_settings_are_asked_with_one_replica_where_there_are_fewer_brokers_than_replicas() -> None:
+    def answer(first: int, second: int) -> dict[str, Any]:
+        return {
+            "topics": [
+                {"name": name, "error_code": code, "error_message": None} for name, code in (("t-asked", first), ("t-asked-0", second))
+            ]
+        }
+
+    pure = Script(create_topics=[answer(38, 38), answer(0, 40)])
+    assert cluster(Script(), pure).refused_settings("t", [("retention.ms", "-1")], replicas=3) == {
+        ("retention.ms", "-1"): "InvalidConfigurationError"
+    }
+    assert [asked["t-asked"]["replication_factor"] for _, (asked, *_), _ in pure.asked] == [3, 1]
+
+
 @pytest.mark.fault("F90")
 def test_a_controller_that_is_busy_or_over_its_quota_has_refused_no_topic() -> None:
     def answer(**codes: int) -> dict[str, Any]:
