@@ -28,7 +28,7 @@ from botocore.config import Config
 from streams_recovery.core.errors import ConfigInvalid, RecoveryError, RepositoryUnavailable
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.repository.layout import StorageLocation
-from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile
+from streams_recovery.core.repository.retention import ObjectLock, ObjectVersion, StoredFile, same_by_tag
 from streams_recovery.storage.conditional_put import untrusted
 from streams_recovery.storage.open_store import StorageCredentials, raise_unless_gone
 
@@ -120,6 +120,22 @@ class BucketVersions(_Bucket):
         """All versions below ``prefix``, those of one key newest first, and all delete markers."""
         found: list[ObjectVersion] = self._asked("listing versions", lambda: list(self._listed(prefix)))
         return found
+
+    def same(self, one: ObjectVersion, other: ObjectVersion) -> bool:
+        """True if two versions of an entry of a log have the same content. They are read where only their tags differ: where a bucket encrypts with KMS, a copy
+        has a tag of its own.
+        """
+        if same_by_tag(one, other) or one.bytes != other.bytes:
+            return same_by_tag(one, other)
+        return self._content(one) == self._content(other)
+
+    def _content(self, one: ObjectVersion) -> bytes:
+        where, name = self._location, self._prefix + one.key
+
+        def read() -> bytes:
+            return bytes(self._client.get_object(Bucket=where.bucket, Key=name, VersionId=one.version_id)["Body"].read())
+
+        return bytes(self._asked(f"reading {one.key}", read))
 
     def bring_back(self, key: str, version_id: str) -> None:
         """Copy an older version over the latest, in the server and with its metadata. Needs no right to delete; up to 5 GiB."""

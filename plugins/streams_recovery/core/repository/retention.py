@@ -455,17 +455,28 @@ def in_order(layout: Layout, found: Iterable[Undelete]) -> tuple[Undelete, ...]:
     return tuple(sorted((one for one in found if not one.key.startswith(left)), key=lambda one: (rank(one), one.key)))
 
 
-def began_anew(versions: Iterable[ObjectVersion]) -> frozenset[str]:
-    """Logs with an entry that was deleted, and whose number another entry has since: where they are, without the number."""
+def same_by_tag(one: ObjectVersion, other: ObjectVersion) -> bool:
+    """True if two versions of one object have the same content, as far as a listing tells. False may only mean that the store encrypts each with a key of KMS:
+    then no two versions have the same tag.
+    """
+    return (one.etag, one.bytes) == (other.etag, other.bytes)
+
+
+def began_anew(versions: Iterable[ObjectVersion], same: Callable[[ObjectVersion, ObjectVersion], bool] = same_by_tag) -> frozenset[str]:
+    """Logs with an entry that was deleted, and whose number another entry has since: where they are, without the number. An entry that was brought back is the
+    ``same`` one.
+    """
     entries = [one for one in versions if _ENTRY_OF_LOG.search(one.key)]
     removed = {one.key for one in entries if one.deleted}
     # The newest comes first, so the one that was written first stays.
-    first = {one.key: (one.etag, one.bytes) for one in entries if not one.deleted}
+    first = {one.key: one for one in entries if not one.deleted}
     again = (one for one in entries if one.latest and not one.deleted and one.key in removed)
-    return frozenset(one.key.rpartition("/")[0] for one in again if (one.etag, one.bytes) != first[one.key])
+    return frozenset(one.key.rpartition("/")[0] for one in again if not same(one, first[one.key]))
 
 
-def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
+def to_undelete(
+    versions: Iterable[ObjectVersion], same: Callable[[ObjectVersion, ObjectVersion], bool] = same_by_tag
+) -> tuple[Undelete, ...]:
     """The first version of every object whose latest one is something else, by key. Versions of one key come newest first, as S3 lists them.
 
     Every object of a repository is created once and never changed, so the version that was written first is the true one. No time is looked
@@ -474,7 +485,7 @@ def to_undelete(versions: Iterable[ObjectVersion]) -> tuple[Undelete, ...]:
     Only of a log that was deleted and has begun anew nothing comes back: an older entry before or behind a newer one would say what is no more so.
     """
     versions = list(versions)
-    anew = began_anew(versions)
+    anew = began_anew(versions, same)
     first: dict[str, ObjectVersion] = {}
     now: dict[str, ObjectVersion] = {}
     for version in versions:

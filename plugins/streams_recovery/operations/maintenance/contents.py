@@ -434,14 +434,14 @@ def plan_undelete(recovery: RecoveryContext) -> UndeletePlan:
     versions = _versions(recovery)
     # All that there is but what is left alone: a kind of object that is added later comes back as well.
     below = versions.below(f"{recovery.application_id}/")
-    found = in_order(recovery.layout, to_undelete(below))
+    found = in_order(recovery.layout, to_undelete(below, versions.same))
     if not found and not versions.kept:
         raise Refused(
             f"{recovery.repository.location} keeps no versions, or does not tell this user",
             next_step="look with a user who has s3:GetBucketVersioning; what a bucket without versions lost is gone",
         )
     left = left_alone(recovery.layout)
-    anew = tuple(sorted(log for log in began_anew(below) if not f"{log}/".startswith(left)))
+    anew = tuple(sorted(log for log in began_anew(below, versions.same) if not f"{log}/".startswith(left)))
     return UndeletePlan(application_id=recovery.application_id, objects=found, anew=anew)
 
 

@@ -425,6 +425,22 @@ def test_of_a_log_that_has_begun_anew_nothing_older_comes_back(entries: list[lis
     assert began_anew(found) == ({PINS} if anew else set())
 
 
+@pytest.mark.fault("F83")
+def test_an_undelete_that_was_killed_goes_on_where_each_copy_has_a_tag_of_its_own() -> None:
+    log = [f"{PINS}/{number:012}.json" for number in (1, 2, 3)]
+    # The first one is back: with KMS its copy has another tag.
+    found = [replace(one, etag=one.version_id) for one in listed({log[0]: ["x", None, "x"], log[1]: ["y", None], log[2]: ["z", None]})]
+    contents = {f"{log[0]}0": "x", f"{log[0]}2": "x"}
+
+    def same(one: ObjectVersion, other: ObjectVersion) -> bool:
+        return contents[one.version_id] == contents[other.version_id]
+
+    assert began_anew(found, same) == frozenset()
+    assert {one.key for one in to_undelete(found, same)} >= {log[1], log[2]}
+    contents[f"{log[0]}2"] = "new"
+    assert began_anew(found, same) == {PINS}
+
+
 LEFT = {"archive_locks", "locks", "holds", "quiesce_records", "artifacts", "work", "status", "alerts", "inspections", "outputs_compared"}
 ARGUMENTS = {
     "segment": (TopicPartition("t", 0), 0, 1, "a"),
