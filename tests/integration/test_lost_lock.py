@@ -55,15 +55,19 @@ class Drowsy(Repository):
 
 
 class Dozing(Repository):
-    """A real repository whose process falls asleep the first time it reads a key with ``part`` in it, with what it read in its hands."""
+    """A real repository whose process falls asleep the first time it reads a key with ``part`` in it once it has the lock, with what it read in its hands."""
 
     def __init__(self, real: Repository, part: str, meanwhile: Callable[[], None]) -> None:
         super().__init__(real.location)
-        self.part, self.meanwhile, self.slept = part, meanwhile, False
+        self.part, self.meanwhile, self.locked, self.slept = part, meanwhile, False, False
+
+    def create(self, key: str, data: bytes, *, previous: str | None = None) -> None:
+        super().create(key, data, previous=previous)
+        self.locked |= "/locks/" in key
 
     def stored(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
         found = super().stored(key, most_bytes=most_bytes)
-        if self.part in key and not self.slept:
+        if self.part in key and self.locked and not self.slept:
             self.slept = True
             self.meanwhile()
         return found

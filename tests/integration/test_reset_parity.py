@@ -12,7 +12,7 @@ import pytest
 
 from streams_recovery.cli.rebuild import OF_THE_RESET_TOOL
 from streams_recovery.config.offsets import inside, offset_strategy
-from streams_recovery.core.errors import ApplicationRunning, Refused
+from streams_recovery.core.errors import Refused
 from streams_recovery.core.kafka_types import CommittedOffset, TopicPartition
 from streams_recovery.kafka.clients import Deadline
 from streams_recovery.operations import restore
@@ -179,13 +179,20 @@ def test_a_dry_run_and_a_plan_change_nothing(tool: ResetTool, theirs: Twin, ours
     assert [item.wanted.offset for item in planned.offsets] == [0, 0, 0]
 
 
-def test_force_and_a_stop_remove_members_of_instances_that_are_gone(tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path) -> None:
+def test_force_removes_any_member_and_a_rebuild_none_of_a_process_that_it_does_not_know(
+    tool: ResetTool, theirs: Twin, ours: Twin, tmp_path: Path
+) -> None:
     for one in (theirs, ours):
         leave_a_member(one)
         assert one.members() == 1
     code, said = called(tool, theirs, *ALL)
     assert (code, "is still active" in said) == (1, True)
     reset(tool, theirs, *ALL, "--force")
+    groups, before = ours.recovery.groups, ours.offsets()
+    with pytest.raises(Refused, match="no known instance accounts for"):
+        rebuild(ours, request_of(ours, "earliest", tmp_path))
+    assert (ours.members(), ours.offsets()) == (1, before)
+    groups.evict(ours.id, groups.describe(ours.id).members)
     rebuild(ours, request_of(ours, "earliest", tmp_path))
     compare(theirs, ours, BEGINNING)
     assert theirs.members() == ours.members() == 0
@@ -193,7 +200,7 @@ def test_force_and_a_stop_remove_members_of_instances_that_are_gone(tool: ResetT
 
 def test_a_member_that_runs_is_not_removed_here(ours: Twin, tmp_path: Path) -> None:
     before, there = ours.offsets(), ours.internal_topics()
-    with member(ours.recovery, ours.id, ours.first), pytest.raises(ApplicationRunning, match="it-member"):
+    with member(ours.recovery, ours.id, ours.first), pytest.raises(Refused, match="it-member"):
         rebuild(ours, request_of(ours, "earliest", tmp_path))
     assert (ours.offsets(), ours.internal_topics()) == (before, there)
 

@@ -20,6 +20,7 @@ from kafka.admin import ACL
 
 from streams_recovery.core.errors import OffsetsUnstable, Refused
 from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
+from streams_recovery.core.preflight.checks import STRANGERS
 from streams_recovery.core.preflight.findings import PreflightFinding, PreflightSeverity, blocking
 from streams_recovery.core.preflight.permissions import acl_text
 from streams_recovery.core.restore.plan_text import markdown
@@ -151,13 +152,18 @@ def test_an_input_by_pattern_that_may_not_be_seen_is_found_while_the_application
             firm.recovery.cluster.create_topic(hidden, partitions=1, replication_factor=1, config={})
             assert not blocking(before_backup(firm, secured)), "nobody reads it, so nobody knows of it"
             with member(firm.recovery, firm.recovery.application_id, hidden):
-                found = blocking(before_backup(firm, secured))
+
+                def of_topics() -> list[PreflightFinding]:
+                    """Without the reader itself, which no known instance accounts for."""
+                    return [one for one in blocking(before_backup(firm, secured)) if one.kind != STRANGERS]
+
+                found = of_topics()
                 assert any(hidden in one.text for one in found), found
                 for one in found:
                     rules.apply(one.remedy)
-                assert not blocking(before_backup(firm, secured))
+                assert not of_topics()
                 firm.recovery.cluster.delete_topics([hidden])
-                assert not blocking(before_backup(firm, secured)), "one that is gone is not hidden"
+                assert not of_topics(), "one that is gone is not hidden"
         finally:
             rules.remove_all("backup")
 

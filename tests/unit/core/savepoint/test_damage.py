@@ -178,8 +178,8 @@ def test_damaged_state_is_refused_unless_the_request_says_otherwise() -> None:
         with pytest.raises(StateDamaged) as caught:
             require_whole("orders", [found], ChangedState.REFUSE)
         assert caught.value.facts["topics"] == [NAME]
-        assert "`damaged`; both need the application id orders" in caught.value.next_step
-        assert ("`intended`" in caught.value.next_step) == (found is not missing)
+        assert "`changed_state` damaged; both need the application id orders" in caught.value.next_step
+        assert ("`changed_state` intended" in caught.value.next_step) == (found is not missing)
         require_whole("orders", [found], ChangedState.DAMAGED)
     require_whole("orders", [VANISHED, RECREATED], ChangedState.INTENDED)
     with pytest.raises(StateDamaged, match=r"Next: nothing was changed; correct `stores`"):
