@@ -108,6 +108,6 @@ def test_a_curve_is_broken_where_nothing_was_measured() -> None:
 
 
 def test_charts_without_values_have_no_image() -> None:
-    empty = replace(report(), history=(), savepoints=(), runs=(), repository_bytes=None, newest_age_seconds=None, loss_seconds=None)
+    empty = replace(report(), history=(), savepoints=(), runs=(), repository_bytes=None, newest_exact=None)
     assert {chart.image for chart in charts(empty)} == {None}
     assert all(chart.image is not None for chart in charts(report()))
