@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams_recovery.core.codec import MOST_BYTES
-from streams_recovery.core.errors import Damaged, LockLost, Refused, TargetNotEmpty
+from streams_recovery.core.errors import Damaged, Forged, LockLost, Refused, TargetNotEmpty
 from streams_recovery.core.jobs.spec import JobPlan
 from streams_recovery.core.repository.seal import StoredObject
 from streams_recovery.core.run_artifact import ArtifactRef
@@ -65,8 +65,8 @@ class Dozing(Repository):
         super().create(key, data, previous=previous)
         self.locked |= "/locks/" in key
 
-    def stored(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject:
-        found = super().stored(key, most_bytes=most_bytes)
+    def judged(self, key: str, *, most_bytes: int = MOST_BYTES) -> tuple[StoredObject, Forged | None]:
+        found = super().judged(key, most_bytes=most_bytes)
         if self.part in key and self.locked and not self.slept:
             self.slept = True
             self.meanwhile()
