@@ -104,7 +104,7 @@ def setting_warnings(topics: Mapping[str, TopicImage], target: TargetSettings) -
         name: {key: value for key, value in settings.items() if Override(key, value) in target.refused} for name, settings in wanted.items()
     }
     for name, topic in topics.items():
-        lost[name] |= dict(_rooms(topic, target)[:1]) if set(_rooms(topic, target)[:1]) & target.refused.keys() else {}
+        lost[name] |= {one.name: one.value for one in _rooms(topic, target)[:1] if one in target.refused}
     room = _by_override({name: _room(topic, target) for name, topic in topics.items()})
     lower = {
         name: {_IN_SYNC: topic.in_force[_IN_SYNC].value}

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from streams_recovery.config.sandbox_application import SandboxApplication
 from streams_recovery.core.errors import Damaged, NotExact, NotFound, PlanChanged, Refused, TargetNotEmpty
 from streams_recovery.core.kafka_types import Consistency, Evidence, Profile, TopicDescription, TopicPartition, TopicRole
-from streams_recovery.core.names import internal_role
+from streams_recovery.core.names import internal_role, one_for_kafka
 from streams_recovery.core.repository.journal import created_by
 from streams_recovery.core.repository.layout import Layout
 from streams_recovery.core.repository.manifest import CopiedRange, Manifest, SegmentFile, TopicImage
 from streams_recovery.core.repository.sites import PRIMARY
-from streams_recovery.core.restore.plan import RestorePlan, TopicToDelete
+from streams_recovery.core.restore.plan import RestorePlan, TopicToCreate, TopicToDelete
 from streams_recovery.core.restore.rebuild import Placed
 from streams_recovery.core.restore.request import ALLOW_AHEAD, ALLOW_DAMAGED, DELETE, REPLACE, Safeguards, SafetyPolicy
 from streams_recovery.core.savepoint import warnings as savepoint_warnings
@@ -375,4 +375,28 @@ def check_same_places(approved: RestorePlan, now: RestorePlan) -> None:
             f"{approved.application_id} would go on elsewhere in its inputs than was approved: {', '.join(other[:_NAMED])}",
             next_step="find out what became of the mirror, then begin again and approve the new plan",
             places=other,
+        )
+
+
+def refuse_unwanted(recovery: RecoveryContext, created: Sequence[TopicToCreate]) -> None:
+    """Raise ``Refused`` naming topics that the cluster would not create: two of them are one name for Kafka, or one that is there is; a policy forbids them; it
+    has too few brokers or takes no more partitions; or it does not take a setting that another cluster took.
+    """
+    if not created:
+        return
+    # The cluster compares with the topics that are there, and not with the others that it is asked for.
+    alike = {
+        " and ".join(names): "Kafka takes only one of them: they differ in dots and underscores alone"
+        for names in one_for_kafka(step.name for step in created)
+    }
+    shapes = {step.name: (len(step.partitions), step.replication_factor, step.held_config) for step in created}
+    refused = alike | recovery.cluster.refused_topics(shapes)
+    if refused:
+        raise Refused(
+            f"the cluster at {recovery.site} would not create {len(refused)} of {len(created)} topics: "
+            + "; ".join(f"{name}: {why}" for name, why in list(refused.items())[:_NAMED])
+            + ("" if len(refused) <= _NAMED else f"; and {len(refused) - _NAMED} more"),
+            next_step="nothing was changed; rename or remove a topic whose name is taken, have the cluster's policy allow the others, or change their settings "
+            "where the application runs and take a savepoint",
+            topics=refused,
         )

@@ -25,7 +25,6 @@ from streams_recovery.core.restore.topic_settings import setting_warnings
 from streams_recovery.core.topic_holds.compaction_guard import MIN_COMPACTION_LAG
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, input_partitions
-from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.preflight import required_for_restore
 from streams_recovery.operations.restore.checks import (
     check_confirmed,
@@ -35,6 +34,7 @@ from streams_recovery.operations.restore.checks import (
     refuse_existing_state,
     refuse_foreign_topics,
     refuse_joined_inputs,
+    refuse_unwanted,
     spans,
     unknown_topics,
     warnings,

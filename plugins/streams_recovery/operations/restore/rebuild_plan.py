@@ -27,9 +27,16 @@ from streams_recovery.core.words import LATEST, moment
 from streams_recovery.operations.archive import archived_behind
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, known
-from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.preflight import required_for_rebuild
-from streams_recovery.operations.restore.checks import check_files, check_published, pieces_of, proven, refuse_existing_state, spans
+from streams_recovery.operations.restore.checks import (
+    check_files,
+    check_published,
+    pieces_of,
+    proven,
+    refuse_existing_state,
+    refuse_unwanted,
+    spans,
+)
 from streams_recovery.operations.restore.placing import (
     RestoreSource,
     empty_source,

@@ -34,10 +34,9 @@ from streams_recovery.core.topic_holds.log import restore_hold
 from streams_recovery.core.words import first_names
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import internal_topics, other_groups
-from streams_recovery.operations.dry_run import refuse_unwanted
 from streams_recovery.operations.offsets import snapshots
 from streams_recovery.operations.preflight import required_for_topics
-from streams_recovery.operations.restore.checks import spans, warnings
+from streams_recovery.operations.restore.checks import refuse_unwanted, spans, warnings
 from streams_recovery.operations.restore.placing import RestoreSource, TopicsSource, target_settings, throttle, topic_to_create
 from streams_recovery.operations.restore.report import earlier_restores, sizes_of
 from streams_recovery.operations.unfinished import refuse_if_unfinished
