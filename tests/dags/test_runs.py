@@ -198,6 +198,7 @@ def test_an_expiry_is_carried_out_only_when_that_was_asked_for(counting: Countin
     assert counting.free()
 
 
+@pytest.mark.deep
 def test_an_expiry_merges_small_files_first_and_goes_on_whatever_becomes_of_it(counting: Counting, in_session: Submitter) -> None:
     rules = {**dict.fromkeys(("keep_hourly", "keep_daily", "keep_weekly", "keep_monthly"), 0), "keep_last": 1, "minimum": 1}
     counting.configure(retention={**rules, "merge_files": 0})
@@ -239,6 +240,7 @@ def test_a_run_works_off_what_is_there_and_ends_down(counting: Counting, in_sess
     assert counting.rows(counting.output) == [("a", "1"), ("b", "1"), ("c", "1"), ("a", "2"), ("b", "2")]
 
 
+@pytest.mark.deep
 def test_a_run_ends_although_its_input_ends_in_records_that_were_aborted(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abc")
     with counting.recovery() as recovery:
@@ -250,6 +252,7 @@ def test_a_run_ends_although_its_input_ends_in_records_that_were_aborted(countin
     assert (again.state, again.results["start_application"]["instances"]) == ("success", []), "there is nothing to process"
 
 
+@pytest.mark.deep
 def test_a_run_that_cannot_wait_fails_and_ends_down(counting: Counting, in_session: Submitter) -> None:
     counting.feed("abcab")
     done = run(counting, "run", in_session, per_application=True, changes={"await_ends": {"captured": "{}"}})
@@ -257,6 +260,7 @@ def test_a_run_that_cannot_wait_fails_and_ends_down(counting: Counting, in_sessi
     assert (counting.running, counting.free(), done.tasks["stop_application"]) == (False, True, "success")
 
 
+@pytest.mark.deep
 def test_a_run_for_a_while_waits_in_the_triggerer(counting: Counting, in_session: Submitter) -> None:
     done = run(counting, "run", in_session, per_application=True, until="duration:PT5S")
     assert (done.state, done.results["stop_application"]["seconds"] >= 5) == ("success", True), "it was not stopped before its time"

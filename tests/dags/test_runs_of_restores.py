@@ -43,6 +43,7 @@ def test_a_lost_application_comes_back_with_its_state(counting: Counting, in_ses
     assert report.requested_by
 
 
+@pytest.mark.deep
 def test_nothing_is_touched_when_the_plan_is_refused(counting: Counting, in_session: Submitter) -> None:
     counting.worked("abcab")
     savepoint = counting.savepoint(in_session)
@@ -85,6 +86,7 @@ def test_a_rebuild_counts_the_whole_input_again(counting: Counting, in_session: 
     assert report_of(counting).savepoint_id is None
 
 
+@pytest.mark.deep
 def test_into_an_emptied_cluster_a_rebuild_brings_the_input_of_a_minimal_savepoint(counting: Counting, in_session: Submitter) -> None:
     counting.configure(
         topics={"inputs": [counting.input.topic], "outputs": [counting.output.topic], "include": [counting.output.topic]},
@@ -175,6 +177,7 @@ class Intruding:
         return self.submitter.submit(job)
 
 
+@pytest.mark.deep
 def test_a_plan_beside_the_approved_one_is_refused_by_its_name(
     counting: Counting, in_session: Submitter, capsys: pytest.CaptureFixture[str]
 ) -> None:

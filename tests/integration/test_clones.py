@@ -28,6 +28,7 @@ from tests.support.applications.small import asked, reopened
 from tests.support.applications.topic_records import commit, produce
 
 CUT_OVER, ROLL_BACK = CutoverStep
+KILLED_EACH_TIME = (("retired", CUT_OVER), ("transferred", ROLL_BACK))
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_outputs_go_to_the_clone_and_back_with_what_comes_twice_counted(cloned: 
         assert rollout.plan_cutover(old, clone, request(CUT_OVER)).again == {}
 
 
+@pytest.mark.deep
 def test_after_a_cut_over_nothing_starts_the_old_one_or_gives_the_clone_other_outputs(cloned: Both) -> None:
     old, small, real = cloned.old, cloned.small, cloned.small.output.topic
     switched(cloned, request(CUT_OVER))
@@ -212,6 +214,7 @@ def test_a_savepoint_of_a_clone_starts_again_exactly_what_ran(cloned: Both, *, l
             savepoints.finish(clone, ticket)
 
 
+@pytest.mark.deep
 def test_without_new_input_nothing_comes_twice(cloned: Both) -> None:
     with cloned.clone() as clone:
         commit(clone, {cloned.tail: 3})
@@ -244,7 +247,7 @@ def test_the_old_application_is_waited_for_until_it_has_read_all_that_the_clone_
     assert report.again == {}
 
 
-@pytest.mark.parametrize("behind", ["input", "repartition topic"])
+@pytest.mark.parametrize("behind", ["input", pytest.param("repartition topic", marks=pytest.mark.deep)])
 def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: Both, behind: str) -> None:
     commit(cloned.old, {cloned.small.input: 4} if behind == "input" else {cloned.small.tail: 1})
     old = patient(cloned.old, 1)
@@ -261,6 +264,7 @@ def test_an_old_application_that_does_not_get_so_far_keeps_its_outputs(cloned: B
     assert free(cloned)
 
 
+@pytest.mark.deep
 def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: Both) -> None:
     old, small = cloned.old, cloned.small
     old.application.stop(timeout=10)
@@ -276,6 +280,7 @@ def test_what_is_down_and_behind_is_refused_before_anything_is_stopped(cloned: B
     assert cloned.started_with("next") == cloned.own
 
 
+@pytest.mark.deep
 def test_a_clone_whose_state_is_not_known_is_refused(both: Both) -> None:
     publish(both.small)
     with both.clone() as clone:
@@ -286,6 +291,7 @@ def test_a_clone_whose_state_is_not_known_is_refused(both: Both) -> None:
             rollout.plan_cutover(clone, both.old, request(CUT_OVER))
 
 
+@pytest.mark.deep
 def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transactions(bootstrap: str, tmp_path: Path) -> None:
     with two_applications(bootstrap, tmp_path, guarantee="at_least_once") as both:
         savepoint = publish(both.small)
@@ -302,8 +308,14 @@ def test_a_clone_that_does_not_close_cleanly_is_not_cut_over_without_transaction
         assert roles(both) == (Role.LIVE, Role.STANDBY)
 
 
-@pytest.mark.parametrize("way_out", [CUT_OVER, ROLL_BACK])
-@pytest.mark.parametrize("reached", ["stopped", "retired", "transferred"])
+@pytest.mark.parametrize(
+    ("reached", "way_out"),
+    [
+        pytest.param(reached, way_out, marks=[] if (reached, way_out) in KILLED_EACH_TIME else [pytest.mark.deep])
+        for reached in ("stopped", "retired", "transferred")
+        for way_out in (CUT_OVER, ROLL_BACK)
+    ],
+)
 def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reached: str, way_out: CutoverStep) -> None:
     old, run = cloned.old, uuid.uuid4().hex
     with cloned.clone() as clone:
@@ -332,6 +344,7 @@ def test_a_cut_over_that_was_killed_is_finished_or_taken_back(cloned: Both, reac
     assert free(cloned)
 
 
+@pytest.mark.deep
 def test_an_old_application_that_could_not_be_started_again_is_started_by_the_retry(cloned: Both, tmp_path: Path) -> None:
     old, broken = cloned.old, tmp_path / "old" / "broken"
     broken.touch()
@@ -357,6 +370,7 @@ def test_what_a_cut_over_that_was_killed_has_stopped_is_brought_back_by_the_next
     assert (cloned.started_with("old"), cloned.started_with("next")) == ("", None)
 
 
+@pytest.mark.deep
 def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> None:
     old = cloned.old
     with cloned.clone() as clone:
@@ -369,6 +383,7 @@ def test_what_failed_between_the_two_entries_leaves_both_down(cloned: Both) -> N
     assert free(cloned)
 
 
+@pytest.mark.deep
 def test_of_two_locks_a_dead_run_leaves_none_behind(cloned: Both) -> None:
     with cloned.clone() as clone:
         ticket = open_switch(cloned.old, clone, request(CUT_OVER))
@@ -377,6 +392,7 @@ def test_of_two_locks_a_dead_run_leaves_none_behind(cloned: Both) -> None:
     assert (cloned.started_with("old"), cloned.started_with("next"), free(cloned)) == ("", cloned.own, True)
 
 
+@pytest.mark.deep
 def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(cloned: Both) -> None:
     old, small = cloned.old, cloned.small
     with cloned.clone() as clone:
@@ -390,6 +406,7 @@ def test_a_clone_that_read_on_beside_a_replaced_application_cannot_be_cut_over(c
     assert switched(cloned, request(ROLL_BACK)).again == {small.input: 1}
 
 
+@pytest.mark.deep
 def test_a_way_back_to_an_application_whose_offsets_are_gone_leaves_it_down_to_be_restored(cloned: Both) -> None:
     old, small = cloned.old, cloned.small
     switched(cloned, request(CUT_OVER))

@@ -34,7 +34,7 @@ class WithoutSpark(Applications):
         return {name: value for name, value in super().variables.items() if name != "AIRFLOW_CONN_SPARK_DEFAULT"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     with stage(tmp_path_factory.mktemp("stage"), kind=WithoutSpark) as on:
         client = Airflow(on.stack, on.processes).start()
@@ -42,12 +42,18 @@ def play(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
         client.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def listening(play: Play) -> Iterator[Listening]:
     with Listening(play.on.processes, play.on.stack.directory) as found:
         yield found
 
 
+def test_an_application_is_saved_lost_and_restored(play: Play, listening: Listening) -> None:
+    play_through(SHORT, play)
+    only_on_loopback(play, listening)
+
+
+@pytest.mark.deep
 @pytest.mark.fault("F42", "F60")
 def test_an_application_is_saved_lost_restored_and_taken_back(play: Play, listening: Listening) -> None:
     play_through(STORY, play)
@@ -238,4 +244,12 @@ STORY = (
     after_all_that_the_restore_succeeds,
     living_state_is_replaced_only_when_the_application_id_was_typed,
     a_restore_over_living_state_can_be_undone,
+)
+
+# What each run of the tests has of it.
+SHORT = (
+    a_restore_without_any_savepoint_says_so,
+    a_backup_succeeds_once_the_connection_is_there,
+    a_rejected_restore_leaves_everything_as_it_was,
+    after_all_that_the_restore_succeeds,
 )

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from streams_recovery.core.errors import NotExact
 from streams_recovery.core.kafka_types import CommittedOffset, Consistency, QuiesceMode, TopicPartition
@@ -28,10 +29,25 @@ from tests.support.stack.stage import Stage, stage
 RATE = 800.0
 # So many looks at a busy at-least-once application each find every end stable.
 LOOKS = 20
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once_v2", "at_least_once"
 pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
 
-@pytest.fixture(scope="module", params=["exactly_once_v2", "at_least_once"])
+def guarantees(*each_time: str) -> pytest.MarkDecorator:
+    """A test under both guarantees. Those that are not named here belong to the deep tests: a stage costs half a minute, and each moment ten seconds."""
+    both = [under(one, deep=one not in each_time) for one in (EXACTLY_ONCE, AT_LEAST_ONCE)]
+    return pytest.mark.parametrize("under_load", both, indirect=True, scope="module")
+
+
+def under(guarantee: str, *more: object, deep: bool) -> ParameterSet:
+    return pytest.param(guarantee, *more, marks=[pytest.mark.deep] if deep else [], id="-".join(map(str, (guarantee, *more))))
+
+
+# The mode that each guarantee is held by in each run of the tests; the deep tests have all of them, at fifty moments.
+HELD = {EXACTLY_ONCE: QuiesceMode.PAUSE, AT_LEAST_ONCE: QuiesceMode.STOP}
+
+
+@pytest.fixture(scope="module")
 def under_load(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Two instances that commit every 200 ms and tick every 250 ms."""
     with pytest.MonkeyPatch.context() as environment:
@@ -65,8 +81,17 @@ def judged(on: Stage, mode: QuiesceMode, moments: int, patience: Sequence[int] =
 
 
 @pytest.mark.fault("F41")
-@pytest.mark.parametrize("moments", [3, pytest.param(50, marks=pytest.mark.deep)])
-@pytest.mark.parametrize("mode", [QuiesceMode.PAUSE, QuiesceMode.STOP])
+@pytest.mark.parametrize(
+    ("under_load", "mode", "moments"),
+    [
+        under(guarantee, mode, moments, deep=(mode, moments) != (HELD[guarantee], 3))
+        for guarantee in HELD
+        for mode in (QuiesceMode.PAUSE, QuiesceMode.STOP)
+        for moments in (3, 50)
+    ],
+    indirect=["under_load"],
+    scope="module",
+)
 def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMode, moments: int) -> None:
     proofs, exact = judged(under_load, mode, moments)
     assert exact == moments, [proof.reasons for proof in proofs]
@@ -74,6 +99,7 @@ def test_a_held_application_gives_exact_cuts(under_load: Stage, mode: QuiesceMod
 
 @pytest.mark.fault("F41")
 @pytest.mark.parametrize("moments", [3, pytest.param(50, marks=pytest.mark.deep)])
+@guarantees(EXACTLY_ONCE)
 def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(under_load: Stage, moments: int) -> None:
     if under_load.stack.guarantee == "at_least_once":
         proofs, exact = judged(under_load, QuiesceMode.LIVE, moments)
@@ -84,6 +110,7 @@ def test_a_live_application_gives_exact_cuts_only_where_transactions_prove_them(
     judged(under_load, QuiesceMode.LIVE, moments, patience=(1, 1_000))
 
 
+@guarantees(EXACTLY_ONCE)
 def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_after_all(under_load: Stage) -> None:
     transactional = under_load.stack.guarantee == "exactly_once_v2"
     recovery = with_policy(under_load.recovery, attempts=1_000 if transactional else 2, fallback="none" if transactional else "pause")
@@ -95,6 +122,7 @@ def test_a_live_savepoint_is_tried_until_it_is_exact_or_the_application_is_held_
     assert under_load.await_running() == before
 
 
+@guarantees(AT_LEAST_ONCE)
 def test_a_live_savepoint_that_must_be_exact_and_is_not_is_refused(under_load: Stage) -> None:
     """Nothing proves a live cut under at-least-once. Under exactly-once a transaction is open at each look, whose end is written after the cut's."""
     transactional = under_load.stack.guarantee == "exactly_once_v2"
@@ -134,6 +162,7 @@ def committed_later(recovery: RecoveryContext, topic: DraftTopic) -> dict[int, C
 
 
 @pytest.mark.fault("F46", "F47")
+@guarantees(AT_LEAST_ONCE)
 def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
     recovery = with_policy(under_load.recovery, attempts=1, require="ahead_allowed")
     draft = cut_of(recovery, QuiesceMode.PAUSE, "broken")
@@ -150,6 +179,7 @@ def test_the_oracle_sees_a_protocol_that_is_broken(under_load: Stage) -> None:
 
 
 @pytest.mark.fault("F47")
+@guarantees()
 def test_the_oracle_sees_ends_that_nobody_waited_for(under_load: Stage) -> None:
     """Ends read in the middle of transactions: when those are committed, their records are below the ends and their input is not below the offsets."""
     recovery = with_policy(under_load.recovery, attempts=1, require="ahead_allowed")
