@@ -16,20 +16,20 @@ FAULTS: Final = tuple(f"F{number}" for number in range(1, 103))
 _SECTION: Final = re.compile(r"^### (F\d+) · [^\n]+\n(.*?)(?=^#{2,3} |\Z)", re.MULTILINE | re.DOTALL)
 
 
-def marked(tests: Path = TESTS) -> dict[str, list[str]]:
-    """The tests that are marked with each fault, as pytest names them. Read from their source: nothing is imported."""
+def marked(tests: Path = TESTS, mark: str = "fault") -> dict[str, list[str]]:
+    """The tests that are marked with each argument of ``mark``, as pytest names them. Read from their source: nothing is imported."""
     found = defaultdict[str, list[str]](list)
     for path in sorted(tests.rglob("test_*.py")):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(function, ast.FunctionDef):
-                for fault in _faults(function):
-                    found[fault].append(f"{path.relative_to(tests.parent)}::{function.name}")
+                for name in _arguments(function, mark):
+                    found[name].append(f"{path.relative_to(tests.parent)}::{function.name}")
     return dict(found)
 
 
-def _faults(function: ast.FunctionDef) -> Iterator[str]:
+def _arguments(function: ast.FunctionDef, mark: str) -> Iterator[str]:
     for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.fault":
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == f"pytest.mark.{mark}":
             yield from (ast.literal_eval(argument) for argument in decorator.args)
 
 

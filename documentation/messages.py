@@ -86,12 +86,13 @@ def messages_page(package: Path) -> str:
 
 def _section(kind: type[RecoveryError], found: list[Message]) -> str:
     retried = "tried again by itself" if issubclass(kind, TransientError) else "not tried again"
-    says = _cell((inspect.getdoc(kind) or "").split("\n\n")[0])
-    rows = "".join(f"| {_cell(message.text)} | {_cell(message.next_step)} |\n" for message in found)
+    says = cell((inspect.getdoc(kind) or "").split("\n\n")[0])
+    rows = "".join(f"| {cell(message.text)} | {cell(message.next_step)} |\n" for message in found)
     return f"\n## {kind.__name__}\n\n{says} Exit code {kind.exit_code}, {retried}.\n\n| message | next |\n|---|---|\n{rows}"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Text as Markdown that means nothing else."""
     plain = " ".join(text.split())
     for special in "\\`*_{}[]<>|#":
         plain = plain.replace(special, f"\\{special}")

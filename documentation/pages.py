@@ -10,7 +10,9 @@ from typing import Final
 
 from documentation.configuration_keys import configuration_page
 from documentation.dag_pages import dag_files, dags_in
+from documentation.faults import marked
 from documentation.messages import messages_page
+from documentation.remedies import MARK, remedies_page
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
 DOCS: Final = PROJECT / "docs"
@@ -18,7 +20,11 @@ DOCS: Final = PROJECT / "docs"
 
 def site_pages() -> dict[str, str]:
     """Those that are made whenever the site is built, by their paths below docs, where no file of theirs lies."""
-    return {"configuration-keys.md": configuration_page(), "messages.md": messages_page(PROJECT / "plugins" / "streams_recovery")}
+    return {
+        "configuration-keys.md": configuration_page(),
+        "messages.md": messages_page(PROJECT / "plugins" / "streams_recovery"),
+        "remedies.md": remedies_page(marked(mark=MARK)),
+    }
 
 
 def dag_pages() -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from streams_recovery.core.connection import StoredConnection, ignored_text, unencrypted
 from streams_recovery.core.errors import ConfigInvalid, remember_secrets
 from streams_recovery.core.escaping import logger
+from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.kafka import properties as known
 
 LOGGER = logger("streams_recovery.kafka.client")
@@ -63,6 +64,11 @@ class KafkaConnection:
     def __reduce__(self) -> tuple[object, ...]:
         # The default makes one without __init__: then a worker would not know what it must not show.
         return partial(type(self), bootstrap_servers=self.bootstrap_servers, properties=dict(self.properties)), ()
+
+    @property
+    def tools(self) -> KafkaTools:
+        """Commands of Kafka's own tools for this cluster."""
+        return KafkaTools(self.bootstrap_servers, secured=self.properties.get("security.protocol", "PLAINTEXT") != "PLAINTEXT")
 
     def client_config(self, **overrides: object) -> dict[str, object]:
         """Configuration of a librdkafka client, ``overrides`` laid over it (pass dotted names as ``**{"group.id": ...}``).

@@ -1,0 +1,69 @@
+"""A remedy, the condition under which it does no harm, and commands of Kafka's own tools.
+
+A remedy is made by a function of this folder, which takes what the condition needs as its arguments. So none is made where it would do harm.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from streams_recovery.core.words import shell
+
+# The file of a secured cluster's administrator. It contains what a client of Kafka needs to connect: security.protocol, sasl.* and ssl.*.
+ADMIN_PROPERTIES: Final = "admin.properties"
+
+
+class KafkaTool(enum.StrEnum):
+    """Kafka's own programs, by the names of their scripts."""
+
+    ACLS = "kafka-acls.sh"
+    CONFIGS = "kafka-configs.sh"
+    CONSUMER_GROUPS = "kafka-consumer-groups.sh"
+    LOG_DIRS = "kafka-log-dirs.sh"
+    REASSIGN_PARTITIONS = "kafka-reassign-partitions.sh"
+    STREAMS_GROUPS = "kafka-streams-groups.sh"
+    TOPICS = "kafka-topics.sh"
+    TRANSACTIONS = "kafka-transactions.sh"
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    """Makes commands of Kafka's own tools for one cluster. ``servers`` are its addresses. A ``secured`` cluster takes no command without the connection of an
+    administrator.
+    """
+
+    servers: str
+    secured: bool
+
+    def command(self, tool: KafkaTool, *words: str) -> str:
+        """A complete command, quoted for a shell."""
+        return shell(tool, "--bootstrap-server", self.servers, *(("--command-config", ADMIN_PROPERTIES) if self.secured else ()), *words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemedyKind:
+    """``id`` is a stable word. ``condition`` is one sentence: what has to be true before anybody may follow a remedy of this kind."""
+
+    id: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What a person does. ``text`` is the end of a sentence, without a full stop. ``commands`` are complete, each quoted for a shell, and run in
+    this order.
+    """
+
+    kind: RemedyKind
+    text: str
+    commands: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The text, then each command."""
+        return (self.text, *self.commands)
