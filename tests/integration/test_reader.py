@@ -279,6 +279,19 @@ def test_a_header_whose_name_goes_on_behind_a_nul_is_refused_however_it_is_packe
 
 
 @pytest.mark.fault("F93")
+@pytest.mark.parametrize("bad", [False, True])
+def test_of_a_record_with_thousands_of_headers_without_a_value_the_log_itself_is_asked(connection, tp, bad):
+    headers = [(f"header-{number}", None) for number in range(8_000)] + [("na\0me", None)] * bad
+    rows = [(1, b"k", b"v", None), (1, b"k", b"v", headers), (1, b"k", b"v", [("name", None)])]
+    written_with(connection, "lz4", tp, rows)
+    if not bad:
+        assert rows_in(read(connection, tp, 0, 3)) == rows
+        return
+    with pytest.raises(Refused, match=f"{tp}: the record at offset 1 has a header whose name has a NUL byte"):
+        read(connection, tp, 0, 3)
+
+
+@pytest.mark.fault("F93")
 def test_many_small_ranges_that_are_read_at_once_are_looked_at_too(connection):
     with topic(connection, partitions=3) as name:
         wanted = [OffsetRange(TopicPartition(name, number), 0, 2) for number in range(3)]

@@ -56,13 +56,15 @@ class ReadError(NamedTuple):
 
 class Arrived(NamedTuple):
     """Records and errors that were handed over of one range. ``batches`` has its records, as rows of a segment. ``handed_over`` counts records of its
-    partition, with those at and ``beyond`` its end. ``errors`` are those of the partition and of the client.
+    partition, with those at and ``beyond`` its end. ``errors`` are those of the partition and of the client. ``ask_for_names``: the client cannot tell of all
+    of them whether the name of a header goes on behind a NUL byte, so the log's own batches must be asked.
     """
 
     batches: list[pa.RecordBatch]
     handed_over: int
     beyond: bool
     errors: list[ReadError]
+    ask_for_names: bool
 
 
 class RangeClient(ABC):
@@ -237,7 +239,7 @@ class ReadingClient(RangeClient):
         failed = [ReadError(error, message.offset()) for message in found if (error := message.error()) is not None]
         records = [message for message in found if message.error() is None]
         inside = [message for message in records if (message.offset() or 0) < wanted.end]
-        return Arrived([to_batch(inside)] if inside else [], len(records), len(inside) < len(records), failed)
+        return Arrived([to_batch(inside)] if inside else [], len(records), len(inside) < len(records), failed, ask_for_names=True)
 
     def _watermarks(self, tp: TopicPartition, timeout: float) -> tuple[int, int]:
         low, high = self._consumer.get_watermark_offsets(LibrdkafkaPartition(*tp), timeout=timeout, cached=False)

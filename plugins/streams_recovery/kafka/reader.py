@@ -165,7 +165,7 @@ class RangeReader:
             self._note_all()  # else after these records were handed on: what ended the log under them came behind them
         if found.beyond:
             self.position = self._wanted.end
-        if isinstance(self._own_client, ReadingClient):
+        if found.ask_for_names:
             self._shared.check_names(self._tp, found.batches)
         return found.batches
 
@@ -285,7 +285,7 @@ class Consumers:
         return self._client
 
     def check_names(self, tp: TopicPartition, batches: Sequence[pa.RecordBatch]) -> None:
-        """Ask for the log's own batches of records with headers: the client's objects have names as C strings. Raises ``Refused`` for one that it cuts."""
+        """Ask for the log's own batches of records with headers: the client has names as C strings. Raises ``Refused`` for one that it cuts."""
         offsets = [
             offset for batch in batches for offset in pc.filter(batch.column("offset"), pc.is_valid(batch.column("headers"))).to_pylist()
         ]

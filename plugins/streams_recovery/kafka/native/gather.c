@@ -41,6 +41,7 @@ typedef struct {
 enum { RKT = 2, PARTITION = 3, VALUE = 4, KEY = 5, MSGFLAGS = 7, TIMESTAMP = 8, HEADERS = 10 }; /* rd_kafka_vtype_t */
 enum { COPY = 0x2 };                                                                           /* RD_KAFKA_MSG_F_COPY */
 enum { DELIVERY = 0x1 };                                                                       /* RD_KAFKA_EVENT_DR */
+enum { LOOKS = 1 << 14 };                                                                      /* at headers of one record */
 
 /* In the order in which librdkafka.py names them. */
 static struct {
@@ -81,7 +82,8 @@ typedef struct {
   int64_t beyond;      /* whether one of them is at or behind the end */
   int64_t key_bytes, value_bytes, null_keys, null_values;
   int64_t with_headers, headers, header_key_bytes, header_value_bytes, null_header_values;
-  int64_t cut; /* the offset of the first record with a header whose name may go on behind a NUL, -1 when there is none */
+  int64_t cut;    /* the offset of the first record with a header whose name may go on behind a NUL, -1 when there is none */
+  int64_t unsure; /* records of which this cannot be told, because too many of their headers have no value */
 } sizes;
 
 typedef struct { uint8_t *valid; int32_t *ends; uint8_t *data; } binary;
@@ -102,13 +104,17 @@ static int belongs(const message *m, const wanted *w, const void **known, int *a
 }
 
 /* librdkafka gives a header's name as a C string, without its length. A value that begins right behind the NUL leaves no room for more of the name. Without one,
- * librdkafka is asked for as many headers of this name as there seem to be: it compares the lengths of names too. */
-static int may_be_cut(const void *headers, const char *name, size_t length, const void *value) {
+ * librdkafka is asked for as many headers of this name as there seem to be: it compares the lengths of names too. That looks at every header of the record, for
+ * each without a value: ``looks`` is how many more may be looked at. Below 0 nothing can be told. */
+static int may_be_cut(const void *headers, const char *name, size_t length, const void *value, int64_t *looks) {
   const char *other;
   const void *ignored;
   size_t size, alike = 0;
   if (value == (const void *)(name + length + 1)) return 0;
-  for (size_t at = 0; rd.header_at(headers, at, &other, &ignored, &size) == 0; at++) alike += strcmp(name, other) == 0;
+  for (size_t at = 0; rd.header_at(headers, at, &other, &ignored, &size) == 0; at++) {
+    if (--*looks < 0) return 0;
+    alike += strcmp(name, other) == 0;
+  }
   return rd.header_get(headers, alike - 1, name, &ignored, &size) != 0;
 }
 
@@ -126,7 +132,7 @@ void sr_measure(message *const *messages, int64_t count, const wanted *w, int64_
       if (m->offset >= w->end) {
         out->beyond = 1;
       } else {
-        int64_t header_count = 0, name_bytes = 0, value_bytes = 0, null_values = 0;
+        int64_t header_count = 0, name_bytes = 0, value_bytes = 0, null_values = 0, looks = LOOKS;
         void *headers;
         if (rd.headers(m, &headers) == 0) {
           const char *name;
@@ -136,7 +142,7 @@ void sr_measure(message *const *messages, int64_t count, const wanted *w, int64_
             size_t length = strlen(name);
             header_count++;
             name_bytes += (int64_t)length;
-            if (out->cut < 0 && may_be_cut(headers, name, length, value)) out->cut = m->offset;
+            if (out->cut < 0 && may_be_cut(headers, name, length, value, &looks)) out->cut = m->offset;
             if (value) value_bytes += (int64_t)size;
             else null_values++;
           }
@@ -154,6 +160,7 @@ void sr_measure(message *const *messages, int64_t count, const wanted *w, int64_
         out->header_key_bytes += name_bytes;
         out->header_value_bytes += value_bytes;
         out->null_header_values += null_values;
+        out->unsure += looks < 0;
       }
       out->handed_over++;
     }

@@ -91,7 +91,7 @@ class GatherSizes(c.Structure):
         for name in (
             *("messages", "rows", "handed_over", "errors", "beyond"),
             *("key_bytes", "value_bytes", "null_keys", "null_values"),
-            *("with_headers", "headers", "header_key_bytes", "header_value_bytes", "null_header_values", "cut"),
+            *("with_headers", "headers", "header_key_bytes", "header_value_bytes", "null_header_values", "cut", "unsure"),
         )
     )
 

@@ -127,7 +127,7 @@ class NativeReadingClient(RangeClient):
         return self._held.value
 
     def _gathered(self, count: int, wanted: OffsetRange) -> Arrived:
-        batches, handed_over, beyond, failed, at = [], 0, False, [], 0
+        batches, handed_over, beyond, unsure, failed, at = [], 0, False, False, [], 0
         while at < count:
             whose, sizes = self._measured(at, count, wanted)
             if sizes.cut >= 0:
@@ -137,8 +137,9 @@ class NativeReadingClient(RangeClient):
                 _check_headers(batches[-1], wanted.tp)
             if sizes.errors:
                 failed += self._errors(at, at + sizes.messages, wanted.tp)
-            handed_over, beyond, at = handed_over + sizes.handed_over, beyond or bool(sizes.beyond), at + sizes.messages
-        return Arrived(batches, handed_over, beyond, failed)
+            handed_over, at = handed_over + sizes.handed_over, at + sizes.messages
+            beyond, unsure = beyond or bool(sizes.beyond), unsure or bool(sizes.unsure)
+        return Arrived(batches, handed_over, beyond, failed, ask_for_names=unsure)
 
     def _measured(self, at: int, count: int, wanted: OffsetRange) -> tuple[GatherRange, GatherSizes]:
         whose, sizes = GatherRange(wanted.tp.topic.encode(), wanted.tp.partition, wanted.end), GatherSizes()

@@ -187,6 +187,22 @@ def test_a_header_whose_name_is_cut_at_a_nul_is_named_with_its_record(connection
         client.close()
 
 
+@pytest.mark.fault("F93")
+@pytest.mark.parametrize("bad", ["", "a\0b"])
+def test_many_headers_without_a_value_cost_no_more_each_than_few_and_the_log_is_asked_then(connection, senders, bad):
+    tp, many = new_log(), [(f"header-{number}", None) for number in range(8_000)]
+    send(senders[1], tp, batch_of([(1, b"k", b"v", many + [(bad, None)] * bool(bad)), (1, b"k", b"v", [("a", None)] * 100)]))
+    wanted = (OffsetRange(tp, 0, 2), OffsetRange(tp, 1, 2))
+    client = NativeReadingClient(connection, 64)
+    found = arrivals(client, wanted[0])
+    assert any(one.ask_for_names for one in found), "that many are not looked through for each of them"
+    client.close()
+    plain, compiled = (table(one) for one in both(connection, wanted[0]))
+    assert compiled.equals(plain)
+    asked = [[one.ask_for_names for one in one_by_one] for one_by_one in both(connection, wanted[1])]
+    assert (all(asked[0]), any(asked[1])) == (True, False), "of few the client tells by itself"
+
+
 def test_a_client_that_does_not_take_a_setting_says_which():
     from streams_recovery.core.errors import ConfigInvalid
     from streams_recovery.kafka.connection import KafkaConnection
