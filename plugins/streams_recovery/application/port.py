@@ -46,7 +46,8 @@ class InstanceStatus:
     closed before it ended; else ``closed_cleanly`` rests on how the program ended. ``stopped_here`` is True for one that is gone because this software asked
     its last run to end, False where that is on record and nobody did, None where nobody keeps such a record. ``client_ids`` are the names of its Kafka Streams
     or of their consumers, ``host`` is the address that the brokers see it at: by them the members of the group are known to be its own. Empty when it does not
-    tell.
+    tell. ``program_runs`` is False for one that may come at any moment and whose program does not run now: no member of the group is its own, but those that
+    an earlier run has left at ``host``, an address that nothing else has.
     """
 
     name: str
@@ -61,6 +62,7 @@ class InstanceStatus:
     stopped_here: bool | None = None
     client_ids: tuple[str, ...] = ()
     host: str = ""
+    program_runs: bool = True
 
 
 def standing(
@@ -72,6 +74,7 @@ def standing(
     reported_closed: bool = False,
     stopped_here: bool | None = None,
     host: str = "",
+    program_runs: bool = True,
 ) -> InstanceStatus:
     """An instance as it is seen from outside, without a word of its own."""
     return InstanceStatus(
@@ -83,6 +86,7 @@ def standing(
         reported_closed=reported_closed,
         stopped_here=stopped_here,
         host=host,
+        program_runs=program_runs,
     )
 
 

@@ -40,7 +40,8 @@ class UnknownMembers(ApplicationRunning):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownInstance:
     """An instance that runs, or may run. ``client_ids`` are what it says its consumers or its Kafka Streams are called, ``host`` is the address that the
-    brokers see it at; each is empty when nobody knows. ``joins`` is False for one that cannot have a member in the group now.
+    brokers see it at; each is empty when nobody knows. ``joins`` is False for one that cannot have a member in the group now; it accounts for those that an
+    earlier run of it has left at its ``host`` alone.
     """
 
     name: str
@@ -132,7 +133,7 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             accounted[process.name] = process.count
         else:
             left.append(process)
-    silent = [one for one in instances if not one.client_ids and one.joins]
+    silent = [one for one in instances if not one.client_ids and (one.joins or one.host)]
     at: dict[str, list[KnownInstance]] = defaultdict(list)
     for one in silent:
         if one.host:
@@ -145,7 +146,8 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             groups.append((here, len(there)))
             left = [process for process in left if process not in here]
             silent = [one for one in silent if one not in there]
-    groups.append((left, len(silent)))
+    # A stranger elsewhere is not the member of an instance whose program does not run.
+    groups.append((left, sum(one.joins for one in silent)))
     for found, room in groups:
         # Instances that share a client.id, of which some tell it: the others are among those that tell nothing.
         count = sum(process.count - by_name[process.name] for process in found)

@@ -86,7 +86,11 @@ def require_known_members(recovery: Running) -> Roll:
 
 
 def _known(status: InstanceStatus) -> KnownInstance:
-    return KnownInstance(name=status.name, client_ids=status.client_ids, host=status.host, joins=status.streams_state not in NOT_IN_GROUP)
+    # Its host may be that of others too: one that says that it is not in the group accounts for nobody there.
+    beside = status.streams_state in NOT_IN_GROUP
+    return KnownInstance(
+        name=status.name, client_ids=status.client_ids, host="" if beside else status.host, joins=status.program_runs and not beside
+    )
 
 
 def stop_instances(recovery: Running, *, where: str = "") -> StopReport:

@@ -81,6 +81,16 @@ def test_members_at_the_host_of_an_instance_are_its_own_and_others_are_not() -> 
 
 
 @pytest.mark.fault("F72")
+def test_an_instance_whose_program_does_not_run_accounts_for_what_it_left_at_its_own_address_alone() -> None:
+    crashed = known("orders-0", host="10.0.0.1", joins=False)
+    left = threads("p1", host="/10.0.0.1")
+    assert rolled(left, crashed).evictable(left) == tuple(left)
+    assert rolled(threads("p2", host="/10.0.0.9"), crashed).excess == 1
+    beside = [*threads("p1", host="/192.0.2.1"), *threads("p2", host="/192.0.2.1")]
+    assert rolled(beside, [*crashed, *known("orders-1", host="10.0.0.2")]).excess == 1
+
+
+@pytest.mark.fault("F72")
 def test_the_same_thread_twice_is_two_processes_whatever_their_name_says() -> None:
     twice = [*threads("p1"), *threads("p1", run="again")]
     assert rolled(twice, known("one")).excess == 1

@@ -247,7 +247,8 @@ def looks(
         missing = max(0, workload.replicas - len(pods))
         names = [name for name in slot_names(workload.name.name, workload.replicas + len(pods), workload.first) if name not in found]
         # A controller makes this pod at any moment.
-        found |= {name: standing(name, InstanceState.RUNNING, f"wanted by {workload.name}, has no pod yet") for name in names[:missing]}
+        wanted = f"wanted by {workload.name}, has no pod yet"
+        found |= {name: standing(name, InstanceState.RUNNING, wanted, program_runs=False) for name in names[:missing]}
         return dict(sorted(found.items(), key=lambda item: _ordinal(item[0])))
     stopped = {one.instance: one for one in record.pods} if record else {}
     count = (record.replicas if record else configured) or int(not workload.at_rest)
@@ -262,16 +263,21 @@ def _ordinal(name: str) -> int:
 
 def _with_pod(name: str, pod: Pod, node_of: NodeOf, now: datetime) -> InstanceStatus:
     where = f"pod {pod.name} on node {pod.node or '-'}"
+    # The address of a pod in its node's network is that of everything on the node.
+    left_at = "" if pod.host_network else pod.ip
     if pod.ends_by is not None:
         node = node_of(pod.node)
         if node in ("lost", "absent") or pod.overdue(now):
             why = "does not answer" if node == "lost" else "has not said that it ended"
-            return standing(name, InstanceState.UNKNOWN, f"{where}: was to end by {pod.ends_by:%H:%M:%S}, and its node {why}")
-        return standing(name, InstanceState.RUNNING, f"{where} is ending")
+            return standing(name, InstanceState.UNKNOWN, f"{where}: was to end by {pod.ends_by:%H:%M:%S}, and its node {why}", host=pod.ip)
+        return standing(name, InstanceState.RUNNING, f"{where} is ending", host=pod.ip)
     if pod.ended is not None or pod.waiting:
         why = f"container ended with {pod.ended.exit_code}" if pod.ended else pod.waiting
-        return standing(name, InstanceState.RUNNING, f"{where}: {why}, and may be started again at any moment")
-    return standing(name, InstanceState.RUNNING, where, host=pod.ip or "")
+        detail = f"{where}: {why}, and may be started again at any moment"
+        return standing(name, InstanceState.RUNNING, detail, host=left_at, program_runs=False)
+    if not pod.container:
+        return standing(name, InstanceState.RUNNING, f"{where}: its container was not started yet", host=left_at, program_runs=False)
+    return standing(name, InstanceState.RUNNING, where, host=pod.ip)
 
 
 def _unwanted(workload: Workload, name: str, stopped: StoppedPod | None, node_of: NodeOf, now: datetime) -> InstanceStatus:

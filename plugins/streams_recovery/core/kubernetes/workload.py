@@ -110,6 +110,7 @@ class Pod:
     ``container`` is the id of that container: a pod that starts its container again has another one, empty before the first.
     ``all_ended`` is true when every container of the pod has ended. ``rejected``: the kubelet took the pod in never, so nothing of it ran.
     ``ends_by`` is the moment at which the pod's grace period is over, None when nobody has asked it to end. ``grace`` is that period in seconds.
+    ``host_network``: its address is that of its node.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Pod:
     container: str = ""
     grace: int = _GRACE_SECONDS
     rejected: bool = False
+    host_network: bool = False
 
     @property
     def active(self) -> bool:
@@ -238,6 +240,7 @@ def pod_of(found: Mapping[str, Any], container: str) -> Pod:
         container=run,
         grace=_GRACE_SECONDS if grace is None else grace,
         rejected=_is_rejected(status),
+        host_network=bool(spec.get("hostNetwork")),
     )
 
 

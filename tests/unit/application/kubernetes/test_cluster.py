@@ -23,6 +23,7 @@ from streams_recovery.config.runs import KubernetesRuns, Runs
 from streams_recovery.core import codec
 from streams_recovery.core.errors import ConfigInvalid, ControlPlaneUnavailable, NotFound, RecoveryError, Refused
 from streams_recovery.core.kubernetes.workload import ContainerEnd, NodeState, Pod, WorkloadName, in_slots, workload_of
+from streams_recovery.operations.bring_down import _known
 
 
 @pytest.mark.parametrize(
@@ -172,6 +173,28 @@ def test_an_instance_without_a_pod_is_gone_only_once_the_controller_has_seen_tha
         assert "statefulset/orders has not said yet that it makes none" in found["orders-0"].detail
     assert "node n1 did not answer" in seen(record(), moving=True, node="lost")["orders-0"].detail, "which says what to do"
     assert [look.state for look in seen(None, moving=True).values()] == [InstanceState.UNKNOWN], "however many there are meant to be"
+
+
+@pytest.mark.fault("F72")
+def test_a_pod_whose_container_does_not_run_and_one_that_does_not_exist_are_no_members_of_the_group() -> None:
+    about = {"ip": "10.0.0.1"}
+    between = {"waiting": "CrashLoopBackOff"}
+    for one, host, runs in (
+        (pod(**about), "10.0.0.1", True),
+        (pod(**about, ends_by=NOW), "10.0.0.1", True),
+        (pod(**about, **between), "10.0.0.1", False),
+        (pod(**about, ended=end(1)), "10.0.0.1", False),
+        (pod(**about, **between, host_network=True), "", False),
+        (pod(waiting="ContainerCreating", container=""), "", False),
+        (pod(phase="Pending", node="", container=""), "", False),
+    ):
+        found = seen(None, replicas=2, pods=(one,))
+        assert [look.state for look in found.values()] == [InstanceState.RUNNING] * 2
+        assert (found["orders-0"].host, found["orders-0"].program_runs) == (host, runs)
+        assert not found["orders-1"].program_runs
+        assert [(known.joins, known.host) for known in map(_known, found.values())] == [(runs, host), (False, "")]
+        in_error = _known(replace(found["orders-0"], streams_state="ERROR"))
+        assert (in_error.joins, in_error.host) == (False, ""), "what else is at its address is not its own"
 
 
 def test_the_last_end_counts() -> None:
