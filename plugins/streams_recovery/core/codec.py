@@ -49,6 +49,7 @@ _MARKS: Final = b'"[]{},'
 _NO_MARKS: Final = bytes(sorted(set(range(256)) - set(_MARKS)))
 _NO_BRACKETS: Final = b'",'
 _INT64: Final = range(-(2**63), 2**63)
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 _SHOWN_KEY: Final = 80
 _NOT_OURS: Final = "check that this object was written by a supported version and was not edited"
 _shown: Final = Repr()
@@ -77,9 +78,12 @@ class Unusable(ValueError):
 
 def encode(value: Any) -> Any:
     """A dataclass, enum, tuple, mapping or scalar as a plain JSON value."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return fields if (name := _kind_of(type(value))) is None else {KIND: name, **fields}
+    of: Any = type(value)
+    if of in _SCALARS:
+        return value
+    if (names := _names(of)) is not None:
+        fields = {name: encode(getattr(value, name)) for name in names}
+        return fields if (kind := _kind_of(of)) is None else {KIND: kind, **fields}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, StoredAs):
@@ -89,6 +93,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key if type(key) is str else str(encode(key)): encode(item) for key, item in value.items()}
     return value
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass. A manifest has a million values of a few: they are looked up once."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def fields_of(kind: type[T], value: T) -> dict[str, Any]:

@@ -103,18 +103,6 @@ class ArchivedLog:
         """True when a savepoint with this image is from before the log was truncated."""
         return self.since_epoch is not None and (image.leader_epoch is None or image.leader_epoch < self.since_epoch)
 
-    def with_behind(self, more: ArchivedLog) -> ArchivedLog:
-        """Both, ``more`` behind this one."""
-        return replace(
-            more,
-            start=self.start,
-            ranges=joined((*self.ranges, *more.ranges)),
-            gaps=(*self.gaps, *more.gaps),
-            anew=self.anew,
-            since_epoch=self.since_epoch,
-            deletions_since=max((at for at in (self.deletions_since, more.deletions_since) if at is not None), default=None),
-        )
-
     def up_to(self, at: int) -> ArchivedLog | None:
         """The log before offset ``at``; None where a file has records on both sides of it, and where it is not of this log."""
         across = (one.file for one in self.ranges if one.start < at < one.end)
@@ -270,44 +258,95 @@ class Archive:
 
     def with_entry(self, number: int, entry: ArchiveEntry) -> Archive:
         """The archive with one more entry. Raises ``Damaged`` for one whose records are not behind those before, and that does not say why."""
+        added = _Added(self)
+        added.add(number, entry)
+        return added.archive
+
+
+class _Added:
+    """An archive while entries are added to it. The pieces of a log are put together once, when somebody asks: an hour may be thousands of entries."""
+
+    def __init__(self, before: Archive) -> None:
+        self._head, self._logs = before, dict(before.logs)
+        # The pieces behind the last log of a partition.
+        self._behind: dict[TopicPartition, list[ArchivedLog]] = {}
+
+    @property
+    def archive(self) -> Archive:
+        for tp in list(self._behind):
+            self._put_together(tp)
+        return replace(self._head, logs=MappingProxyType(dict(self._logs)))
+
+    def _put_together(self, tp: TopicPartition) -> None:
+        if pieces := self._behind.pop(tp, ()):
+            *before, last = self._logs[tp]
+            self._logs[tp] = (*before, _together((last, *pieces)))
+
+    def _end(self, tp: TopicPartition) -> ArchivedLog | None:
+        """The last piece of a partition."""
+        if pieces := self._behind.get(tp):
+            return pieces[-1]
+        return self._logs[tp][-1] if tp in self._logs else None
+
+    def add(self, number: int, entry: ArchiveEntry) -> None:
+        """Add an entry. Raises ``Damaged``: see ``Archive.with_entry``."""
+        head = self._head
         if entry.event is ArchiveEvent.ASKED:
-            return replace(self, number=number, asked=entry.run)
+            self._head = replace(head, number=number, asked=entry.run)
+            return
         if entry.event is ArchiveEvent.KEPT:
-            return replace(self, number=number, boundaries=_ends_of(self.logs))
+            self._head = replace(head, number=number, boundaries=self._ends())
+            return
         whole = entry.event is ArchiveEvent.JOINED
-        logs = {} if whole or entry.cluster_id != self.cluster_id else dict(self.logs)
+        if whole or entry.cluster_id != head.cluster_id:
+            self._logs, self._behind = {}, {}
         for log in entry.logs:
-            before = logs.get(log.tp, ())
-            if not whole and before and not log.anew and log.goes_on(before[-1]):
-                logs[log.tp] = (*before[:-1], before[-1].with_behind(log))
+            before = self._end(log.tp)
+            if not whole and not log.anew and log.goes_on(before):
+                self._behind.setdefault(log.tp, []).append(log)
                 continue
-            if before and not log.anew:
+            if before is not None and not log.anew:
                 raise Damaged(
-                    f"entry {number} of the archive has {log.tp} from {log.start} on, and what is before ends at {before[-1].end}",
+                    f"entry {number} of the archive has {log.tp} from {log.start} on, and what is before ends at {before.end}",
                     next_step="what is behind this entry is not used; verify the repository, and find out who can write to it",
                 )
-            logs[log.tp] = (*before, log)
+            self._put_together(log.tp)
+            self._logs[log.tp] = (*self._logs.get(log.tp, ()), log)
         settled = entry.event in (ArchiveEvent.BEGUN, ArchiveEvent.JOINED)
-        return replace(
-            self,
+        self._head = replace(
+            head,
             number=number,
             event=entry.event,
             at=entry.at,
             safe_at=entry.safe_at,
             waiting=entry.waiting,
             cluster_id=entry.cluster_id,
-            logs=MappingProxyType(logs),
-            boundaries=_ends_of(logs) if settled else self.boundaries,
-            asked="" if whole else self.asked,
-            answered=entry.answers if whole else self.answered,
-            recorded=number if entry.adds else self.recorded,
-            recorded_safe_at=entry.safe_at if entry.adds else self.recorded_safe_at,
-            cut=entry.cut if whole or entry.cut is not None or entry.cluster_id != self.cluster_id else self.cut,
+            boundaries=self._ends() if settled else head.boundaries,
+            asked="" if whole else head.asked,
+            answered=entry.answers if whole else head.answered,
+            recorded=number if entry.adds else head.recorded,
+            recorded_safe_at=entry.safe_at if entry.adds else head.recorded_safe_at,
+            cut=entry.cut if whole or entry.cut is not None or entry.cluster_id != head.cluster_id else head.cut,
+        )
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        return MappingProxyType(
+            {tp: logs[-1].end for tp, logs in self._logs.items()} | {tp: some[-1].end for tp, some in self._behind.items()}
         )
 
 
-def _ends_of(logs: Mapping[TopicPartition, tuple[ArchivedLog, ...]]) -> Mapping[TopicPartition, int]:
-    return MappingProxyType({tp: several[-1].end for tp, several in logs.items()})
+def _together(pieces: Sequence[ArchivedLog]) -> ArchivedLog:
+    """One log of pieces that go on behind each other."""
+    first = pieces[0]
+    return replace(
+        pieces[-1],
+        start=first.start,
+        ranges=joined(one for piece in pieces for one in piece.ranges),
+        gaps=tuple(gap for piece in pieces for gap in piece.gaps),
+        anew=first.anew,
+        since_epoch=first.since_epoch,
+        deletions_since=max((piece.deletions_since for piece in pieces if piece.deletions_since is not None), default=None),
+    )
 
 
 def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = None) -> Archive:
@@ -322,10 +361,10 @@ def archive_of(entries: Iterable[tuple[int, ArchiveEntry]], upto: int | None = N
         needed.append((number, entry))
         if entry.event is ArchiveEvent.JOINED:
             break
-    found = Archive()
+    found = _Added(Archive())
     for number, entry in reversed(needed):
-        found = found.with_entry(number, entry)
-    return found
+        found.add(number, entry)
+    return found.archive
 
 
 def kept_files(entries: Iterable[tuple[int, ArchiveEntry]], since: int) -> frozenset[str]:
@@ -337,11 +376,11 @@ def kept_files(entries: Iterable[tuple[int, ArchiveEntry]], since: int) -> froze
         needed.append((number, entry))
         if entry.event is ArchiveEvent.JOINED and entry.at < since:
             break
-    found, archive = set[str](), Archive()
+    found, added = set[str](), _Added(Archive())
     for number, entry in reversed(needed):
-        archive = archive.with_entry(number, entry)
+        added.add(number, entry)
         if entry.event is ArchiveEvent.KEPT and entry.at >= since:
-            found |= archive.keys
+            found |= added.archive.keys
     return frozenset(found)
 
 

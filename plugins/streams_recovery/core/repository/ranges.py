@@ -123,7 +123,7 @@ class Ranges(codec.StoredAs, Sequence[CopiedRange]):
     None for a manifest that was read without. A value: nothing changes it.
     """
 
-    __slots__ = ("before", "new", "read", "tables")
+    __slots__ = ("_facts", "before", "new", "read", "tables")
     stored_kind = ArchiveFacts
 
     def __init__(
@@ -135,6 +135,7 @@ class Ranges(codec.StoredAs, Sequence[CopiedRange]):
         read: Sequence[CopiedRange] | None = None,
     ) -> None:
         self.tables, self.before, self.new, self.read = tables, before, new, read
+        self._facts: ArchiveFacts | None = None
 
     @classmethod
     def of(cls, pieces: Iterable[CopiedRange]) -> Ranges:
@@ -173,7 +174,9 @@ class Ranges(codec.StoredAs, Sequence[CopiedRange]):
     @property
     def facts(self) -> ArchiveFacts:
         """Facts of all of them, read or not."""
-        return self.before.with_behind(ArchiveFacts.of(self.new)) if self.new else self.before
+        if self._facts is None:
+            self._facts = self.before.with_behind(ArchiveFacts.of(self.new)) if self.new else self.before
+        return self._facts
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """Key and bytes of each file."""

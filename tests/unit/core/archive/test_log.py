@@ -5,12 +5,13 @@ The logs are of a model that knows of each record when it was committed, under w
 
 from __future__ import annotations
 
+import cProfile
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent, extended
+from streams_recovery.core.archive.log import Archive, ArchivedLog, ArchiveEntry, ArchiveEvent, archive_of, extended
 from streams_recovery.core.archive.tick import TickLimits
 from streams_recovery.core.errors import Damaged
 from streams_recovery.core.kafka_types import TopicPartition
@@ -20,10 +21,33 @@ from tests.support.examples.archived_logs import LIMITS, PARTITIONS, World
 
 
 @pytest.mark.fault("F97")
-@pytest.mark.parametrize("histories", [300, pytest.param(100_000, marks=[pytest.mark.deep, pytest.mark.timeout(14_400)])])
-def test_whatever_happens_nothing_is_twice_and_nothing_is_missing_without_a_word(histories: int) -> None:
-    for seed in range(histories):
+@pytest.mark.parametrize(
+    ("first", "histories"),
+    [
+        (0, 300),
+        *(pytest.param(first, 25_000, marks=[pytest.mark.deep, pytest.mark.timeout(7_200)]) for first in range(0, 100_000, 25_000)),
+    ],
+)
+def test_whatever_happens_nothing_is_twice_and_nothing_is_missing_without_a_word(first: int, histories: int) -> None:
+    for seed in range(first, first + histories):
         live_through(seed)
+
+
+def test_an_hour_of_looks_that_nobody_joined_is_put_together_once() -> None:
+    def calls(looks: int) -> int:
+        world = World()
+        world.save(takes=False)
+        for _ in range(looks):
+            world.now += 10
+            world.write(0, 1)
+            world.look()
+        entries = list(enumerate(world.entries, 1))
+        profile = cProfile.Profile()
+        found = profile.runcall(archive_of, reversed(entries))
+        assert found == world.archive
+        return sum(one.callcount for one in profile.getstats())
+
+    assert calls(800) < 3 * calls(400), "each entry costs the same, however many there are"
 
 
 def test_a_week_of_intervals_stays_small_where_savepoints_are_taken() -> None:
