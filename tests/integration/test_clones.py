@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from streams_recovery.cli.app import app
 from streams_recovery.core.errors import ApplicationNotReady, LockLost, Refused
-from streams_recovery.core.kafka_types import TopicPartition, TopicRole
+from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition, TopicRole
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.operations import quiesce_record, restore, rollout
 from streams_recovery.operations import savepoint as savepoints
@@ -212,6 +212,47 @@ def test_a_savepoint_of_a_clone_starts_again_exactly_what_ran(cloned: Both, *, l
             assert savepoints.resume(clone, ticket).instances == ("one",)
             assert cloned.started_with("next") == ran
             savepoints.finish(clone, ticket)
+
+
+@pytest.mark.fault("F81")
+def test_a_live_clone_is_stopped_only_where_it_can_be_started_as_what_it_is(cloned: Both) -> None:
+    old, real = cloned.old, cloned.small.output.topic
+    switched(cloned, request(CUT_OVER))
+    with cloned.clone() as clone:
+        ticket = begun(clone)
+        savepoints.capture(clone, ticket, savepoints.quiesce(clone, ticket))
+        # While it is held somebody commits for the old one, and adds the same run to both logs.
+        commit(old, {cloned.small.input: 4})
+        forge(old, Role.LIVE, clone.application_id)
+        forge(clone, Role.STANDBY, old.application_id)
+        savepoints.resume(clone, ticket)
+        assert cloned.started_with("next") == real
+        savepoints.finish(clone, ticket)
+
+
+@pytest.mark.fault("F81")
+def test_a_live_clone_beside_offsets_that_moved_is_not_stopped_at_all(cloned: Both) -> None:
+    switched(cloned, request(CUT_OVER))
+    commit(cloned.old, {cloned.small.input: 4})
+    with cloned.clone() as clone:
+        (told,) = [one for one in savepoints.before_savepoint(clone) if one.kind == "outputs"]
+        assert "has committed other offsets since" in told.text
+        ticket = begun(clone)
+        with pytest.raises(Refused, match="has committed other offsets since"):
+            savepoints.quiesce(clone, ticket)
+        assert savepoints.resume(clone, ticket).instances == ("one",)
+        assert cloned.started_with("next") == cloned.small.output.topic
+        savepoints.finish(clone, ticket)
+        # One that a dead run has stopped is left to a person, and not started with its own outputs.
+        quiesce_record.begin(clone, "dead", QuiesceMode.STOP, ("one",))
+        clone.application.stop(timeout=1)
+        with pytest.raises(Refused, match="has committed other offsets since"):
+            begun(clone)
+        assert cloned.started_with("next") is None
+    commit(cloned.old, {cloned.small.input: 5})
+    with cloned.clone() as clone:
+        savepoints.finish(clone, begun(clone))
+    assert cloned.started_with("next") == cloned.small.output.topic
 
 
 @pytest.mark.deep

@@ -17,7 +17,18 @@ from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
 from streams_recovery.core.names import is_name
 from streams_recovery.core.preflight.findings import PreflightFinding
 from streams_recovery.core.repository.layout import Layout
-from streams_recovery.core.repository.ownership import Agreed, Counterpart, OwnershipEntry, Role, agreed, moved_since, start_as, two_writers
+from streams_recovery.core.repository.ownership import (
+    Agreed,
+    Counterpart,
+    OwnershipEntry,
+    Role,
+    against_live,
+    agreed,
+    moved_since,
+    not_live,
+    start_as,
+    two_writers,
+)
 from streams_recovery.core.savepoint.cut import QuiesceRecord
 from streams_recovery.core.state.key_query import KeyAnswer, KeyQuestion
 from streams_recovery.kafka.groups import ConsumerGroups
@@ -141,14 +152,18 @@ class StartedByRole:
         """Launch every instance that is gone. Raises ``Refused`` when its clone writes the outputs, and wherever two might write them."""
         self._start(self._role_by_log, environment, own=False)
 
-    def restart(self, *, own: bool) -> None:
-        """Launch what a savepoint had stopped as what it ran, whatever was added to a log since. ``own``: this run itself has stopped it, under a lock that it
-        still holds. Else the run that has is dead, and outputs that were transferred since stay so. Raises ``Refused`` where two would write them.
+    def restart(self, *, ran: Role | None) -> None:
+        """Launch what a savepoint had stopped. ``ran`` is the role in which it ran when this very run stopped it, under a lock that it still holds: it is
+        started again as just that, whatever was added to a log or committed since. None: the run that has stopped it is dead, and outputs that were
+        transferred since stay so. Raises ``Refused`` where two would write them.
         """
-        last = None if own else self._log.last()
+        if ran is not None:
+            self._start(lambda: ran, None, own=True)
+            return
+        last = self._log.last()
         # A cut-over or a way back that was killed half way leaves one that is retired, or a standby that must not read on.
-        had = own or (last is not None and last.role is Role.LIVE)
-        self._start(self._role_it_had if had else self._role_by_log, None, own=own)
+        had = last is not None and last.role is Role.LIVE
+        self._start(self._role_it_had if had else self._role_by_log, None, own=False)
 
     def _start(self, role: Callable[[], Role], environment: Mapping[str, str] | None, *, own: bool) -> None:
         """The one door: nothing else in this project starts an application."""
@@ -174,8 +189,14 @@ class StartedByRole:
         had = self._live is None or seen.child or (last is not None and last.role is Role.RETIRED)
         return self._role_it_had() if had else role
 
+    def role(self) -> Role:
+        """What it is by both logs, and so what it runs as. No cluster is asked."""
+        return Role.LIVE if self._live is None else agreed_by_logs(self._config, self._repository, self._applications())[1].role
+
     def _role_it_had(self) -> Role:
-        """What it is by both logs. A clone is live only while the other one has not moved since, and is down: it ran beside one that is not as a standby."""
+        """What it is by both logs. Raises ``Refused`` for a clone that is live by them while the other one has moved since, or is in use: started as a standby
+        it would write nothing to the real outputs, and nobody would be told.
+        """
         if self._live is None:
             return Role.LIVE
         applications = self._applications()
@@ -183,13 +204,14 @@ class StartedByRole:
         if found.role is not Role.LIVE or found.theirs is None:
             return Role.STANDBY
         of = next((one for one in applications.values() if one.application.id == other), None)
-        against = (*moved_since(found.theirs, self._committed(other)), *self._in_use(other, of))
-        if against:
-            LOGGER.warning("%s is on record as live for %s, which is not so by what is seen: %s", self._id, other, ", ".join(against))
-        return Role.STANDBY if against else Role.LIVE
+        if against := against_live(other, moved_since(found.theirs, self._committed(other)), self._in_use(other, of)):
+            raise not_live(self._id, other, against)
+        return Role.LIVE
 
-    def refuse_second_writer(self) -> None:
-        """Raise ``Refused`` when what runs could not be started again, because another one has the same outputs. For whoever is about to stop it."""
+    def refuse_stop(self) -> None:
+        """Raise ``Refused`` when what runs could not be started again as what it is, because another one writes the same outputs or has written them since. For
+        whoever is about to stop it.
+        """
         self._refuse_second_writer(self._role_it_had())
 
     def _refuse_second_writer(self, role: Role) -> None:
@@ -280,15 +302,20 @@ class StartedByRole:
         return self._application.preflight(stops=stops, wipes=wipes)
 
 
-def start_again(application: StreamsApplication, *, own: bool) -> None:
-    """Launch what a run has stopped as what it ran. ``own``: this run itself, under a lock that it still holds."""
+def start_again(application: StreamsApplication, *, ran: Role | None) -> None:
+    """Launch what a run has stopped. ``ran``: what this run itself has stopped it as, under a lock that it still holds."""
     if isinstance(application, StartedByRole):
-        application.restart(own=own)
+        application.restart(ran=ran)
     else:
         application.start()
 
 
-def refuse_second_writer(application: StreamsApplication) -> None:
-    """Raise ``Refused`` when an application that runs could not be started again, because another one writes the same outputs."""
+def role_by_logs(application: StreamsApplication) -> Role:
+    """The role that an application has by both logs."""
+    return application.role() if isinstance(application, StartedByRole) else Role.LIVE
+
+
+def refuse_stop(application: StreamsApplication) -> None:
+    """Raise ``Refused`` when an application could not be started again as what it is, because another one writes the same outputs or has since."""
     if isinstance(application, StartedByRole):
-        application.refuse_second_writer()
+        application.refuse_stop()

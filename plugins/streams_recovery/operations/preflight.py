@@ -52,6 +52,7 @@ from streams_recovery.kafka.application_logs import impatient_logs
 from streams_recovery.operations.bring_down import roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import attributions, internal_topics
+from streams_recovery.operations.ownership import refuse_stop
 
 # The kind of what is found about the store.
 STORE = "store"
@@ -249,12 +250,18 @@ def _spark(recovery: RecoveryContext) -> tuple[PreflightFinding, ...]:
 def _handed_over(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
     source = recovery.application_id if manifest is None else manifest.application_id
     last = recovery.ownership.last()
-    if last is None:
-        return ()
-    against = contradictions(
-        last, recovery.counterpart(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None
-    )
-    return judge.outputs_transferred(last, recovery.application_id, source, against)
+    found: tuple[PreflightFinding, ...] = ()
+    if last is not None:
+        against = contradictions(
+            last, recovery.counterpart(last), application_id=recovery.application_id, is_clone=recovery.config.clone is not None
+        )
+        found = judge.outputs_transferred(last, recovery.application_id, source, against)
+    if not blocking(found):
+        try:
+            refuse_stop(recovery.application)
+        except Refused as error:
+            return (*found, blocking_finding("outputs-transferred", error.reason, error.next_step))
+    return found
 
 
 def _hanging(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[PreflightFinding, ...]:

@@ -8,6 +8,7 @@ from streams_recovery.application.port import InstanceState, InstanceStatus
 from streams_recovery.core.errors import ApplicationNotReady, Damaged, LockLost
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import QuiesceMode
+from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.savepoint.cut import QuiesceRecord, why_not_brought_back
 from streams_recovery.core.scheduled_run import RunEntry
 from streams_recovery.core.waiting import poll
@@ -118,13 +119,13 @@ def resume_abandoned(recovery: RecoveryContext) -> tuple[str, ...]:
     return back
 
 
-def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, ...], *, own: bool = False) -> tuple[str, ...]:
-    """Start or resume, and wait until each of ``instances`` works. ``own``: this very run has stopped them, and has held the lock since. Raises
+def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, ...], *, ran: Role | None = None) -> tuple[str, ...]:
+    """Start or resume, and wait until each of ``instances`` works. ``ran``: what they were when this very run held them, which has had the lock since. Raises
     ``ApplicationNotReady`` when one does not come back, or ends after it was resumed: then it was started again.
     """
     resumed = bool(instances) and mode is QuiesceMode.PAUSE
     if instances and mode is QuiesceMode.STOP:
-        start_again(recovery.application, own=own)
+        start_again(recovery.application, ran=ran)
     elif resumed:
         recovery.application.resume()
 
@@ -143,7 +144,7 @@ def resume(recovery: RecoveryContext, mode: QuiesceMode, instances: tuple[str, .
             states=states,
         )
     if resumed:
-        _check_stayed(recovery, instances, own=own)
+        _check_stayed(recovery, instances, ran=ran)
     return back
 
 
@@ -151,7 +152,7 @@ def _states(recovery: RecoveryContext) -> str:
     return ", ".join(f"{i.name} {i.state} {i.streams_state}" for i in recovery.application.status())
 
 
-def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...], *, own: bool) -> None:
+def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...], *, ran: Role | None) -> None:
     """Kafka Streams to 4.3.1 ends an application with standby tasks a moment after it was resumed (KAFKA-20731). Nobody would notice here."""
     ended = poll(lambda: _ended(recovery, instances) or None, seconds=_SETTLE_SECONDS, interval=0.25)
     if ended is None:
@@ -160,7 +161,7 @@ def _check_stayed(recovery: RecoveryContext, instances: tuple[str, ...], *, own:
     what = f"{', '.join(ended)} of {recovery.application_id} to end"
     start_timeout = recovery.config.runs.chosen.start_timeout
     poll(lambda: not _ended(recovery, instances, but=InstanceState.GONE) or None, seconds=start_timeout, interval=0.25, what=what)
-    start_again(recovery.application, own=own)
+    start_again(recovery.application, ran=ran)
     what = f"{', '.join(ended)} of {recovery.application_id} to work again"
     back = poll(lambda: working(recovery, instances), seconds=start_timeout, interval=0.25, what=what)
     raise ApplicationNotReady(

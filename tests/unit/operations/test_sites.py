@@ -15,6 +15,7 @@ from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
 from streams_recovery.core.errors import ConfigInvalid, Refused
 from streams_recovery.core.repository.journal import JournalEntry, Phase
+from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.sites import PRIMARY, Fence
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.operations.context import RecoveryContext, open_context
@@ -162,7 +163,7 @@ def test_what_a_run_itself_has_stopped_is_started_again_whatever_somebody_writes
         move(recovery, "dr", arrived=True, fence=Fence(site=PRIMARY, cluster_id="", since=1, run=RUN))
         with pytest.raises(Refused, match="belongs to the site dr"):
             recovery.application.start()
-        start_again(recovery.application, own=True)
+        start_again(recovery.application, ran=Role.LIVE)
         assert running(recovery)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streams_recovery.core.errors import Refused
@@ -159,22 +159,29 @@ def _against_live_clone(last: OwnershipEntry, seen: Counterpart, application_id:
         against.append(f"its log names {last.other}")
     if seen.last is None or not _retired_for(seen.last, application_id):
         against.append(f"the log of {seen.other} does not say that it transferred its outputs to {application_id}")
-    if seen.moved:
-        against.append(f"{seen.other} has committed other offsets since it is said to be retired ({', '.join(seen.moved[:_NAMED])})")
-    if seen.in_use:
-        against.append(f"{seen.other} is in use: {', '.join(seen.in_use[:_NAMED])}")
-    return tuple(against)
+    return (*against, *against_live(seen.other, seen.moved, seen.in_use))
+
+
+def against_live(other: str, moved: Sequence[str], in_use: Sequence[str]) -> tuple[str, ...]:
+    """Facts about the ``other`` application that contradict that it has left its outputs to its clone."""
+    since = f"{other} has committed other offsets since it is said to be retired ({', '.join(moved[:_NAMED])})"
+    return (*((since,) if moved else ()), *((f"{other} is in use: {', '.join(in_use[:_NAMED])}",) if in_use else ()))
 
 
 def _refuse_live_clone(last: OwnershipEntry, seen: Counterpart, application_id: str) -> None:
     against = _against_live_clone(last, seen, application_id)
     if against:
-        raise Refused(
-            f"{application_id} is on record as the one that writes the outputs of {seen.other}, and was not started with them: {'; '.join(against)}",
-            next_step=f"find out who wrote the log and which of the two is to write; stop the other one, then cut over or roll back {application_id}",
-            other=seen.other,
-            against=against,
-        )
+        raise not_live(application_id, seen.other, against)
+
+
+def not_live(application_id: str, other: str, against: tuple[str, ...]) -> Refused:
+    """The error for a clone that the logs call live, which something contradicts: nobody knows as what it is to be started."""
+    return Refused(
+        f"{application_id} is on record as the one that writes the outputs of {other}, and cannot be started with them: {'; '.join(against)}",
+        next_step=f"find out who wrote the log and which of the two is to write; stop the other one, then cut over or roll back {application_id}",
+        other=other,
+        against=against,
+    )
 
 
 def _retired_for(entry: OwnershipEntry, application_id: str) -> bool:

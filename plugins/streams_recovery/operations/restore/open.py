@@ -25,6 +25,7 @@ from streams_recovery.operations import quiesce_record, savepoint, topic_holds
 from streams_recovery.operations.archive import keep_files
 from streams_recovery.operations.bring_down import bring_down
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.restore.move import leave, running_at, where_it_runs
 from streams_recovery.operations.restore.plan import as_approved, plan
@@ -159,6 +160,7 @@ def stop(recovery: RecoveryContext, ticket: RestoreTicket) -> StopSummary:
             stopped = leave(recovery, ticket, there, ticket.request.lost, on_record=may_restart(reached(written)))
         else:
             if may_restart(reached(written)):
+                refuse_stop(there.application)
                 quiesce_record.begin_stop(there, ticket.restore_id, ticket.running)
             report = bring_down(there)
             stopped = StopSummary(instances=tuple(i.name for i in report.instances), closed_cleanly=report.clean)

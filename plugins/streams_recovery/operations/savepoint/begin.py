@@ -19,6 +19,7 @@ from streams_recovery.core.words import new_id
 from streams_recovery.operations import preflight, quiesce_record, topic_holds
 from streams_recovery.operations.context import RecoveryContext, not_gone
 from streams_recovery.operations.discovery import Discovery, discover, discover_remaining
+from streams_recovery.operations.ownership import refuse_stop, role_by_logs
 from streams_recovery.operations.renewed_lock import LEASE_SECONDS, require_lock
 from streams_recovery.operations.savepoint.damage import damage_before, last_savepoint
 from streams_recovery.operations.savepoint.values import CutDraft, DraftTopic, FinishReport, Ticket
@@ -56,6 +57,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         mark = topic_holds.guard(recovery, savepoint_id, found.to_read)
         # Asked last: what was brought back above is to run after this savepoint too.
         running = tuple(i.name for i in not_gone(recovery))
+        role = role_by_logs(recovery.application)
     except BaseException:
         _give_back(recovery, lock)
         raise
@@ -74,6 +76,7 @@ def begin(recovery: RecoveryContext, request: SavepointRequest) -> Ticket:
         safety=False,
         expected=(),
         site=recovery.site,
+        role=role,
     )
 
 
@@ -83,11 +86,13 @@ def before_savepoint(recovery: RecoveryContext, mode: QuiesceMode | None = None)
     if blocking(found):
         return found
     request = SavepointRequest(run_id="preflight", requested_by="preflight", reason="preflight", mode=mode)
+    stops = (mode or recovery.config.quiesce_mode) is QuiesceMode.STOP and not_gone(recovery)
     asked: tuple[tuple[str, Callable[[], object]], ...] = (
         ("hold", lambda: _check_mode(recovery, request)),
         ("unfinished", lambda: refuse_if_unfinished(recovery)),
         ("site", lambda: recovery.sites.require_current(recovery.site)),
         ("topics", lambda: _check_state(recovery, discover(recovery), request)),
+        *((("outputs", lambda: refuse_stop(recovery.application)),) if stops else ()),
     )
     refused = (one for kind, ask in asked if (one := _refusal(kind, ask)) is not None)
     return (*found, *refused, *_repartitioned(recovery))

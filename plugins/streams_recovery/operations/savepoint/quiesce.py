@@ -16,7 +16,7 @@ from streams_recovery.kafka.range_consumer import load_libraries
 from streams_recovery.operations import quiesce_record
 from streams_recovery.operations.bring_down import bring_down, require_known_members, roll_of, settled_roll
 from streams_recovery.operations.context import RecoveryContext, not_gone
-from streams_recovery.operations.ownership import refuse_second_writer
+from streams_recovery.operations.ownership import refuse_stop
 from streams_recovery.operations.renewed_lock import require_lock
 from streams_recovery.operations.savepoint.values import Quiesced, ResumeReport, Ticket
 
@@ -43,7 +43,7 @@ def quiesce(recovery: RecoveryContext, ticket: Ticket) -> Quiesced:
         return replace(_as_it_runs(ticket, since, unknown), unknown=True)
     if ticket.running:
         if ticket.mode is QuiesceMode.STOP:
-            refuse_second_writer(recovery.application)
+            refuse_stop(recovery.application)
         quiesce_record.begin(recovery, ticket.savepoint_id, ticket.mode, ticket.running)
     if ticket.mode is QuiesceMode.PAUSE and ticket.running:
         return _pause(recovery, ticket, since)
@@ -218,7 +218,7 @@ def resume(recovery: RecoveryContext, ticket: Ticket) -> ResumeReport:
     if mode is QuiesceMode.LIVE:
         return ResumeReport(mode=ticket.mode, instances=quiesce_record.working(recovery, ticket.running) or ())
     own = bool(ticket.running) and quiesce_record.check_may_resume(recovery, ticket)
-    back = quiesce_record.resume(recovery, mode, ticket.running, own=own)
+    back = quiesce_record.resume(recovery, mode, ticket.running, ran=ticket.role if own else None)
     # Ended last: a run that is killed before leaves the record, and the next one resumes what may still be held.
     quiesce_record.end(recovery, of=ticket.savepoint_id)
     return ResumeReport(mode=ticket.mode, instances=back)

@@ -9,6 +9,7 @@ from streams_recovery.core.jobs.spec import RangeCopied, RangeLost
 from streams_recovery.core.kafka_types import Consistency, QuiesceMode, TopicPartition
 from streams_recovery.core.repository.lease import LockTicket
 from streams_recovery.core.repository.manifest import CutFacts, PartitionCut, TopicAtCut
+from streams_recovery.core.repository.ownership import Role
 from streams_recovery.core.repository.publication import SavepointFacts
 from streams_recovery.core.run_artifact import ArtifactRef
 from streams_recovery.core.savepoint.chain import PartitionCopy
@@ -17,7 +18,8 @@ from streams_recovery.core.savepoint.request import SavepointRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold. ``fallback`` is how
+    """A savepoint in the making. ``lock`` proves whose turn it is; ``running`` are the instances to bring back after the hold, as
+    what the logs of both applications call them now: ``role``. ``fallback`` is how
     the application is held after all when mode ``live`` gave no exact cut, None for not at all. ``safety`` marks one that a restore takes of what
     it is about to replace; ``expected`` are the topics it should find then. ``mark`` is its own on the compaction guards. ``site`` is where it was begun, and
     where all of its steps are taken.
@@ -35,6 +37,7 @@ class Ticket:
     safety: bool
     expected: tuple[str, ...]
     site: str | None = None
+    role: Role | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
