@@ -7,7 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from streams_recovery.operations import restore, savepoint
 from streams_recovery.operations.bring_down import bring_down, empty_group, roll_of
 from streams_recovery.operations.discovery import discover
 from streams_recovery.storage.savepoints import SavepointStore
+from tests.support.applications.rig import wait
 from tests.support.applications.savepoint_steps import begun, cut, published, take
 from tests.support.applications.small import (
     RUNNING,
@@ -41,6 +42,7 @@ from tests.support.applications.small import (
 )
 from tests.support.applications.topic_records import produce
 from tests.support.kafka.consumers import living
+from tests.support.kafka.streams_member import StreamsMember
 from tests.support.kafka.topic_settings import alter
 
 pytestmark = pytest.mark.kafka
@@ -113,18 +115,19 @@ def test_a_member_that_no_instance_accounts_for_gives_no_savepoint(small: Small)
 
 
 @pytest.mark.fault("F72")
-@pytest.mark.parametrize("told", [True, False], ids=["it tells its names", "it is counted"])
-def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bootstrap: str, tmp_path: Path, told: bool) -> None:
+@pytest.mark.parametrize("kind", ["told", "counted", "static", "streams"])
+def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bootstrap: str, tmp_path: Path, kind: str) -> None:
+    """Members that tell their names, that are only counted, that are static, and those of the streams protocol, which nobody can remove."""
     stopped = tmp_path / "stopped"
-    running = [{**RUNNING[0], "client_ids": ["small-1"] if told else []}]
+    running = [{**RUNNING[0], "client_ids": ["small-1"] if kind != "counted" else []}]
     say = f"import pathlib; pathlib.Path({str(stopped)!r}).touch(); print({json.dumps(STOPPED)!r})"
     programs = {"status": either(stopped, STOPPED, running), "stop": [sys.executable, "-c", say]}
     with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
-        recovery, name, topic = small.recovery, small.recovery.application_id, small.input.topic
-        with living(recovery, topic, "small-1-StreamThread-1-consumer"):
+        recovery, name = small.recovery, small.recovery.application_id
+        with process(small, "small-1", kind):
             ticket = begun(recovery)
             try:
-                with living(recovery, topic, "small-2-StreamThread-1-consumer"):
+                with process(small, "small-2", kind):
                     with pytest.raises(UnknownMembers, match="nothing was stopped"):
                         savepoint.quiesce(recovery, ticket)
                     assert not stopped.exists()
@@ -133,7 +136,10 @@ def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bo
                     taken = savepoint.capture(with_policy(recovery, unknown_members="ahead"), ticket, ahead)
                     assert taken.consistency is Consistency.AHEAD
                     assert "no known instance accounts for" in "; ".join(taken.reasons)
-                    assert len(recovery.groups.describe(name).members) == 2, "nobody was removed"
+                    group = recovery.groups.describe(name)
+                    assert (group.kind, len(group.members)) == ("streams" if kind == "streams" else "classic", 2), "nobody was removed"
+                # A static one that has ended is in the group until its session ends.
+                wait(lambda: len(recovery.groups.describe(name).members) == 1, seconds=60)
                 # The one that is left is accounted for, and removed once its instance is proven gone; it lives after all, and comes back.
                 with pytest.raises(UnknownMembers, match="are stopped"):
                     savepoint.quiesce(recovery, ticket)
@@ -141,6 +147,43 @@ def test_a_process_that_nobody_knows_keeps_the_known_one_running_and_works_on(bo
             finally:
                 stopped.unlink(missing_ok=True)
                 savepoint.finish(recovery, ticket)
+
+
+@contextmanager
+def process(small: Small, name: str, kind: str) -> Iterator[None]:
+    """A process of one thread in the application's group."""
+    client = f"{name}-StreamThread-1-consumer"
+    if kind == "streams":
+        member = StreamsMember(small.recovery.connection.bootstrap_servers, small.recovery.application_id, small.input.topic, client=client)
+        member.join()
+        yield
+        member.leave()
+    else:
+        with living(small.recovery, small.input.topic, client, static=f"{name}-static-1" if kind == "static" else ""):
+            yield
+
+
+@pytest.mark.fault("F103")
+def test_a_static_member_that_came_again_is_accounted_for_and_removed_once_it_is_proven_gone(bootstrap: str, tmp_path: Path) -> None:
+    """It has lost its local state, and so its name. Its group shows the one that it had first."""
+    stopped = tmp_path / "stopped"
+    running = [{**RUNNING[0], "client_ids": ["small-now"]}]
+    say = f"import pathlib; pathlib.Path({str(stopped)!r}).touch(); print({json.dumps(STOPPED)!r})"
+    programs = {"status": either(stopped, STOPPED, running), "stop": [sys.executable, "-c", say]}
+    first, now = "small-first-StreamThread-1-consumer", "small-now-StreamThread-1-consumer"
+    with small_application(bootstrap, tmp_path, programs=programs, guarantee="at_least_once") as small:
+        recovery, topic = small.recovery, small.input.topic
+        with living(recovery, topic, first, static="one-1"):
+            pass
+        with living(recovery, topic, now, static="one-1", shown_as=first):
+            assert roll_of(recovery).problem(recovery.application_id) == ""
+        ticket = begun(recovery)
+        try:
+            assert savepoint.capture(recovery, ticket, savepoint.quiesce(recovery, ticket)).consistency is Consistency.EXACT
+            assert recovery.groups.describe(recovery.application_id).empty
+        finally:
+            stopped.unlink(missing_ok=True)
+            savepoint.finish(recovery, ticket)
 
 
 @pytest.mark.fault("F72")

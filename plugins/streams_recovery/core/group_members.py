@@ -7,6 +7,10 @@ Kafka Streams names the consumer of each thread ``<client.id>-StreamThread-<numb
 2. else if its host is that of the instance, as far as there are not more processes than instances at that host;
 3. else if there are not more of such processes than of such instances.
 
+A static member (``group.instance.id``) that joins again before its session has ended keeps, at the broker, the client id and the host of the process that
+joined first by that id. So static members are also accounted for by an instance that tells its names while no member has one of them, and by the instance
+that other static members of the same process belong to: Kafka Streams calls them ``<group.instance.id>-<number>``.
+
 All other processes are strangers: they run elsewhere, or they have died and their sessions have not ended. Nobody may be removed from the group whose process
 was not accounted for while it ran and has been proven gone since: a member that is removed and lives joins again after a heartbeat, and goes on.
 """
@@ -64,6 +68,14 @@ class MemberProcess:
     def hosts(self) -> frozenset[str]:
         """The hosts of its members."""
         return frozenset(_host(member.host) for member in self.members)
+
+    @property
+    def static_names(self) -> frozenset[str]:
+        """What ``group.instance.id`` is in the processes of its members; empty unless all of them are static threads of Kafka Streams."""
+        if not all(member.group_instance_id and _THREAD in member.client_id for member in self.members):
+            return frozenset()
+        ids = [str(member.group_instance_id) for member in self.members]
+        return frozenset(one.rpartition("-")[0] or one for one in ids)
 
     def __str__(self) -> str:
         return f"{self.name} at {', '.join(sorted(self.hosts))}"
@@ -124,7 +136,8 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
     strangers: list[MemberProcess] = []
     left: list[MemberProcess] = []
     excess = 0
-    for process in processes(members):
+    found_processes = processes(members)
+    for process in found_processes:
         foreign = threads is not None and not all(threads.search(member.client_id) for member in process.members)
         if foreign:
             strangers.append(process)
@@ -133,6 +146,7 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             accounted[process.name] = process.count
         else:
             left.append(process)
+    left, unseen = _static_again(left, found_processes, accounted, instances)
     silent = [one for one in instances if not one.client_ids and (one.joins or one.host)]
     at: dict[str, list[KnownInstance]] = defaultdict(list)
     for one in silent:
@@ -147,7 +161,8 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             left = [process for process in left if process not in here]
             silent = [one for one in silent if one not in there]
     # A stranger elsewhere is not the member of an instance whose program does not run.
-    groups.append((left, sum(one.joins for one in silent)))
+    again = sum(process.count for process in left if process.static_names)
+    groups.append((left, sum(one.joins for one in silent) + min(unseen, again)))
     for found, room in groups:
         # Instances that share a client.id, of which some tell it: the others are among those that tell nothing.
         count = sum(process.count - by_name[process.name] for process in found)
@@ -157,6 +172,20 @@ def roll(members: Iterable[GroupMember], instances: Sequence[KnownInstance], *, 
             strangers.extend(found)
             excess += count - room
     return Roll(accounted=accounted, strangers=tuple(strangers), excess=excess, instances=tuple(one.name for one in instances))
+
+
+def _static_again(
+    left: list[MemberProcess], found: Iterable[MemberProcess], accounted: dict[str, int], instances: Iterable[KnownInstance]
+) -> tuple[list[MemberProcess], int]:
+    """Those of ``left`` that are not other threads of a static process that is ``accounted`` for, to which they are added; and how many instances tell names
+    that no member has.
+    """
+    known: frozenset[str] = frozenset().union(*(process.static_names for process in found if process.name in accounted))
+    same = {process.name: process.count for process in left if process.static_names and process.static_names <= known}
+    accounted |= same
+    shown = {process.name for process in found}
+    unseen = sum(1 for one in instances if one.joins and one.client_ids and shown.isdisjoint(process_name(told) for told in one.client_ids))
+    return [process for process in left if process.name not in same], unseen
 
 
 def processes(members: Iterable[GroupMember]) -> tuple[MemberProcess, ...]:

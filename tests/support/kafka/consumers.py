@@ -39,9 +39,12 @@ def joining(
 
 
 @contextmanager
-def living(recovery: RecoveryContext, topic: str, client: str) -> Iterator[None]:
-    """A consumer of the application's group as a thread of Kafka Streams has it: whoever removes it sees it again after a heartbeat."""
+def living(recovery: RecoveryContext, topic: str, client: str, *, static: str = "", shown_as: str = "") -> Iterator[None]:
+    """A consumer of the application's group as a thread of Kafka Streams has it: whoever removes it sees it again after a heartbeat. ``static`` is its
+    ``group.instance.id``: then it does not leave when it is closed. ``shown_as`` is the client id that the group shows of it, when that is another one.
+    """
     settings = {
+        **({"group.instance.id": static} if static else {}),
         "group.id": recovery.application_id,
         "client.id": client,
         "heartbeat.interval.ms": 500,
@@ -61,7 +64,10 @@ def living(recovery: RecoveryContext, topic: str, client: str) -> Iterator[None]
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        wait(lambda: any(one.client_id == client for one in recovery.groups.describe(recovery.application_id).members), seconds=60)
+        wait(
+            lambda: any(one.client_id == (shown_as or client) for one in recovery.groups.describe(recovery.application_id).members),
+            seconds=60,
+        )
         yield
     finally:
         over.set()

@@ -13,14 +13,14 @@ _JOIN, _LEAVE = 0, -1
 class _Member:
     """Joins ``group_id``. The broker must be the group's coordinator, as the only one is."""
 
-    def __init__(self, bootstrap: str, group_id: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, group_id: str, topic: str, *, client: str = "it-member") -> None:
+        self._client = client.encode()
         host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=10)
         self._group_id, self._topic, self._member_id = group_id, topic, str(uuid.uuid4())
 
     def _ask(self, key: int, version: int, body: bytes) -> None:
-        client = b"it-member"
-        header = struct.pack(">hhih", key, version, 1, len(client)) + client + b"\0"
+        header = struct.pack(">hhih", key, version, 1, len(self._client)) + self._client + b"\0"
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         answer = self._read(struct.unpack(">i", self._read(4))[0])
         # Correlation id, no tagged fields, throttle time, error.
@@ -57,7 +57,7 @@ class StreamsMember(_Member):
     def join(self) -> None:
         subtopology = _text("0") + _array([_text(self._topic)]) + _array([]) * 5 + b"\0"
         topology = b"\1" + struct.pack(">i", 0) + _array([subtopology]) + b"\0"
-        self._heartbeat(_JOIN, rebalance_timeout=60_000, topology=topology, tasks=_array([]) * 3, process_id=_text("process"))
+        self._heartbeat(_JOIN, rebalance_timeout=60_000, topology=topology, tasks=_array([]) * 3, process_id=_text(self._client.decode()))
 
     def leave(self) -> None:
         self._heartbeat(_LEAVE, rebalance_timeout=-1, topology=b"\xff", tasks=b"\0" * 3, process_id=b"\0")

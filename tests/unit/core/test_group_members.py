@@ -107,6 +107,37 @@ def test_static_members_are_removed_like_others_and_only_when_accounted_for() ->
     assert before.evictable([*own, *other]) == tuple(own)
 
 
+@pytest.mark.fault("F103")
+def test_a_static_member_that_came_again_has_the_name_and_the_host_that_it_had_first() -> None:
+    again = threads("before", static="one", host="/10.0.0.7")
+    for now in (known("one", client_ids=("orders-now",)), known("one", host="10.0.0.8"), known("one")):
+        found = rolled(again, now)
+        assert (found.excess, found.evictable(again)) == (0, tuple(again))
+    assert rolled(again, known("one", client_ids=("orders-now",), joins=False)).excess == 1, "what has no member accounts for none"
+    one_more = GroupMember(
+        member_id="n", client_id="orders-now-StreamThread-3-consumer", host="/10.0.0.8", group_instance_id="one-3", assigned=()
+    )
+    for instances in (known("one", client_ids=("orders-now",)), [KnownInstance(name="one", host="10.0.0.8", client_ids=("orders-now",))]):
+        found = rolled([*again, one_more], instances)
+        assert (found.excess, len(found.evictable([*again, one_more]))) == (0, 3), "a thread that it did not have before shows its new name"
+
+
+@pytest.mark.fault("F103")
+def test_a_static_stranger_is_told_from_a_static_member_that_came_again() -> None:
+    again, other, third = threads("before", static="one"), threads("p2", static="two"), threads("p3")
+    names = known("one", client_ids=("orders-now",))
+    for members in ([*again, *other], [*again, *third], threads("p3")):
+        found = rolled(members, names)
+        assert (found.excess, found.evictable(members)) == (1, ()), [process.name for process in processes(members)]
+    shown = known("one", client_ids=("orders-before",))
+    found = rolled([*again, *other], shown)
+    assert ([process.name for process in found.strangers], found.evictable([*again, *other])) == (["orders-p2"], tuple(again))
+    mixed = rolled([*again, *third], [*names, *known("two")])
+    assert mixed.excess == 0, "one tells its new name, the other none"
+    short = [GroupMember(member_id=n, client_id=f"orders-{n}-StreamThread-1-consumer", host="", group_instance_id=n) for n in "ab"]
+    assert rolled(short, known("one", client_ids=("orders-a",))).excess == 1, "ids without a number are no threads of one process"
+
+
 def test_a_member_that_is_no_thread_of_kafka_streams_is_a_stranger() -> None:
     tool = GroupMember(member_id="m", client_id="console", host="/10.0.0.1", group_instance_id=None)
     assert rolled([*threads("p1"), tool], known("one", "two")).excess == 1
