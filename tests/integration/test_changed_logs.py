@@ -231,6 +231,7 @@ def test_state_with_a_hole_is_never_restored(small: Small) -> None:
     assert restore.plan(small.recovery, asked(small.recovery, savepoint=whole.savepoint_id)).rows == 7
 
 
+@pytest.mark.remedy("topic-cut")
 def test_a_topic_that_was_created_again_between_savepoints_shares_nothing(archiving: Small) -> None:
     small = archiving
     first = published(small)
@@ -258,6 +259,7 @@ def test_where_a_leader_epoch_ends(small: Small) -> None:
 
 
 @pytest.mark.fault("F36")
+@pytest.mark.remedy("topic-cut")
 @pytest.mark.deep
 def test_a_log_that_lost_its_end_and_grew_past_it_again_is_damaged_state_and_shares_nothing(
     own_broker: Callable[[], str], tmp_path: Path

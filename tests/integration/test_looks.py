@@ -29,8 +29,10 @@ def test_advice_reads_settings_sizes_and_brokers(small: Small) -> None:
     assert topics[small.changelog.topic].compacted
     assert sum(topics[small.input.topic].offsets) == small.recovery.cluster.high_watermarks([small.input])[small.input]
     assert (facts.brokers, facts.unreadable) == (1, ())
-    assert topics[small.changelog.topic].replicas == (facts.broker_ids,)
-    assert facts.bootstrap_servers == small.recovery.connection.bootstrap_servers
+    assert topics[small.changelog.topic].replicas == (tuple(facts.racks),)
+    assert facts.tools == small.recovery.connection.tools
+    assert "cleanup.policy" in topics[small.changelog.topic].overrides
+    assert all((topic.attributed, topic.held) == (True, False) for topic in facts.topics)
 
 
 def test_a_setting_that_loses_input_is_found_and_its_command_mends_it(small: Small) -> None:
@@ -46,7 +48,11 @@ def test_a_setting_that_loses_input_is_found_and_its_command_mends_it(small: Sma
 def test_a_hold_of_ours_is_no_setting_of_the_owner(small: Small) -> None:
     before = {one.cause for one in advice(small.recovery)}
     alter(small.recovery.cluster, {small.changelog.topic: {"min.compaction.lag.ms": "6000010000000000002"}})
-    assert {one.cause for one in advice(small.recovery)} == before
+    found = advice(small.recovery)
+    assert {one.cause for one in found} == before
+    (held,) = [topic for topic in advice_facts(small.recovery).topics if topic.held]
+    assert held.name == small.changelog.topic
+    assert [one.remedies for one in found if one.subject == held.name] == [() for one in found if one.subject == held.name]
 
 
 def test_the_group_is_behind_by_what_was_written_since_its_commit(small: Small) -> None:

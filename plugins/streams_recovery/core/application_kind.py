@@ -59,7 +59,8 @@ class Dialect:
     of an instance that is gone leaves the group only when its session ends. ``prefixed``: names of repartition topics begin with the application id.
     ``refused`` says why it cannot be held in these ways, ``sections`` why a configuration cannot have these, ``stores`` which kinds of stores it has (None:
     all), ``runs`` which kinds of ``runs`` know where its state is (None: all). ``topic_settings`` are those of topics that a restore creates, unless they had
-    others. ``loses_unread`` says what its code needs, so that it loses no unread input at a start without local state.
+    others. ``loses_unread`` says what its code needs, so that it loses no unread input at a start without local state. ``deletes_read``: it deletes what it has
+    read from its repartition topics.
     """
 
     product: str
@@ -73,6 +74,7 @@ class Dialect:
     runs: frozenset[str] | None = None
     topic_settings: Mapping[str, str] = field(default_factory=dict)
     loses_unread: str = ""
+    deletes_read: bool = True
 
     def role(self, topic: str, application_id: str) -> TopicRole | None:
         """The role of a topic as an internal one of this application, None if its name is no such name. Where names of repartition topics do not begin with
@@ -155,5 +157,6 @@ _DIALECTS: Final = {
         # Records are loaded with lz4, which a Faust worker reads only with an extra package: without it one crashes. Brokers write them again as gzip.
         topic_settings={"compression.type": "gzip"},
         loses_unread="a handler of on_rebalance_complete that reads nothing before the committed offsets are reached; docs/faust.md has it",
+        deletes_read=False,
     ),
 }

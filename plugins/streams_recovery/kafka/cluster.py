@@ -120,6 +120,11 @@ class KafkaCluster(ClusterVerbs):
         """The brokers that are up."""
         return tuple(sorted(self._metadata().brokers))
 
+    def racks(self) -> dict[int, str | None]:
+        """The brokers that are up, with the rack of each that says one."""
+        described = self._clients.patiently("describing the cluster", self._clients.pure.describe_cluster)
+        return {int(broker["broker_id"]): broker["rack"] or None for broker in described["brokers"]}
+
     def replicas(self, names: Collection[str]) -> dict[TopicPartition, tuple[int, ...]]:
         """The brokers that each partition of these topics is on, the preferred leader first."""
         shapes = self._clients.patiently("describing topics", lambda: self._shapes(names))

@@ -19,6 +19,7 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 
 from streams_recovery.core.errors import Refused, TransientError
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.topics import strange_header
 from streams_recovery.core.work import OffsetRange, read_groups
 from streams_recovery.kafka import errors
 from streams_recovery.kafka.clients import Deadline
@@ -337,7 +338,7 @@ def unreadable_header(tp: TopicPartition, offset: int, why: str = "is no UTF-8 t
     """A header's name that is not UTF-8, as Kafka's own clients write and read it, or that librdkafka cuts."""
     return Refused(
         f"{tp}: the record at offset {offset} has a header whose name {why}: it cannot be kept as it is",
-        next_step="find out who writes such headers; leave the topic out, or delete records up to this one where nobody needs them",
+        next_step=str(strange_header(tp.topic, changelog=tp.topic.endswith("-changelog"))),
         topic=tp.topic,
         partition=tp.partition,
         offset=offset,

@@ -30,6 +30,7 @@ from streams_recovery.core.errors import (
     TransientError,
 )
 from streams_recovery.core.kafka_types import TopicPartition
+from streams_recovery.core.remedies.topics import save_again
 from streams_recovery.core.work import OffsetRange, read_groups
 from streams_recovery.kafka.cluster import KafkaCluster
 from streams_recovery.kafka.connection import KafkaConnection
@@ -199,7 +200,7 @@ class RangeReader:
         return self._fact(
             Damaged,
             f"{self._tp} ends at {high}, before {self.position}: the topic was truncated, or deleted and created again",
-            "take a full savepoint of this topic",
+            str(save_again(self._tp)),
         )
 
     def _fact(self, kind: type[RecoveryError], reason: str, next_step: str) -> RecoveryError:
@@ -455,7 +456,7 @@ def _why_nothing_comes(connection: KafkaConnection, wanted: OffsetRange, positio
     if last < end:
         return Damaged(
             f"{tp} ends at {last}, before {end}: the topic was truncated, or deleted and created again",
-            next_step="take a full savepoint of this topic",
+            next_step=str(save_again(tp)),
             log_end=last,
             **facts,
         )

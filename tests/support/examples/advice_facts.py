@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from streams_recovery.core.kafka_types import Guarantee, TopicRole
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.remedies.remedy import KafkaTools
 from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
 
 _ALL = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
@@ -16,31 +17,43 @@ CHANGELOG = AdviceTopic(
     archived=True,
     settings=_ALL
     | {"cleanup.policy": "compact", "delete.retention.ms": "86400000", "min.compaction.lag.ms": "0", "segment.bytes": "1073741824"},
+    overrides=frozenset({"cleanup.policy"}),
     offsets=(1_000, 1_000, 1_000),
     replicas=_REPLICAS,
+    store=StoreKind.KEY_VALUE,
+    held=False,
+    attributed=True,
 )
 REPARTITION = AdviceTopic(
     name="orders-by-item-repartition",
     role=TopicRole.REPARTITION,
     archived=True,
     settings=_ALL | {"cleanup.policy": "delete", "retention.ms": "-1"},
+    overrides=frozenset({"cleanup.policy", "retention.ms"}),
     offsets=(10, 10, 10),
     replicas=_REPLICAS,
+    store=StoreKind.UNKNOWN,
+    held=False,
+    attributed=True,
 )
 INPUT = AdviceTopic(
     name="orders",
     role=TopicRole.INPUT,
     archived=False,
     settings=_ALL | {"cleanup.policy": "delete", "retention.ms": "604800000"},
+    overrides=frozenset({"cleanup.policy", "retention.ms"}),
     offsets=(5_000, 5_000, 5_000),
     replicas=_REPLICAS,
+    store=StoreKind.UNKNOWN,
+    held=False,
+    attributed=True,
 )
 GOOD = AdviceFacts(
     application_id="orders",
-    bootstrap_servers="broker-1:9092",
+    tools=KafkaTools("broker-1:9092", secured=True),
     topics=(CHANGELOG, REPARTITION, INPUT),
     unreadable=(),
-    broker_ids=(1, 2, 3),
+    racks={1: None, 2: None, 3: None},
     broker={
         "auto.create.topics.enable": "false",
         "offsets.retention.minutes": "10080",
@@ -57,6 +70,7 @@ GOOD = AdviceFacts(
     session_timeout_ms=45_000,
     state_directories=("/var/lib/orders",),
     streams={"acceptable.recovery.lag": str(2**63 - 1)},
+    deletes_read=True,
 )
 
 

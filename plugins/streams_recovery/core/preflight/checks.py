@@ -26,6 +26,7 @@ from streams_recovery.core.preflight.findings import (
     blocking_finding,
     warning,
 )
+from streams_recovery.core.remedies.topics import fit_brokers, fit_in_sync, more_replicas, safer_writes
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
 from streams_recovery.core.repository.ownership import OwnershipEntry, Role
 from streams_recovery.core.restore.topic_settings import TargetSettings, restored_overrides
@@ -50,7 +51,7 @@ def before_backup(cluster: BrokerFacts, topics: Iterable[TopicFacts]) -> tuple[P
     settings = {topic.name: topic.settings for topic in internal}
     replicas = {topic.name: topic.replication_factor for topic in internal}
     return (
-        *_weak_topics(cluster, replicas, settings),
+        *_weak_topics(cluster, replicas, settings, made=False),
         *_replaced_times({topic.name: topic.settings for topic in internal if topic.role is TopicRole.CHANGELOG}),
     )
 
@@ -73,9 +74,9 @@ def before_restore(
     return (
         *_partitions(manifest, made, {topic.name: topic for topic in existing}, severity),
         *_too_few_brokers(cluster, replicas),
-        *_too_few_replicas(replicas, settings),
+        *_too_few_replicas(cluster, made, settings),
         *_group_trap(cluster, manifest, application),
-        *_weak_topics(cluster, replicas, settings),
+        *_weak_topics(cluster, replicas, settings, made=True),
         *_replaced_times({name: settings[name] for name, image in made.items() if image.role is TopicRole.CHANGELOG}),
     )
 
@@ -308,28 +309,43 @@ def _too_few_brokers(cluster: BrokerFacts, replicas: Mapping[str, int]) -> list[
         return []
     names = [name for name, factor in replicas.items() if factor > cluster.brokers]
     text = f"{first_names(names)} had up to {wanted} replicas, and {cluster.brokers} brokers are up"
-    return [blocking_finding("replication", text, f"bring up {wanted - cluster.brokers} more")]
+    return [blocking_finding("replication", text, str(fit_brokers(wanted=wanted, brokers=cluster.brokers)))]
 
 
-def _too_few_replicas(replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
+def _too_few_replicas(
+    cluster: BrokerFacts, made: Mapping[str, TopicImage], settings: Mapping[str, Mapping[str, str]]
+) -> list[PreflightFinding]:
     """Topics that no producer could write to, because they need more in-sync replicas than they have."""
-    names = [name for name, factor in replicas.items() if _number(settings[name], MIN_IN_SYNC, 1) > factor]
-    if not names:
-        return []
-    text = f"{first_names(names)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written"
-    return [blocking_finding("min-insync", text, f"lower {MIN_IN_SYNC} of the brokers, or restore a savepoint taken with enough replicas")]
+    needs = {name: (_number(settings[name], MIN_IN_SYNC, 1), image.replication_factor) for name, image in made.items()}
+    lacking = {name: need for name, need in needs.items() if need[0] > need[1]}
+    own = {name: need for name, need in lacking.items() if MIN_IN_SYNC in made[name].config}
+    by_brokers = {name: need for name, need in lacking.items() if name not in own}
+    return [
+        blocking_finding(
+            "min-insync",
+            f"{first_names(some)} would need more replicas in sync ({MIN_IN_SYNC}) than there are replicas: nothing could be written",
+            str(fit_in_sync(some, own=some is own, brokers=cluster.brokers)),
+        )
+        for some in (own, by_brokers)
+        if some
+    ]
 
 
-def _weak_topics(cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]]) -> list[PreflightFinding]:
-    """Settings that can lose acknowledged records of these topics, or create wrong topics."""
+def _weak_topics(
+    cluster: BrokerFacts, replicas: Mapping[str, int], settings: Mapping[str, Mapping[str, str]], *, made: bool
+) -> list[PreflightFinding]:
+    """Settings that can lose acknowledged records of these topics, or create wrong topics. ``made``: a restore creates the topics."""
     single = [name for name, factor in replicas.items() if factor == 1 and cluster.brokers > 1]
-    thin = [name for name, factor in replicas.items() if factor > 1 and _number(settings[name], MIN_IN_SYNC, 2) == 1]
     unclean = [name for name in replicas if settings[name].get(UNCLEAN) == "true"]
-    checks = (
-        (single, "has one replica: its state is lost with one disk", "raise replication.factor of the application's internal topics"),
-        (thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", f"set {MIN_IN_SYNC}=2"),
+    checks = [
+        (single, "has one replica: its state is lost with one disk", str(more_replicas(brokers=cluster.brokers, made=made))),
         (unclean, f"may lose acknowledged records ({UNCLEAN}=true)", f"set {UNCLEAN}=false"),
-    )
+    ]
+    for copies in sorted(set(replicas.values())):
+        thin = [name for name, factor in replicas.items() if factor == copies and _number(settings[name], MIN_IN_SYNC, 2) == 1]
+        remedy = safer_writes(thin, copies=copies, brokers=cluster.brokers)
+        if remedy is not None:
+            checks.append((thin, f"counts a record as written with one replica ({MIN_IN_SYNC}=1)", str(remedy)))
     found = [warning("durability", f"{first_names(names)} {what}", remedy) for names, what, remedy in checks if names]
     if cluster.settings.get(AUTO_CREATE) == "true":
         found.append(

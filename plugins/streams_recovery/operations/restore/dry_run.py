@@ -7,6 +7,7 @@ from streams_recovery.core.kafka_types import Consistency, TopicRole
 from streams_recovery.core.preflight.findings import PreflightFinding, blocking, blocking_finding, warning
 from streams_recovery.core.repository.manifest import Manifest
 from streams_recovery.core.repository.survival import ARCHIVE_OUTPUTS, empty_outputs
+from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.plan import RestorePlan
 from streams_recovery.core.restore.request import Safeguards
 from streams_recovery.core.words import first_names
@@ -20,7 +21,9 @@ _REASON = "preflight"
 
 def before_restore(recovery: RecoveryContext, manifest: Manifest | None) -> tuple[PreflightFinding, ...]:
     """Findings that block or weaken a restore of ``manifest``; without one, only those that depend on no savepoint."""
-    found = (*preflight.before_restore(recovery, manifest), *_elsewhere(recovery))
+    factor = recovery.config.restore.replication_factor
+    made = None if manifest is None else fewer_replicas(manifest, factor=factor, brokers=None)[0]
+    found = (*preflight.before_restore(recovery, made), *_elsewhere(recovery))
     if manifest is None:
         return found
     request = FromSavepoint(

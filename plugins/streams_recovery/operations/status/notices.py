@@ -13,7 +13,8 @@ from typing import Final
 from streams_recovery.config.monitor import longest_pause
 from streams_recovery.core.errors import Damaged, RecoveryError
 from streams_recovery.core.escaping import logger
-from streams_recovery.core.kafka_types import QuiesceMode, TopicPartition
+from streams_recovery.core.kafka_types import QuiesceMode, StoreKind, TopicPartition, TopicRole
+from streams_recovery.core.names import store_kind, store_name
 from streams_recovery.core.preflight.findings import TopicFacts
 from streams_recovery.core.status import alerts as alerting
 from streams_recovery.core.status.advice import advise
@@ -22,6 +23,7 @@ from streams_recovery.core.status.alerts import Alert, AlertPolicy, AlertsEntry,
 from streams_recovery.core.status.report import StatusFinding
 from streams_recovery.core.topic_holds.compaction_guard import owner_config
 from streams_recovery.operations.context import RecoveryContext
+from streams_recovery.operations.discovery import attributions
 from streams_recovery.operations.preflight import topics_as_they_are
 from streams_recovery.storage.append_log import AppendLog
 
@@ -130,10 +132,10 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
     own, instances = config.application, config.runs.process.instances if config.runs.kind == "process" and config.runs.process else ()
     return AdviceFacts(
         application_id=recovery.application_id,
-        bootstrap_servers=recovery.connection.bootstrap_servers,
+        tools=recovery.connection.tools,
         topics=_with_sizes(recovery, topics),
         unreadable=unreadable,
-        broker_ids=recovery.cluster.broker_ids(),
+        racks=recovery.cluster.racks(),
         broker=cluster.settings,
         interval_seconds=longest_pause(config.backup.schedule),
         down_seconds=longest_pause(config.run.schedule),
@@ -145,24 +147,38 @@ def advice_facts(recovery: RecoveryContext) -> AdviceFacts:
         session_timeout_ms=own.session_timeout_ms,
         state_directories=tuple(instance.state_directory for instance in instances),
         streams=own.streams_config,
+        deletes_read=config.dialect.deletes_read,
     )
 
 
 def _with_sizes(recovery: RecoveryContext, topics: Iterable[TopicFacts]) -> tuple[AdviceTopic, ...]:
     found = list(topics)
-    partitions = [TopicPartition(topic.name, number) for topic in found for number in range(topic.partitions)]
+    of_topic = {topic.name: [TopicPartition(topic.name, number) for number in range(topic.partitions)] for topic in found}
+    partitions = [tp for several in of_topic.values() for tp in several]
     starts = recovery.cluster.log_starts(partitions) if partitions else {}
     ends = recovery.cluster.high_watermarks(partitions) if partitions else {}
     replicas = recovery.cluster.replicas([topic.name for topic in found])
-    declared = recovery.config.declared(recovery.config.backup.profile)
-    return tuple(
-        AdviceTopic(
+    config = recovery.config
+    declared = config.declared(config.backup.profile)
+    described = recovery.cluster.describe_topics([topic.name for topic in found])
+    owners = {name: found.evidence is not None for name, found in attributions(recovery).items()}
+
+    def advised(topic: TopicFacts) -> AdviceTopic:
+        raw = described[topic.name].config if topic.name in described else {}
+        own = owner_config(raw)
+        is_changelog = topic.role is TopicRole.CHANGELOG
+        store = store_name(topic.name, config.application.id)
+        return AdviceTopic(
             name=topic.name,
             role=topic.role,
             archived=declared.archives(topic.name, topic.role),
             settings=owner_config(topic.settings),
-            offsets=tuple(max(0, ends[tp] - starts[tp]) for tp in partitions if tp.topic == topic.name),
-            replicas=tuple(replicas.get(tp, ()) for tp in partitions if tp.topic == topic.name),
+            overrides=frozenset(own),
+            offsets=tuple(max(0, ends[tp] - starts[tp]) for tp in of_topic[topic.name]),
+            replicas=tuple(replicas.get(tp, ()) for tp in of_topic[topic.name]),
+            store=store_kind(topic.name, config.application.id, own, config.store_kind(store)) if is_changelog else StoreKind.UNKNOWN,
+            held=own != raw,
+            attributed=not topic.role.internal or owners.get(topic.name, False),
         )
-        for topic in found
-    )
+
+    return tuple(map(advised, found))

@@ -41,6 +41,7 @@ from streams_recovery.core.preflight.findings import (
     TopicFacts,
 )
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.savepoint.topology import Declared
 from tests.support.examples.savepoints import image, manifest_of, segment, topic
 
@@ -153,17 +154,47 @@ def test_an_internal_topic_with_other_partitions_blocks_a_restore(partitions: in
     assert kinds(replaced) == [("partitions", PreflightSeverity.WARNING)]
 
 
+@pytest.mark.remedy("restore-replicas")
 def test_more_replicas_than_brokers_block_a_restore() -> None:
     found = restoring(cluster(2), saved(replicas=3), [], IDLE)
     assert ("replication", PreflightSeverity.BLOCKING) in kinds(found)
     assert "bring up 1 more" in found[0].remedy
+    assert "restore.replication_factor: 2" in found[0].remedy
 
 
+@pytest.mark.remedy("restore-min-insync")
 @pytest.mark.parametrize("where", ["the topic", "the brokers"])
 def test_more_replicas_in_sync_than_replicas_block_a_restore(where: str) -> None:
     there = cluster(min_insync_replicas="3") if where == "the brokers" else cluster()
     manifest = saved(replicas=2, **({"min_insync_replicas": "3"} if where == "the topic" else {}))
-    assert kinds(restoring(there, manifest, [], IDLE)) == [("min-insync", PreflightSeverity.BLOCKING)]
+    found = restoring(there, manifest, [], IDLE)
+    assert kinds(found) == [("min-insync", PreflightSeverity.BLOCKING)]
+    assert ("lower min.insync.replicas of the brokers to 2" in found[0].remedy) == (where == "the brokers")
+    assert "restore.replication_factor: 3" in found[0].remedy
+    more, _ = fewer_replicas(manifest, factor=3, brokers=None)
+    assert restoring(there, more, [], IDLE) == ()
+
+
+@pytest.mark.remedy("topic-min-insync")
+@pytest.mark.parametrize(
+    ("copies", "brokers", "remedy"),
+    [
+        (3, 3, f"set min.insync.replicas=2 on {NAME}"),
+        (2, 3, f"give {NAME} a third replica first, then set min.insync.replicas=2"),
+        (2, 2, None),
+    ],
+)
+def test_two_replicas_are_never_both_asked_for(copies: int, brokers: int, remedy: str | None) -> None:
+    found = before_backup(cluster(brokers), [existing(replicas=copies, min_insync_replicas="1")])
+    assert [one.remedy for one in found] == ([] if remedy is None else [remedy])
+
+
+@pytest.mark.remedy("topic-replicas")
+def test_a_single_replica_is_told_by_whether_the_topic_is_there() -> None:
+    (there,) = before_backup(cluster(), [existing(replicas=1)])
+    (to_be_made,) = restoring(cluster(), saved(replicas=1, min_insync_replicas="1"), [], IDLE)
+    assert "`streams-recovery advise` has the commands" in there.remedy
+    assert "restore.replication_factor: 3" in to_be_made.remedy
 
 
 @pytest.mark.fault("F86")

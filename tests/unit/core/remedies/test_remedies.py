@@ -24,8 +24,6 @@ TOOL = re.compile(
 NOT_YET = {
     "core/offsets/given_offsets.py",
     "core/preflight/permissions.py",
-    "core/status/advice/facts.py",
-    "core/status/advice/topics.py",
     "core/status/rules/cluster.py",
     "core/words.py",
     "kafka/application_logs.py",

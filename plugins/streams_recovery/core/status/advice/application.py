@@ -14,7 +14,10 @@ from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, 
 from streams_recovery.core.status.report import Severity, StatusFinding
 from streams_recovery.core.words import first_names
 
-_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108  # named so that nobody uses them
+_EMPTIED = "which is emptied when the machine starts"
+_CLEANED = "where many systems delete what nobody has touched for 30 days"
+# Named so that nobody uses them.
+_TEMPORARY = {"/tmp": _EMPTIED, "/dev/shm": _EMPTIED, "/run": _EMPTIED, "/var/tmp": _CLEANED}  # noqa: S108
 _POLL = "restore.consumer.max.poll.records"
 # With Kafka Streams' defaults.
 _RESTORE_CONSUMER = {_POLL: 1_000, "restore.consumer.max.partition.fetch.bytes": 1 << 20}
@@ -92,14 +95,15 @@ def settings_not_known(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 
 def state_directory(facts: AdviceFacts) -> Iterator[StatusFinding]:
-    """State in a place that is emptied when the machine starts."""
+    """State in a place that somebody else empties."""
     for directory in sorted({*facts.state_directories, *filter(None, [facts.streams.get("state.dir")])}):
-        if not any(PurePosixPath(directory).is_relative_to(place) for place in _TEMPORARY):
+        why = next((why for place, why in _TEMPORARY.items() if PurePosixPath(directory).is_relative_to(place)), None)
+        if why is None:
             continue
         yield advice(
             "state-directory",
             Severity.WARNING,
-            f"The local state is in {directory}, which is emptied when the machine starts. Every store is then read from its changelog "
+            f"The local state is in {directory}, {why}. Every store is then read from its changelog "
             f"({facts.changelog_offsets:,} offsets in all). Set state.dir to a disk that stays.",
             subject=directory,
         )

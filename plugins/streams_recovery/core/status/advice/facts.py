@@ -1,4 +1,4 @@
-"""Facts that advice is made from, without a judgement: topics, brokers, and the application by its configuration. Also the words and commands of advice."""
+"""Facts that advice is made from, without a judgement: topics, brokers, and the application by its configuration. Also the words of advice."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from streams_recovery.core import words
-from streams_recovery.core.kafka_types import Guarantee, TopicRole
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.remedies.remedy import KafkaTools, Remedy
+from streams_recovery.core.remedies.topics import TopicAtHand
 from streams_recovery.core.status.report import Severity, StatusFinding
-from streams_recovery.core.words import shell
 
 DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceTopic:
-    """One topic. ``settings`` are those in force, defaults included, with what its owner had set where a hold is in force.
-    ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the start and the end of its log, and ``replicas``
-    are the ids of the brokers that have it.
+    """One topic. ``settings`` are those in force, defaults included, with what its owner had set where a hold is in force, and ``overrides`` the names of those
+    that its owner has set on the topic itself. ``archived`` tells whether savepoints have its records. ``offsets`` of each partition are those between the
+    start and the end of its log, and ``replicas`` are the ids of the brokers that have it. ``store``, ``held`` and ``attributed``: see ``TopicAtHand``.
     """
 
     name: str
     role: TopicRole
     archived: bool
     settings: Mapping[str, str]
+    overrides: frozenset[str]
     offsets: tuple[int, ...]
     replicas: tuple[tuple[int, ...], ...]
+    store: StoreKind
+    held: bool
+    attributed: bool
 
     @property
-    def replication_factor(self) -> int:
-        """Brokers that have a partition; the fewest, where partitions differ."""
-        return min(map(len, self.replicas), default=0)
+    def at_hand(self) -> TopicAtHand:
+        """What a remedy has to know of it."""
+        return TopicAtHand(
+            name=self.name, role=self.role, store=self.store, held=self.held, attributed=self.attributed, replicas=self.replicas
+        )
 
     def number(self, setting: str) -> int | None:
         """A setting as a number, None when it is not known."""
@@ -52,14 +59,15 @@ class AdviceFacts:
     """All facts. ``unreadable`` topics may not be described. ``broker`` has the settings of one broker, empty when they may not be read.
     ``interval_seconds`` is the longest time between two scheduled savepoints, ``down_seconds`` between two scheduled runs of an application that is down in
     between; None where nothing is scheduled. ``streams`` are settings of the application by Kafka Streams' names, as far as the configuration tells them:
-    nobody can read them from outside.
+    nobody can read them from outside. ``racks`` has the brokers that are up, with None for one that does not say its rack. ``deletes_read``: the application
+    deletes what it has read from its repartition topics.
     """
 
     application_id: str
-    bootstrap_servers: str
+    tools: KafkaTools
     topics: tuple[AdviceTopic, ...]
     unreadable: tuple[str, ...]
-    broker_ids: tuple[int, ...]
+    racks: Mapping[int, str | None]
     broker: Mapping[str, str]
     interval_seconds: float | None
     down_seconds: float | None
@@ -71,11 +79,12 @@ class AdviceFacts:
     session_timeout_ms: int
     state_directories: tuple[str, ...]
     streams: Mapping[str, str]
+    deletes_read: bool
 
     @property
     def brokers(self) -> int:
         """The number of brokers that are up."""
-        return len(self.broker_ids)
+        return len(self.racks)
 
     def of(self, *roles: TopicRole) -> Iterator[AdviceTopic]:
         """Topics with one of ``roles``."""
@@ -92,24 +101,18 @@ def as_number(text: str | None) -> int | None:
     return int(text) if text is not None and text.removeprefix("-").isdecimal() else None
 
 
-def advice(
-    kind: str, severity: Severity, text: str, *, subject: str = "", remedies: tuple[str, ...] = (), **numbers: float
-) -> StatusFinding:
-    """One piece of advice. Its section on the page has the name of its kind."""
+def advice(kind: str, severity: Severity, text: str, *, subject: str = "", remedy: Remedy | None = None, **numbers: float) -> StatusFinding:
+    """One piece of advice. Its section on the page has the name of its kind. What to do stands behind the text, with a full stop."""
+    said = "" if remedy is None or not remedy.text else f" {remedy.text[0].upper()}{remedy.text[1:]}."
     return StatusFinding(
-        kind=kind, severity=severity, subject=subject, text=text, remedies=remedies, runbook=f"advisor.md#{kind}", numbers=dict(numbers)
+        kind=kind,
+        severity=severity,
+        subject=subject,
+        text=f"{text}{said}",
+        remedies=() if remedy is None else remedy.commands,
+        runbook=f"advisor.md#{kind}",
+        numbers=dict(numbers),
     )
-
-
-def set_on_topic(facts: AdviceFacts, topic: str, setting: str, value: object) -> str:
-    """The command that sets one setting of a topic."""
-    entity = ("--alter", "--entity-type", "topics", "--entity-name", topic)
-    return kafka_command(facts, "kafka-configs.sh", *entity, "--add-config", f"{setting}={value}")
-
-
-def kafka_command(facts: AdviceFacts, program: str, *arguments: str) -> str:
-    """The command that runs one of Kafka's programs as an administrator."""
-    return shell(program, "--bootstrap-server", facts.bootstrap_servers, "--command-config", "admin.properties", *arguments)
 
 
 def span(milliseconds: float) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from streams_recovery.core.kafka_types import TopicRole
-from streams_recovery.core.preflight.findings import MIN_IN_SYNC, UNCLEAN
-from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, AdviceTopic, advice, kafka_command, set_on_topic, span
+from streams_recovery.core.remedies import topics as remedies
+from streams_recovery.core.remedies.topics import IN_SYNC, LAG, REPLICAS, UNCLEAN
+from streams_recovery.core.status.advice.facts import DAY_SECONDS, AdviceFacts, AdviceTopic, advice, span
 from streams_recovery.core.status.report import Severity, StatusFinding
-from streams_recovery.core.words import shell
 
 _DAY_MS: Final = DAY_SECONDS * 1000
 # Two savepoints in a row may fail, and a person needs a day to see to it.
@@ -22,9 +20,6 @@ _HOT_TIMES, _HOT_OFFSETS, _HOT_PARTITIONS = 5, 100_000, 3
 _LARGE_SEGMENT, _BETTER_SEGMENT = 256 << 20, 64 << 20
 # Below this a restore reads all of it in seconds, whatever was replaced.
 _COMPACTED_OFFSETS: Final = 1_000_000
-_REPLICAS: Final = 3
-# A command of more partitions is no command that anybody reads.
-_MOST_PARTITIONS: Final = 60
 
 
 def changelog_policy(facts: AdviceFacts) -> Iterator[StatusFinding]:
@@ -38,7 +33,7 @@ def changelog_policy(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"{topic.name} is not compacted (cleanup.policy={topic.settings.get('cleanup.policy', '')}): state older than its retention is deleted, and an "
             "instance without local state cannot read it back.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "cleanup.policy", "compact"),),
+            remedy=remedies.set_policy(facts.tools, topic.at_hand),
         )
 
 
@@ -51,10 +46,9 @@ def repartition_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
         yield advice(
             "repartition-retention",
             Severity.CRITICAL,
-            f"{topic.name} deletes records after {span(retention)} (retention.ms), whether the application has read them or not. Kafka Streams makes it "
-            "with retention.ms=-1.",
+            f"{topic.name} deletes records after {span(retention)} (retention.ms), whether the application has read them or not.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "retention.ms", -1),),
+            remedy=remedies.keep_repartition(facts.tools, topic.at_hand, deletes_read=facts.deletes_read),
             retention_seconds=retention / 1000,
         )
 
@@ -74,10 +68,13 @@ def outputs_empty(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 
 def compaction_lag(facts: AdviceFacts) -> Iterator[StatusFinding]:
-    """Changelogs that keep replaced records for more than a day by their owner's setting. Holds of savepoints do not count."""
+    """Changelogs that keep replaced records for more than a day by their owner's setting. Holds of savepoints do not count, and versioned stores need it."""
     for topic in facts.of(TopicRole.CHANGELOG):
-        lag = topic.number("min.compaction.lag.ms")
+        lag = topic.number(LAG)
         if not topic.compacted or lag is None or lag <= _DAY_MS:
+            continue
+        remedy = remedies.compact_sooner(facts.tools, topic.at_hand, owners=LAG in topic.overrides)
+        if remedy is None:
             continue
         yield advice(
             "compaction-lag",
@@ -85,7 +82,7 @@ def compaction_lag(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"{topic.name} keeps every record for {span(lag)} before it may be compacted (min.compaction.lag.ms). A restore, and an instance without local "
             "state, read what newer records have replaced long ago.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "min.compaction.lag.ms", 0),),
+            remedy=remedy,
             lag_seconds=lag / 1000,
         )
 
@@ -116,7 +113,7 @@ def delete_retention(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"{topic.name} keeps the marks of deleted keys for {span(kept)} (delete.retention.ms), and savepoints are up to {span(interval)} apart. So every "
             "savepoint copies the whole changelog, because a deletion could have been missed.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "delete.retention.ms", int(max(_DAY_MS, 2 * interval))),),
+            remedy=remedies.keep_deletions(facts.tools, topic.at_hand, milliseconds=int(max(_DAY_MS, 2 * interval))),
             delete_retention_seconds=kept / 1000,
             interval_seconds=facts.interval_seconds,
         )
@@ -160,7 +157,7 @@ def segment_size(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"{topic.name} has segments of {size >> 20} MiB (segment.bytes), and the newest one of each of its {len(topic.offsets)} partitions is never "
             "compacted. A restore reads all that is in them.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "segment.bytes", _BETTER_SEGMENT),),
+            remedy=remedies.smaller_segments(facts.tools, topic.at_hand, size=_BETTER_SEGMENT),
             segment_bytes=size,
             offsets=sum(topic.offsets),
         )
@@ -183,7 +180,7 @@ def _by_size(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"{topic.name} keeps {most:,} bytes of each partition (retention.bytes), so how long it keeps a record depends on how much comes. "
             "No alert can foresee when input is deleted that is still needed.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "retention.bytes", -1),),
+            remedy=remedies.keep_by_age(facts.tools, topic.at_hand, retention_ms=topic.number("retention.ms")),
             retention_bytes=most,
         )
 
@@ -201,7 +198,7 @@ def _by_time(facts: AdviceFacts) -> Iterator[StatusFinding]:
             Severity.CRITICAL if retention < interval else Severity.WARNING,
             f"{topic.name} keeps records for {span(retention)} (retention.ms), and savepoints are up to {span(interval)} apart. {_what_is_lost(topic)}",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, "retention.ms", int(max(7 * _DAY_MS, _INTERVALS * interval))),),
+            remedy=remedies.keep_longer(facts.tools, topic.at_hand, milliseconds=int(max(7 * _DAY_MS, _INTERVALS * interval))),
             retention_seconds=retention / 1000,
             interval_seconds=facts.interval_seconds,
         )
@@ -215,17 +212,19 @@ def _what_is_lost(topic: AdviceTopic) -> str:
 
 def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Topics with fewer copies than the brokers could hold, up to three."""
-    wanted = min(_REPLICAS, facts.brokers)
+    wanted = min(REPLICAS, facts.brokers)
     for topic in facts.topics:
-        copies = topic.replication_factor
-        if not 0 < copies < wanted:
+        copies = topic.at_hand.copies
+        needed = topic.number(IN_SYNC)
+        # Where nothing can be written for want of replicas, that advice adds them.
+        if not 0 < copies < wanted or (needed is not None and needed > copies):
             continue
         yield advice(
             "replication",
             Severity.WARNING if copies == 1 else Severity.INFO,
-            f"{topic.name} has {copies} of {wanted} possible replicas. {_when_lost(copies)}{_how(topic, wanted)}",
+            f"{topic.name} has {copies} of {wanted} possible replicas. {_when_lost(copies)}",
             subject=topic.name,
-            remedies=_add_replicas(facts, topic, wanted),
+            remedy=remedies.add_replicas(facts.tools, topic.at_hand, racks=facts.racks),
             replicas=copies,
             brokers=facts.brokers,
         )
@@ -233,57 +232,15 @@ def replication(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 def _when_lost(copies: int) -> str:
     if copies == 1:
-        return "The loss of one disk loses its records, and a restore is the only way back. "
-    return "While one broker is down for maintenance, one more failure stops or loses it. "
-
-
-def _how(topic: AdviceTopic, wanted: int) -> str:
-    own = (
-        f"Set replication.factor={wanted} in the application for topics that Kafka Streams makes from now on, and a"
-        if topic.role.internal
-        else "A"
-    )
-    return f"{own}dd replicas to those that are there with kafka-reassign-partitions.sh, which copies them."
-
-
-def _add_replicas(facts: AdviceFacts, topic: AdviceTopic, wanted: int) -> tuple[str, ...]:
-    """The commands that write the plan of the reassignment and carry it out. None for a topic of very many partitions."""
-    if len(topic.replicas) > _MOST_PARTITIONS:
-        return ()
-    placed = widened(topic.replicas, facts.broker_ids, wanted)
-    plan = {
-        "version": 1,
-        "partitions": [{"topic": topic.name, "partition": number, "replicas": list(brokers)} for number, brokers in enumerate(placed)],
-    }
-    file = f"add-replicas-{topic.name}.json"
-    return (
-        f"echo {shell(json.dumps(plan, separators=(',', ':')))} > {file}",
-        kafka_command(facts, "kafka-reassign-partitions.sh", "--reassignment-json-file", file, "--execute"),
-    )
-
-
-def widened(placed: Sequence[Sequence[int]], brokers: Sequence[int], wanted: int) -> tuple[tuple[int, ...], ...]:
-    """The placement with ``wanted`` replicas of each partition. Replicas that are there stay, and the leader stays first. New ones go to the brokers with the
-    fewest.
-    """
-    load = Counter(dict.fromkeys(brokers, 0))
-    load.update(broker for replicas in placed for broker in replicas)
-    found = []
-    for replicas in placed:
-        more = list(replicas)
-        while len(more) < wanted and (free := [broker for broker in brokers if broker not in more]):
-            least = min(free, key=lambda broker: (load[broker], broker))
-            load[least] += 1
-            more.append(least)
-        found.append(tuple(more))
-    return tuple(found)
+        return "The loss of one disk loses its records, and a restore is the only way back."
+    return "While one broker is down for maintenance, one more failure stops or loses it."
 
 
 def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
     """Topics that take a record with one copy, or that no broker may be missing for."""
     for topic in facts.topics:
-        needed, copies = topic.number(MIN_IN_SYNC), topic.replication_factor
-        if needed is None:
+        needed, copies = topic.number(IN_SYNC), topic.at_hand.copies
+        if needed is None or not copies:
             continue
         found = _in_sync(needed, copies)
         if found is None:
@@ -294,7 +251,7 @@ def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
             severity,
             f"{topic.name} {text}",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, MIN_IN_SYNC, max(1, min(2, copies - 1))),),
+            remedy=remedies.write_safely(facts.tools, topic.at_hand, needed=needed, racks=facts.racks),
             min_insync=needed,
             replicas=copies,
         )
@@ -302,17 +259,17 @@ def min_in_sync(facts: AdviceFacts) -> Iterator[StatusFinding]:
 
 def _in_sync(needed: int, copies: int) -> tuple[Severity, str] | None:
     if needed > copies:
-        return Severity.CRITICAL, f"needs {needed} replicas in sync ({MIN_IN_SYNC}) and has {copies}: nothing can be written to it."
+        return Severity.CRITICAL, f"needs {needed} replicas in sync ({IN_SYNC}) and has {copies}: nothing can be written to it."
     # With two copies, two in sync would stop every write while one broker is down: more copies come first.
-    if needed == 1 and copies >= _REPLICAS:
+    if needed == 1 and copies >= REPLICAS:
         return (
             Severity.WARNING,
-            f"takes a record when one of its {copies} replicas has it ({MIN_IN_SYNC}=1): the loss of that one loses the record.",
+            f"takes a record when one of its {copies} replicas has it ({IN_SYNC}=1): the loss of that one loses the record.",
         )
-    if needed == copies >= _REPLICAS:
+    if needed == copies >= REPLICAS:
         return (
             Severity.WARNING,
-            f"needs all of its {copies} replicas in sync ({MIN_IN_SYNC}): while one broker is down nothing can be written to it.",
+            f"needs all of its {copies} replicas in sync ({IN_SYNC}): while one broker is down nothing can be written to it.",
         )
     return None
 
@@ -328,5 +285,5 @@ def unclean_election(facts: AdviceFacts) -> Iterator[StatusFinding]:
             f"A replica of {topic.name} that lacks acknowledged records may become its leader ({UNCLEAN}=true). State and committed offsets then belong "
             "to different histories.",
             subject=topic.name,
-            remedies=(set_on_topic(facts, topic.name, UNCLEAN, "false"),),
+            remedy=remedies.elect_cleanly(facts.tools, topic.at_hand),
         )

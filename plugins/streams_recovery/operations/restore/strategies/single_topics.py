@@ -11,6 +11,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.names import NAME, checked_name
 from streams_recovery.core.repository.journal import RestoreScope
 from streams_recovery.core.repository.manifest import Manifest, TopicImage
+from streams_recovery.core.restore.failover import fewer_replicas
 from streams_recovery.core.restore.point_in_time import AsOf, LogCut, cut_log
 from streams_recovery.core.restore.request import AS_OF, BY, REASON
 from streams_recovery.core.restore.single_topics import ReadOn, WantedTopics, chosen_topics
@@ -99,6 +100,7 @@ class RestoreTopics(RestoreStrategy):
         if self.new_name:
             checked_name("topic", self.new_name)
         manifest, unreadable = self._manifest(recovery)
+        manifest, _ = fewer_replicas(manifest, factor=recovery.config.restore.replication_factor, brokers=None)
         wanted = WantedTopics(topics=self.topics, new_name=self.new_name, partitions=self.partitions)
         images = chosen_topics(manifest, wanted, recovery.config.topics.on(topic.name for topic in manifest.topics).declared)
         check_published(recovery, recovery.savepoints, manifest.savepoint_id)

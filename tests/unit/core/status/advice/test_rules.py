@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
-from streams_recovery.core.kafka_types import Guarantee, TopicRole
+from streams_recovery.core.kafka_types import Guarantee, StoreKind, TopicRole
+from streams_recovery.core.remedies.topics import widened
 from streams_recovery.core.status.advice import ADVICE, advise
-from streams_recovery.core.status.advice.facts import AdviceFacts
-from streams_recovery.core.status.advice.topics import widened
-from streams_recovery.core.status.report import Severity
+from streams_recovery.core.status.advice.facts import AdviceFacts, AdviceTopic
+from streams_recovery.core.status.report import Severity, StatusFinding
 from tests.support.examples.advice_facts import CHANGELOG, GOOD, INPUT, REPARTITION, with_facts, with_topic
 from tests.support.project import PROJECT
 
@@ -92,6 +93,7 @@ def test_commands_are_whole_and_name_the_topic_and_the_brokers() -> None:
     ]
 
 
+@pytest.mark.remedy("topic-retention", "topic-delete-retention", "topic-segments", "topic-election")
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case[0] not in ("settings-not-known",)], ids=lambda case: f"{case[0]}-{case[1]}"
 )
@@ -101,7 +103,7 @@ def test_what_the_command_sets_ends_the_advice(case: tuple[str, Severity, str, A
         for command in found.remedies:
             if not command.startswith("kafka-configs.sh"):
                 continue
-            setting, value = shlex.split(command)[-1].split("=")
+            setting, value = shlex.split(command)[-1].split("=", 1)
             mended = tuple(
                 replace(one, settings=dict(one.settings) | {setting: value}) if one.name == subject else one for one in facts.topics
             )
@@ -144,17 +146,28 @@ def test_outputs_and_globals_have_advice_about_their_copies_too() -> None:
 
 
 def test_replicas_are_added_where_there_are_few_and_the_leader_stays() -> None:
-    assert widened(((1,), (1,), (2,)), (1, 2, 3), 2) == ((1, 3), (1, 2), (2, 3))
-    assert widened(((1, 2, 3),), (1, 2, 3), 3) == ((1, 2, 3),)
-    assert widened(((1,),), (1, 2), 3) == ((1, 2),), "there are no more brokers"
+    three: dict[int, str | None] = dict.fromkeys((1, 2, 3))
+    assert widened(((1,), (1,), (2,)), three, 2) == ((1, 3), (1, 2), (2, 3))
+    assert widened(((1, 2, 3),), three, 3) == ((1, 2, 3),)
+    assert widened(((1,),), {1: None, 2: None}, 3) == ((1, 2),), "there are no more brokers"
 
 
+def test_new_replicas_go_to_racks_that_have_none_first() -> None:
+    racks = {1: "a", 2: "a", 3: "a", 4: "b", 5: "c"}
+    assert widened(((1,),), racks, 3) == ((1, 4, 5),)
+    assert widened(((1,), (1,), (1,)), {1: "a", 2: "a", 3: "b"}, 2) == ((1, 3),) * 3, "a rack counts more than a broker with little"
+    assert widened(((1,),), {1: "a", 2: "a", 3: None}, 2) == ((1, 3),), "what does not say its rack may be in another one"
+
+
+@pytest.mark.remedy("topic-replicas")
 def test_the_commands_for_more_replicas_write_the_plan_and_carry_it_out() -> None:
     (found,) = advise(with_topic(INPUT, replicas=1, min_insync_replicas="1"))
-    write, execute = found.remedies
+    write, execute, verify = found.remedies
     _, plan, _, file = shlex.split(write)
     assert json.loads(plan)["partitions"][0] == {"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}
-    assert shlex.split(execute)[-2:] == [file, "--execute"]
+    assert shlex.split(execute)[-4:] == [file, "--execute", "--throttle", "50000000"]
+    assert shlex.split(verify)[-2:] == [file, "--verify"]
+    assert "takes the limit of the copies away" in found.text
     many = replace(INPUT, replicas=((1,),) * 100, offsets=(5_000,) * 100, settings=dict(INPUT.settings) | {"min.insync.replicas": "1"})
     (text_only,) = advise(with_facts(topics=(many,)))
     assert text_only.remedies == ()
@@ -163,3 +176,108 @@ def test_the_commands_for_more_replicas_write_the_plan_and_carry_it_out() -> Non
 def test_an_output_that_is_archived_or_is_no_table_needs_no_advice() -> None:
     for silent in (replace(OUTPUT, archived=True), replace(OUTPUT, settings={**OUTPUT.settings, "cleanup.policy": "delete"})):
         assert advise(with_facts(topics=(*GOOD.topics, silent))) == ()
+
+
+def changed(topic: AdviceTopic, **settings: str) -> dict[str, str]:
+    return dict(topic.settings) | {name.replace("_", "."): value for name, value in settings.items()}
+
+
+def alone(topic: AdviceTopic, brokers: int = 3, **settings: str) -> AdviceFacts:
+    """Facts with nothing but this topic, with other settings."""
+    return with_facts(topics=(replace(topic, settings=changed(topic, **settings)),), racks=dict.fromkeys(range(1, brokers + 1)))
+
+
+def tools_of(found: Iterable[StatusFinding]) -> list[str]:
+    return [shlex.split(command)[0] for one in found for command in one.remedies]
+
+
+def set_by(found: Iterable[StatusFinding]) -> list[str]:
+    return [shlex.split(command)[-1] for one in found for command in one.remedies if command.startswith("kafka-configs.sh")]
+
+
+@pytest.mark.fault("F104")
+@pytest.mark.remedy("topic-compaction-lag")
+def test_a_versioned_store_keeps_its_lag_which_its_history_needs() -> None:
+    assert advise(alone(replace(CHANGELOG, store=StoreKind.VERSIONED), min_compaction_lag_ms="259200000")) == ()
+
+
+@pytest.mark.remedy("topic-compaction-lag")
+def test_a_lag_of_a_store_of_an_unknown_kind_has_no_command_unless_it_is_the_brokers() -> None:
+    unknown = replace(CHANGELOG, store=StoreKind.UNKNOWN)
+    (by_owner,) = advise(alone(replace(unknown, overrides=frozenset({"min.compaction.lag.ms"})), min_compaction_lag_ms="259200000"))
+    assert by_owner.remedies == ()
+    assert "its history is lost without min.compaction.lag.ms" in by_owner.text
+    assert set_by(advise(alone(unknown, min_compaction_lag_ms="259200000"))) == ["min.compaction.lag.ms=0"]
+
+
+@pytest.mark.fault("F104")
+@pytest.mark.remedy("topic-policy")
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        (StoreKind.KEY_VALUE, ["cleanup.policy=compact"]),
+        (StoreKind.LIST, ["cleanup.policy=compact"]),
+        (StoreKind.SUPPRESS, ["cleanup.policy=compact"]),
+        (StoreKind.VERSIONED, ["cleanup.policy=compact"]),
+        # Kafka's tool splits settings at commas that are in no brackets.
+        (StoreKind.WINDOW, ["cleanup.policy=[compact,delete]"]),
+        (StoreKind.SESSION, ["cleanup.policy=[compact,delete]"]),
+        (StoreKind.UNKNOWN, []),
+    ],
+)
+def test_a_changelog_gets_the_policy_of_its_kind_of_store(kind: StoreKind, policy: list[str]) -> None:
+    (found,) = advise(alone(replace(CHANGELOG, store=kind), cleanup_policy="delete"))
+    assert set_by([found]) == policy
+    assert policy or "Write the kind of the store under `stores`" in found.text
+
+
+@pytest.mark.fault("F104")
+@pytest.mark.remedy("topic-retention-bytes")
+def test_a_topic_that_nothing_but_its_size_bounds_keeps_that_limit() -> None:
+    (found,) = advise(alone(INPUT, retention_bytes="1073741824", retention_ms="-1"))
+    assert found.remedies == ()
+    assert "Nothing else bounds it" in found.text
+    (bounded,) = advise(alone(INPUT, retention_bytes="1073741824"))
+    assert set_by([bounded]) == ["retention.bytes=-1"]
+    assert "disks need room for all that comes within 7 days" in bounded.text
+    assert "Ask whoever owns the topic first" in bounded.text
+
+
+BROKEN = [case for case in CASES if case[2] in (CHANGELOG.name, REPARTITION.name, INPUT.name) and case[0] != "hot-partition"]
+
+
+@pytest.mark.fault("F104")
+@pytest.mark.remedy("topic-held")
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_nothing_changes_a_topic_that_a_savepoint_or_a_restore_holds_now(case: tuple[str, Severity, str, AdviceFacts]) -> None:
+    kind, _, subject, facts = case
+    held = replace(facts, topics=tuple(replace(one, held=one.name == subject) for one in facts.topics))
+    assert [(one.kind, one.remedies, "holds settings of this topic now" in one.text) for one in advise(held)] == [(kind, (), True)]
+
+
+@pytest.mark.remedy("topic-unattributed")
+@pytest.mark.parametrize("case", BROKEN, ids=lambda case: f"{case[0]}-{case[1]}")
+def test_nothing_changes_a_topic_that_may_be_another_application_s(case: tuple[str, Severity, str, AdviceFacts]) -> None:
+    kind, _, subject, facts = case
+    nobody = replace(facts, topics=tuple(replace(one, attributed=one.name != subject) for one in facts.topics))
+    assert [(one.kind, one.remedies, "Nothing but its name says" in one.text) for one in advise(nobody)] == [(kind, (), True)]
+
+
+@pytest.mark.remedy("topic-min-insync")
+def test_replicas_come_before_a_lower_number_in_sync_and_there_is_one_answer() -> None:
+    (found,) = advise(with_topic(INPUT, replicas=1, min_insync_replicas="2"))
+    assert (found.kind, found.severity) == ("min-insync", CRITICAL)
+    assert "Do not lower min.insync.replicas" in found.text
+    assert tools_of([found]) == ["echo", "kafka-reassign-partitions.sh", "kafka-reassign-partitions.sh"]
+    single = replace(INPUT, replicas=((1,), (1,), (1,)))
+    pair = advise(alone(single, brokers=2, min_insync_replicas="2"))
+    assert set_by(pair) == ["min.insync.replicas=1"], "of two replicas one has to be enough, or no broker may be missing"
+    assert tools_of(pair) == ["kafka-configs.sh", "echo", "kafka-reassign-partitions.sh", "kafka-reassign-partitions.sh"]
+    assert set_by(advise(alone(single, brokers=1, min_insync_replicas="2"))) == ["min.insync.replicas=1"]
+
+
+@pytest.mark.remedy("topic-repartition-retention")
+def test_repartition_topics_of_faust_need_a_limit() -> None:
+    (found,) = advise(replace(with_topic(REPARTITION, retention_ms="86400000"), deletes_read=False))
+    assert found.remedies == ()
+    assert "Nobody deletes what was read from it" in found.text
