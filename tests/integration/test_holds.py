@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from streams_recovery.cli.context import EnvironmentConnections
 from streams_recovery.config.loader import load_named
@@ -18,6 +20,7 @@ from streams_recovery.core.kafka_types import TopicPartition
 from streams_recovery.core.repository.retention import DAY_MS
 from streams_recovery.core.topic_holds.compaction_guard import RESTORE_MARK, marked, owner_config
 from streams_recovery.core.topic_holds.log import HoldPurpose, TopicHold, restore_hold
+from streams_recovery.core.waiting import poll
 from streams_recovery.operations import topic_holds
 from streams_recovery.operations.context import RecoveryContext, open_context
 from tests.support.applications.topic_records import delete_below, produce_at
@@ -207,3 +210,51 @@ def test_of_a_global_topic_the_oldest_record_keeps_the_hold_and_what_is_due_is_n
         (line,) = topic_holds.about_to_expire(declared, [topic])
         assert line.startswith(f"{topic}: 1 offsets at its beginning are older than retention.ms={7 * DAY_MS}")
     recovery.cluster.delete_topics([topic])
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.fault("F106")
+def test_what_is_more_than_retention_bytes_keeps_stays_until_newer_records_fill_it(recovery: RecoveryContext, tmp_path: Path) -> None:
+    topic, now = f"customers-{uuid.uuid4().hex[:8]}", time.time_ns() // 1_000_000
+    final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": str(2 * MIB), "segment.bytes": str(MIB)}
+    created = recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=restore_hold(final))
+    tp, hold = TopicPartition(topic, 0), TopicHold(topic=topic, topic_id=created.topic_id)
+    filled(recovery, topic, now - DAY_MS, 6)
+    topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    with with_global(recovery, tmp_path, topic) as declared:
+        assert topic_holds.release_restore_holds(declared) == (topic,), "no such limit has left so much"
+        assert owner_config(config_of(declared, topic)) == final
+        assert topic_holds.about_to_expire(declared, [topic]) == ()
+        time.sleep(3)  # The broker looks each second.
+        assert declared.cluster.log_starts([tp])[tp] == 0, "every record is still there"
+        filled(declared, topic, now + 60_000, 3)
+        assert topic_holds.release_restore_holds(declared) == (), "what came later fills it by itself"
+        assert config_of(declared, topic) == final
+        (line,) = topic_holds.about_to_expire(declared, [topic])
+        assert f"more than retention.bytes={2 * MIB}: the broker may delete its oldest records from now on" in line
+        assert poll(lambda: declared.cluster.log_starts([tp])[tp] or None, seconds=30, interval=0.5), "as its owner wants it"
+    recovery.cluster.delete_topics([topic])
+
+
+@pytest.mark.fault("F106")
+def test_what_such_a_limit_may_have_left_goes_back_under_it(recovery: RecoveryContext, tmp_path: Path) -> None:
+    topic, now = f"customers-{uuid.uuid4().hex[:8]}", time.time_ns() // 1_000_000
+    final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": str(6 * MIB), "segment.bytes": str(MIB)}
+    created = recovery.cluster.create_topic(topic, partitions=1, replication_factor=1, config=restore_hold(final))
+    hold = TopicHold(topic=topic, topic_id=created.topic_id)
+    filled(recovery, topic, now - DAY_MS, 6)
+    topic_holds.record(recovery, "applied", HoldPurpose.RESTORE, "restore", RESTORE_MARK, (hold,))
+    with with_global(recovery, tmp_path, topic) as declared:
+        assert topic_holds.release_restore_holds(declared) == ()
+        assert config_of(declared, topic) == final
+    recovery.cluster.delete_topics([topic])
+
+
+def filled(recovery: RecoveryContext, topic: str, at: int, mebibytes: int) -> None:
+    """So many records of nearly a mebibyte."""
+    producer = Producer({**recovery.connection.client_config(), "message.max.bytes": 2 * MIB})
+    for _ in range(mebibytes):
+        producer.produce(topic, os.urandom(MIB - 4_096), b"k", 0, timestamp=at)
+        assert producer.flush(30) == 0

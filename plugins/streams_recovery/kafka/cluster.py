@@ -295,6 +295,14 @@ class KafkaCluster(ClusterVerbs):
         """The brokers' disks: the bytes of topics with so many ``partitions``, and the space that is left."""
         return logs.read_log_dirs(self._clients, partitions, self._metadata().brokers)
 
+    def log_sizes(self, partitions: Mapping[str, int]) -> dict[TopicPartition, int]:
+        """The bytes of each partition of topics with so many, as its largest replica has them. Raises as ``read_log_dirs``."""
+        found: dict[TopicPartition, int] = {}
+        for directory in self.log_dirs(partitions):
+            for tp, size in directory.logs.items():
+                found[tp] = max(found.get(tp, 0), size)
+        return found
+
     def _metadata(self) -> Any:
         return self._clients.patiently(
             "reading the cluster's metadata", lambda: self._clients.librdkafka.list_topics(timeout=self._clients.timeout)

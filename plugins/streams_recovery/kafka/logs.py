@@ -9,6 +9,7 @@ Configurations: overrides and settings in force are read, and overrides are chan
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -156,13 +157,21 @@ def _refresh_metadata(clients: Clients) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDir:
-    """A directory of one broker. The bytes of its disk are None where the broker does not tell; ``topics`` are the bytes of those that were asked for."""
+    """A directory of one broker. The bytes of its disk are None where the broker does not tell; ``logs`` are the bytes of partitions that were asked for."""
 
     broker: int
     path: str
     total_bytes: int | None
     free_bytes: int | None
-    topics: dict[str, int]
+    logs: dict[TopicPartition, int]
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The bytes of each topic."""
+        found: Counter[str] = Counter()
+        for tp, size in self.logs.items():
+            found[tp.topic] += size
+        return dict(found)
 
 
 def read_log_dirs(clients: Clients, partitions: Mapping[str, int], brokers: Collection[int]) -> tuple[LogDir, ...]:
@@ -198,7 +207,9 @@ def directories_of(broker: int, answer: Any) -> Iterable[LogDir]:
             path=found.log_dir,
             total_bytes=found.total_bytes if known else None,
             free_bytes=found.usable_bytes if known else None,
-            topics={topic.name: sum(part.partition_size for part in topic.partitions) for topic in found.topics},
+            logs={
+                TopicPartition(topic.name, part.partition_index): part.partition_size for topic in found.topics for part in topic.partitions
+            },
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
-from streams_recovery.core.errors import GuardLost, TransientError
+from streams_recovery.core.errors import GuardLost, Refused, TransientError
 from streams_recovery.core.escaping import logger
 from streams_recovery.core.kafka_types import TopicDescription, TopicPartition, TopicRole
 from streams_recovery.core.repository.retention import DAY_MS
@@ -147,7 +147,12 @@ def about_to_expire(recovery: RecoveryContext, topics: Iterable[str]) -> tuple[s
     found = recovery.cluster.describe_topics([name for name in topics if recovery.config.internal_role(name) is None])
     now, sentences = recovery.clock(), []
     for name, topic in sorted(found.items()):
-        kept = holding.retention_of({key: setting.value for key, setting in topic.in_force.items()})
+        in_force = {key: setting.value for key, setting in topic.in_force.items()}
+        if (limit := holding.size_kept(in_force)) is not None and (largest := max(_sizes(recovery, topic).values(), default=0)) > limit:
+            sentences.append(
+                f"{name}: a partition has {largest:,} bytes, more than retention.bytes={limit}: the broker may delete its oldest records from now on"
+            )
+        kept = holding.retention_of(in_force)
         old = 0 if kept is None else sum(_records_before(recovery, topic, max(now - kept, 0)).values())
         if old:
             sentences.append(
@@ -177,8 +182,32 @@ def _would_expire(recovery: RecoveryContext, held: OutstandingHold, topic: Topic
         for timestamp in newest.values()
     ):
         return True
+    if _is_too_large(recovery, held, topic, finals):
+        return True
     limits = {holding.too_old_from(final, recovery.clock(), held.since) for final in finals} - {None} if role is None else set()
     return any(any(_records_before(recovery, topic, limit).values()) for limit in limits if limit)
+
+
+def _is_too_large(recovery: RecoveryContext, held: OutstandingHold, topic: TopicDescription, finals: Iterable[dict[str, str]]) -> bool:
+    limited = [final for final in finals if holding.size_kept(final) is not None]
+    sizes = _sizes(recovery, topic) if limited else {}
+    if not any(sizes.values()):
+        return False
+    partitions = list(sizes)
+    starts, ends = recovery.cluster.log_starts(partitions), recovery.cluster.high_watermarks(partitions)
+    before = _records_before(recovery, topic, held.since)
+    # As if all records of a partition had one size.
+    restored = {tp: size * before[tp] // max(ends[tp] - starts[tp], 1) for tp, size in sizes.items()}
+    return any(holding.too_large(final, restored[tp], size - restored[tp]) for final in limited for tp, size in sizes.items())
+
+
+def _sizes(recovery: RecoveryContext, topic: TopicDescription) -> dict[TopicPartition, int]:
+    """The bytes of each partition, empty when this user may not know them: then nothing is held by them."""
+    try:
+        return recovery.cluster.log_sizes({topic.name: topic.partitions})
+    except Refused as error:
+        LOGGER.warning("whether %s has more bytes than its retention.bytes keeps is not known: %s", topic.name, error.reason)
+        return {}
 
 
 def _there(recovery: RecoveryContext, held: Iterable[OutstandingHold]) -> dict[OutstandingHold, TopicDescription]:

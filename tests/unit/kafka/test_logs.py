@@ -92,9 +92,10 @@ def answered(*results: Any, version: int = 4, code: int = 0) -> list[LogDir]:
 
 
 def test_sizes_of_all_partitions_are_added_up_and_the_space_is_that_of_the_disk() -> None:
-    assert answered(result(total_bytes=1000, usable_bytes=400)) == [
-        LogDir(broker=1, path="/data", total_bytes=1000, free_bytes=400, topics={"orders-in": 303})
-    ]
+    (found,) = answered(result(total_bytes=1000, usable_bytes=400))
+    logs = {TopicPartition("orders-in", at): 100 + at for at in range(3)}
+    assert found == LogDir(broker=1, path="/data", total_bytes=1000, free_bytes=400, logs=logs)
+    assert found.topics == {"orders-in": 303}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

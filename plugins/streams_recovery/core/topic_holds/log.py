@@ -36,6 +36,7 @@ from streams_recovery.core.topic_holds.compaction_guard import (
 
 # What Kafka has by default.
 _SEGMENT_MS = str(7 * 86_400_000)
+_SEGMENT_BYTES = str(1 << 30)
 _LIMITS = (RETENTION_MS, RETENTION_BYTES, TIMESTAMP_BEFORE, TIMESTAMP_AFTER)
 
 
@@ -161,3 +162,21 @@ def too_old_from(final: Overrides, now: int, held_since: int) -> int | None:
     if kept is None:
         return None
     return max(now - kept - int(final.get("segment.ms", _SEGMENT_MS)) - max(now - held_since, 0), 0)
+
+
+def size_kept(final: Overrides) -> int | None:
+    """The bytes of a partition above which a topic with these settings, in effect, deletes the oldest records; None when it deletes none by its size."""
+    kept = int(final.get(RETENTION_BYTES, "-1"))
+    return kept if "delete" in final.get("cleanup.policy", "delete") and kept >= 0 else None
+
+
+def too_large(final: Overrides, restored: int, later: int) -> bool:
+    """True if putting back these settings would delete, by their size, records of a partition that has so many ``restored`` bytes and so many that came
+    ``later``.
+
+    The oldest segment goes while the others have as much as retention.bytes, so no partition that was kept in this way is larger than that and a segment. One
+    that is had more: its topic was kept in another way, the records came from an archive, or they take more room here. Once what came later fills
+    retention.bytes by itself, the owner wants the restored ones gone.
+    """
+    kept = size_kept(final)
+    return kept is not None and restored > kept + int(final.get("segment.bytes", _SEGMENT_BYTES)) and later < kept

@@ -18,6 +18,7 @@ from streams_recovery.core.topic_holds.log import (
     restore_hold,
     restore_joined,
     restore_released,
+    too_large,
     too_old_from,
 )
 from tests.support.examples.savepoints import DAY
@@ -133,3 +134,28 @@ def test_where_each_record_counts_the_oldest_tells_whether_this_retention_can_ha
     final: dict[str, str], since: int, expected: int | None
 ) -> None:
     assert too_old_from(final, 100 * DAY, since) == expected
+
+
+LIMITED = {"retention.bytes": "100", "segment.bytes": "10"}
+
+
+@pytest.mark.fault("F106")
+@pytest.mark.parametrize(
+    ("final", "restored", "later", "expected"),
+    [
+        (LIMITED, 111, 0, True),
+        (LIMITED, 110, 0, False),
+        (LIMITED, 111, 99, True),
+        (LIMITED, 111, 100, False),
+        ({"retention.bytes": "100"}, 111, 0, False),
+        ({"retention.bytes": "100"}, 101 + (1 << 30), 0, True),
+        ({"segment.bytes": "10"}, 2**60, 0, False),
+        ({**LIMITED, "retention.bytes": "-1"}, 2**60, 0, False),
+        ({**LIMITED, "cleanup.policy": "compact"}, 111, 0, False),
+        ({**LIMITED, "cleanup.policy": "compact,delete"}, 111, 0, True),
+    ],
+)
+def test_a_size_that_this_limit_cannot_have_left_keeps_the_hold_until_newer_records_fill_it(
+    final: dict[str, str], restored: int, later: int, *, expected: bool
+) -> None:
+    assert too_large(final, restored, later) is expected
